@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ model-full: setup ## Every model's graph and every edge of an instance, by the P
 
 spec: setup ## Run every model and compare with what it must give; ARGS=--update records it
 	$(BIN)/python -m tools.runs.spec $(ARGS)
+
+spec-mutants: setup ## Mistakes in the specification, and which model notices each; ARGS=--update records it
+	$(BIN)/python -m tools.spec_mutants $(ARGS)
 
 demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
 	$(BIN)/python -m tools.demo

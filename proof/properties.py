@@ -15,7 +15,7 @@ from tests.triples import Triple
 
 from kafka_marshal import Accepted, Claim, Record
 from kafka_marshal.core.claims import invariants
-from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
+from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property, sets_position
 from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
@@ -118,13 +118,6 @@ class Witness:
     """It was processed, or an administrator skipped it."""
     won_at: Any
     """The position when the claim was last won."""
-
-
-def sets_position(before: Claim, record: Record) -> Any:
-    """Whether an administrator's release sets the position, judged by sender and header."""
-    return isinstance(record.message, ReleasingPartition) and (
-        before.owner_instance == before.pauser or record.headers.set_position is not None
-    )
 
 
 def refines_lease(taken: Triple) -> Any:
@@ -244,6 +237,14 @@ def owner_may_ask_again(taken: Triple) -> Any:
     return not own or not _may_be_asked_for(taken) or _wins(taken)
 
 
+def win_ends_own_pause(taken: Triple) -> Any:
+    """The pauser's own win ends its pause. Rules: R8a."""
+    own = taken.record.message.instance_id == taken.before.pauser
+    if not own or not _may_be_asked_for(taken) or not _wins(taken):
+        return True
+    return taken.after.paused_until_ms is None
+
+
 def _is_owners(taken: Triple) -> Any:
     """A record that can be read, of the owner, under its epoch: of one that is stale, too."""
     before, record = taken.before, taken.record
@@ -303,6 +304,7 @@ ACCEPTED: Final[Mapping[str, Callable[[Triple], Any]]] = {
     "FreeClaimIsGiven": free_claim_is_given,
     "StaleOwnerIsReplaced": stale_owner_is_replaced,
     "OwnerMayAskAgain": owner_may_ask_again,
+    "WinEndsOwnPause": win_ends_own_pause,
     "OwnerIsObeyed": owner_is_obeyed,
     "OwnerIsGranted": owner_is_granted,
     "OwnerMayRelease": owner_may_release,

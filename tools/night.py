@@ -43,6 +43,7 @@ TARGETS: Final = (
     Target("spec", "MCFull_AloTwinsAgain"),
     Target("model-full", "MCFull_AloTwinsAgain --processes 1"),
     Target("mutants", "--named NoLiveOwner"),
+    Target("spec-mutants", "NoLiveOwner"),
     Target("walks", "--walks 5 --seed 1"),
     Target("prove", "--only NoReleaseTime --cases 1"),
     Target("prove-full", "--only NoReleaseTime --cases 1"),

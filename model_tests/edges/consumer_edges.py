@@ -76,8 +76,9 @@ def of_marshal(model: Model) -> bool:
         not model.must_fail
         and model.kind is not ModelKind.REACHABILITY
         and "Marshal" in extended(model.module)
-        # What these add, when an instance last read something and who ends a pause, no machine has.
-        and model.module.stem not in ("MCLogClock", "MCResume")
+        # What these add, when an instance last read something, who ends a pause and what a tenure
+        # processed, no machine has.
+        and model.module.stem not in ("MCLogClock", "MCResume", "MCTenure")
     )
 
 

@@ -265,6 +265,15 @@ def loses_no_grant(world: Environment, before: State, after: State) -> bool:
     return not cut or not moved
 
 
+def only_the_stopped_end(world: Environment, before: State, after: State) -> bool:
+    """Spec: OnlyTheStoppedEnd."""
+    return all(
+        was.consumer.stopped
+        for was, is_now in zip(before[2:], after[2:], strict=True)
+        if was.status != environment.CRASHED and is_now.status == environment.CRASHED
+    )
+
+
 def x_pauses_first(world: object, state: State) -> bool:
     """Spec: XPausesFirst, of administrators that differ in nothing but their targets."""
     pauses = state[0].pauses
@@ -283,6 +292,7 @@ CONSTRAINTS: Mapping[str, Callable[[Any, State], bool]] = {
 }
 ACTION_CONSTRAINTS: Mapping[str, Callable[[Any, State, State], bool]] = {
     "LosesNoGrant": loses_no_grant,
+    "OnlyTheStoppedEnd": only_the_stopped_end,
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from proof.properties import ACCEPTED
 
 import kafka_marshal
 from kafka_marshal import Accepted, Claim, Headers, Record, Refused
@@ -135,8 +136,26 @@ def checked(*kinds: models.ModelKind) -> set[str]:
 
 def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name() -> None:
     holding = (models.ModelKind.SAFETY, models.ModelKind.LIVENESS, models.ModelKind.CONFORMANCE)
-    names_only = {"KnownVerdicts", "KnownReasons", "ReducerInvariant", "MachineInvariant"}
-    assert checked(*holding) - names_only == {prop.value for prop in Property}
+    names_only = {"KnownVerdicts", "KnownReasons", "ClaimsAreApart", "SuffixGuessGrows"}
+    names_only |= {"ReducerInvariant", "MachineInvariant"}
+    known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
+    assert checked(*holding) - names_only == known
+
+
+OF_A_MACHINE = {
+    *("ClaimsOnlyIfItMay", "ActsOnlyAsOwner", "AsksForItsBatch", "ProcessesItsWindow"),
+    *("AnswersTheRest", "SaysWhatItKnows", "BeginsAtThePosition", "StopsWhenItsIdIsUsedTwice"),
+    *("ReadsItsGrant", "Remembers"),
+}
+"""What `MCMachine.tla` promises of one machine, by its memory and the record."""
+
+OF_A_TENURE = {"NoneSkippedByTenure", "TenureKeepsItsWindow"}
+"""Sharper forms of NoneSkipped and ReprocessingBound, which ask who processed what."""
+
+
+def test_what_must_be_accepted_has_the_same_names_in_the_proof() -> None:
+    lemmas = set(re.findall(r"^(\w+)At\(before, record, after\) ==", module("Lemmas"), re.M))
+    assert lemmas == ACCEPTED.keys()
 
 
 def test_the_stories_read_the_variables_of_the_environment() -> None:
@@ -150,7 +169,7 @@ def test_the_stories_read_the_variables_of_the_environment() -> None:
 
 def test_every_operator_that_a_docstring_names_exists() -> None:
     known = operators(
-        *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords"),
+        *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords", "Lemmas"),
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}

@@ -16,7 +16,7 @@ from tests.triples import Triple
 
 from kafka_marshal import Accepted, Claim, Record
 from kafka_marshal.core.claims import suffix_reader as knowledge
-from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.invariants import Property, sets_position
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader
 from kafka_marshal.core.claims.verdicts import ENDS, OWNER_STAYS, RELEASES, WINS
 from kafka_marshal.core.messages import OwnersMessage, ReleaseGroup
@@ -231,7 +231,7 @@ class Watch:
         record, before, after, verdict = attrs.astuple(judged, recurse=False)
         if isinstance(verdict, Accepted):
             self._moved_since(ledger, record, verdict)
-        if verdict is Accepted.POSITION_SET:
+        if isinstance(verdict, Accepted) and sets_position(before, record):
             ledger.sets.append(_Set(record.offset, after.position))
             ledger.set_back_over.update(range(after.position, before.position))
             ledger.asked_again += max(0, before.position - after.position)

@@ -30,12 +30,12 @@ ForLast(Holds(_)) == log # <<>> => Holds(Last)
 
 Epochs == Cardinality({k \in Records : IsWin(k)})
 
-\* A release that set the position: by the pauser, or saying so.  The original has no
-\* name of its own for it.
+\* A release that set the position, judged by its sender, the pauser and the header: a
+\* verdict's name comes from the reducer, which is what is judged.
 SetByAdmin(k) ==
-    \/ verdicts[k] = "PositionSet"
-    \/ /\ verdicts[k] = "Released"
-       /\ SenderOf(k) = Before(k).pauser
+    /\ TypeOf(k) = "ReleasingPartition"
+    /\ Obeyed(k)
+    /\ SenderOf(k) = Before(k).pauser \/ log[k].headers.set_position # NONE
 
 \* The tenure under which an instance acts: the offset of the last record that changed
 \* the owner, in what it has read.  Under the fenced rules that is the epoch.

@@ -326,7 +326,7 @@ SetsPositionBy(i, key, sent) ==
 
 \* Where its position took effect.
 SetAt(i, key) ==
-    {n \in Records : SetsPositionBy(i, key, log[n]) /\ verdicts[n] = "PositionSet"}
+    {n \in Records : SetsPositionBy(i, key, log[n]) /\ verdicts[n] \in Accepted}
 
 HasSet(i) == {key \in DOMAIN TargetsOf[i] : SetAt(i, key) # {}}
 
@@ -385,6 +385,18 @@ SticksStepwise ==
 
 SetPositionSticks == [][SticksStepwise]_vars
 
+\* The position moves back only by a release that says so.  A release of the pauser that does
+\* not say so gives the claim back where it was found.
+MonotonePositionStepwise ==
+    \A key \in Keys :
+        claims'[key].position < claims[key].position =>
+            LET record == log'[Length(log')]
+            IN  /\ record.key = key
+                /\ record.message.type = "ReleasingPartition"
+                /\ record.headers.set_position = claims'[key].position
+
+MonotonePosition == [][MonotonePositionStepwise]_vars
+
 \* R8, of each claim: from a ReleaseGroup until a record says that the pause is over, or the
 \* pauser wins, nobody but the pauser is obeyed.
 PausedAt(pause, n) ==
@@ -419,16 +431,53 @@ LoserIsTold ==
             \E own \in PausesOf(i) :
                 own <= View(i) /\ \A other \in PausesOfOthers(i) : other > View(i) \/ other < own
 
-\* Whoever pauses next tells what was left undone before.
+\* Whoever pauses next tells what was left undone before, as the log shows it: of the claims
+\* that were won since the last pause by who paused, those that it neither set nor gave back, and
+\* those that it gave back where it set others.  (Each pauses once in these worlds.)
+LastPauseBefore(own) ==
+    LET earlier == {n \in 1 .. own - 1 : log[n].key = GROUP}
+    IN  IF earlier = {} THEN 0 ELSE CHOOSE n \in earlier : \A m \in earlier : m <= n
+
+Takes(by, key, n) ==
+    /\ log[n].key = key
+    /\ log[n].message.instance_id = by
+    /\ log[n].message.type = "ClaimingPartition"
+    /\ verdicts[n] \in Accepted
+
+GivesBack(by, key, n) ==
+    /\ log[n].key = key
+    /\ log[n].message.instance_id = by
+    /\ log[n].message.type = "ReleasingPartition"
+    /\ verdicts[n] \in Accepted
+
+SetBetween(by, key, from, to) ==
+    \E n \in from + 1 .. to - 1 : GivesBack(by, key, n) /\ log[n].headers.set_position # NONE
+
+UndoneBefore(own) ==
+    LET from == LastPauseBefore(own)
+        by   == log[from].message.instance_id
+    IN  IF from = 0 THEN {}
+        ELSE {key \in Keys :
+                /\ \E n \in from + 1 .. own - 1 :
+                       /\ Takes(by, key, n)
+                       /\ \/ ~\E m \in n + 1 .. own - 1 : GivesBack(by, key, m)
+                          \/ \E other \in Keys : SetBetween(by, other, from, own)
+                /\ ~SetBetween(by, key, from, own)}
+
 NextIsWarned ==
     \A i \in Admins :
         /\ status[i] = "up"
         /\ A(i).consumers[CHOOSE key \in Keys : TRUE].reader.certain = Fields
         /\ \E own \in PausesOf(i) : own <= View(i)
-        => LET own     == CHOOSE n \in PausesOf(i) : TRUE
-               earlier == {n \in 1 .. own : log[n].key = GROUP}
-               before  == left[Cardinality(earlier)]
-           IN  A(i).warned = IF HalfSetInLog(before) THEN before ELSE NoWork
+        => LET own    == CHOOSE n \in PausesOf(i) : TRUE
+               undone == UndoneBefore(own)
+               warned == A(i).warned
+           IN  IF undone = {}
+               THEN warned = NoWork
+               ELSE /\ warned.by = log[LastPauseBefore(own)].message.instance_id
+                    /\ warned.claimed \ warned.set = undone \cup (warned.let_go \ undone)
+                    /\ warned.set = {key \in Keys :
+                           SetBetween(warned.by, key, LastPauseBefore(own), own)}
 
 \* Who has read everything says of the work what the log says.
 ReadersAgree ==

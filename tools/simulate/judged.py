@@ -13,6 +13,7 @@ from tools.simulate.setting import Setting
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.claims.invariants import sets_position
 from kafka_marshal.core.claims.verdicts import Accepted, Verdict
 from kafka_marshal.core.messages import Record
 from kafka_marshal.errors import COORDINATION_TOPIC
@@ -24,6 +25,12 @@ GROUP = "g"
 def place(change: ClaimChange) -> Topic:
     """The topic and the partition of a change's claim."""
     return change.key.topic, change.key.topic_partition
+
+
+def has_set(change: ClaimChange, record: Record) -> bool:
+    """Whether an administrator's release was obeyed and set the position of a claim."""
+    obeyed = isinstance(change.verdict, Accepted)
+    return obeyed and sets_position(change.before.claim, record)
 
 
 @define
@@ -88,7 +95,7 @@ class Judged:
         ours = [change for change in changes if self._is_ours(record, change)]
         self.changes.append((appended, record, ours))
         for change in ours:
-            if change.verdict is Accepted.POSITION_SET:
+            if has_set(change, record):
                 self._sets.setdefault(place(change), []).append(appended.index)
             after = change.after.claim
             if after.epoch is not None and after.epoch != change.before.claim.epoch:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from kafka_marshal import Accepted
-from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.invariants import Property, sets_position
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.claims.verdicts import ENDS, FENCED_WINS
 from kafka_marshal.machines.consumer.consumer import Mode
@@ -22,10 +22,8 @@ from model_tests.explorer.claims.parts import Log, Rest, State
 def set_by_admin(log: Log) -> bool:
     """Its last record set the position. Spec: SetByAdmin."""
     assert log.stored is not None
-    sender = log.stored.record.message.instance_id
-    return log.verdict is Accepted.POSITION_SET or (
-        log.verdict is Accepted.RELEASED and sender == _before(log).claim.pauser
-    )
+    obeyed = isinstance(log.verdict, Accepted)
+    return obeyed and sets_position(_before(log).claim, log.stored.record)
 
 
 def _before(log: Log) -> Log:

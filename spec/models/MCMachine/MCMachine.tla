@@ -219,6 +219,135 @@ Met(n) ==
 
 OneSecond == 1000
 
+(***************************************************************************)
+(* What a machine must and must not do, by what it remembers and by the    *)
+(* record, and never by the guards of Consumer.tla, which they judge.      *)
+(***************************************************************************)
+Believed(c) == c.reader.claim
+
+Knows(c, field) == field \in c.reader.certain
+
+\* A guess is not enough.  Whoever sent its release owns no more, as far as it is concerned.
+IsOwner(c) ==
+    /\ Knows(c, "owner")
+    /\ Believed(c).owner_instance = Self.instance_id
+    /\ c.resigned # Believed(c).epoch
+
+\* The log's position, also 0.  The start policy counts where nobody ever said one, for certain,
+\* and where nobody can know any more which.
+BeginsAt(c) ==
+    IF Knows(c, "position") /\ (Believed(c).position_set \/ ~Knows(c, "position_set"))
+    THEN Believed(c).position
+    ELSE Max(Believed(c).position, Self.start)
+
+ClaimsOnlyIfItMay ==
+    Answers(Self, machine).claim = PASSES <=>
+        /\ ~machine.stopped
+        /\ ~machine.asked
+        /\ ~IsOwner(machine)
+        /\ Self.admin => Believed(machine).pauser = Self.instance_id
+        /\ Self.mode = "AMO" /\ ~Self.admin =>
+               Knows(machine, "owner") /\ Knows(machine, "position")
+
+ActsOnlyAsOwner ==
+    \A guard \in {"act_as_owner", "heartbeat", "release"} :
+        Answers(Self, machine)[guard] = PASSES <=> ~machine.stopped /\ IsOwner(machine)
+
+AsksForItsBatch ==
+    \A offset \in Offsets :
+        Answers(Self, machine).claim_messages[offset] = PASSES <=>
+            /\ Self.mode = "AMO" /\ ~Self.admin
+            /\ ~machine.stopped /\ IsOwner(machine)
+            /\ Knows(machine, "position")
+            /\ offset > Believed(machine).position
+            /\ offset <= Believed(machine).position + Self.batch
+
+ProcessesItsWindow ==
+    \A message \in Offsets :
+        Answers(Self, machine).process[message] = PASSES <=>
+            /\ Self.mode = "ALO" /\ ~Self.admin
+            /\ ~machine.stopped /\ IsOwner(machine)
+            /\ message = machine.next
+            /\ message < BeginsAt(machine) + Self.window
+
+AnswersTheRest ==
+    /\ Answers(Self, machine).release_group = PASSES <=> Self.admin
+    /\ Answers(Self, machine).process_grant = PASSES <=> machine.granted # {}
+    /\ Answers(Self, machine).give_up = PASSES <=> machine.asked
+    /\ ~FastReclaims(Self, machine)
+
+\* What it sends: where it stands, under which epoch, and what it saw if it knows all of it.
+SaysWhatItKnows ==
+    LET sends     == Sending(Self, machine)
+        claim     == Believed(machine)
+        certifies == Self.certifies /\ Knows(machine, "position") /\ Knows(machine, "clock")
+        reached   == {m + 1 : m \in machine.granted}
+        position  == IF Knows(machine, "position_set") /\ ~claim.position_set
+                     THEN Self.start ELSE claim.position
+        offset    == IF Self.mode = "ALO" THEN machine.next
+                     ELSE CHOOSE o \in reached \cup {position} :
+                              \A other \in reached \cup {position} : other <= o
+    IN  /\ sends.claiming_partition.headers.supersedes =
+               IF claim.owner_client = Self.client_id THEN claim.epoch ELSE NONE
+        /\ sends.position.headers.set_position = sends.position.message.offset
+        /\ \A said \in {sends.heartbeat, sends.releasing_partition} :
+               /\ said.message.offset = offset
+               /\ said.headers.set_position = NONE
+               /\ said.headers.start =
+                      IF Self.admin \/ offset < Self.start THEN NONE ELSE Self.start
+        /\ \A said \in {sends.heartbeat, sends.releasing_partition, sends.position,
+                          sends.claiming_messages} :
+               /\ said.headers.epoch = claim.epoch
+               /\ said.headers.seen = IF certifies THEN machine.view - 1 ELSE NONE
+               /\ said.headers.clock = IF certifies THEN claim.clock_ms ELSE NONE
+
+\* A tenure begins where the log says, whatever its owner processed before.
+BeginsAtThePosition ==
+    [][/\ deed'[1] = "Read"
+       /\ IsOwner(machine')
+       /\ ~IsOwner(machine) \/ Believed(machine).epoch # Believed(machine').epoch
+       => machine'.next = BeginsAt(machine')]_vars
+
+\* Two processes under one client id would take turns for ever.  Nothing else stops one.
+StopsWhenItsIdIsUsedTwice ==
+    [][deed'[1] = "Read" =>
+           machine'.stopped =
+               \/ machine.stopped
+               \/ /\ IsOwner(machine)
+                  /\ Knows(machine', "owner")
+                  /\ Believed(machine').owner_client = Self.client_id
+                  /\ Believed(machine').owner_instance # Self.instance_id]_vars
+
+\* A grant is what a request of its own granted it, for certain, and all of that.
+IsGranted(record) ==
+    /\ Knows(machine, "owner")
+    /\ Knows(machine, "position")
+    /\ Believed(machine).owner_instance = Self.instance_id
+    /\ record.message.type = "ClaimingMessages"
+    /\ record.message.instance_id = Self.instance_id
+    /\ record.headers.epoch = Believed(machine).epoch
+    /\ record.message.version \in {0, 1}
+
+ReadsItsGrant ==
+    [][deed'[1] = "Read" =>
+           machine'.granted =
+               machine.granted \cup
+                   (IF IsGranted(deed'[2])
+                    THEN Believed(machine).position .. deed'[2].message.offset - 1 ELSE {})]_vars
+
+\* What else it remembers.
+Remembers ==
+    [][/\ deed'[1] = "Read" =>
+              /\ machine'.view = deed'[2].offset + 1
+              /\ machine'.asked <=> /\ machine.asked
+                                    /\ ~(/\ deed'[2].message.type = "ClaimingPartition"
+                                         /\ deed'[2].message.instance_id = Self.instance_id)
+       /\ deed'[1] = "Claim" => machine'.asked
+       /\ deed'[1] = "Release" => machine'.resigned = Believed(machine).epoch
+       /\ deed'[1] = "Process" => machine'.next = machine.next + 1
+       /\ deed'[1] = "ProcessGrant" => machine'.granted = {}
+       /\ deed'[1] = "GiveUp" => ~machine'.asked]_vars
+
 \* Only these reasons exist.
 KnownReasons ==
     \A reason \in {Answers(Self, machine)[guard] :

@@ -8,7 +8,7 @@
 (* does this record do to that claim".  These edges are exported and held  *)
 (* against the Python.                                                     *)
 (***************************************************************************)
-EXTENDS ClaimInvariant, Export, FiniteSets
+EXTENDS ClaimInvariant, Lemmas, Export, FiniteSets
 
 CONSTANTS
     Rules,                \* "fenced" or "original"
@@ -218,8 +218,12 @@ FencedStepwise ==
         /\ \/ last'.record.headers.epoch = claim.epoch
            \/ last'.record.headers.epoch = NONE /\ ~claim.won_with_headers
 
+\* Judged by sender, pauser and header: a verdict's name is what is under test.
 MonotonePositionStepwise ==
-    claim'.position >= claim.position \/ last'.verdict = "PositionSet"
+    \/ claim'.position >= claim.position
+    \/ /\ AdminSets(claim, last'.record)
+       /\ claim'.position = Sent.offset
+       /\ Sent.offset >= 0
 
 MonotoneEpochStepwise ==
     /\ claim'.epoch >= claim.epoch
@@ -274,15 +278,10 @@ SetStaysSetStepwise ==
            /\ Sent.type \in OwnerTypes
            /\ \/ claim'.position > 0
               \/ last'.record.headers.start # NONE
-              \/ last'.verdict = "PositionSet" /\ SaysItSets(last'.record)
+              \/ AdminSets(claim, last'.record) /\ ReleaseSaysSo(last'.record)
 
 \* R1b, R1c, R9: a client that restarts is not kept waiting for its predecessor to be stale.
-HeadersAreOdd ==
-    LET headers == last'.record.headers
-    IN  \/ NOT_DECIMAL \in {headers.epoch, headers.seen, headers.clock, headers.supersedes,
-                             headers.set_position}
-        \/ headers.epoch >= last'.record.offset
-        \/ headers.seen >= last'.record.offset
+HeadersAreOdd == HasOddHeaders(last'.record)
 
 NeitherHasHeaders == ~last'.record.headers.present /\ ~claim.won_with_headers
 
@@ -333,6 +332,16 @@ MonotonePosition      == [][MonotonePositionStepwise]_vars
 MonotoneEpoch         == [][MonotoneEpochStepwise]_vars
 PauseHolds            == [][PauseHoldsStepwise /\ PauseBeginsStepwise]_vars
 RefusedChangesNothing == [][RefusalsChangeNothing]_vars
+
+\* What must be accepted: see Lemmas.tla.
+FreeClaimIsGiven     == [][FreeClaimIsGivenAt(claim, last'.record, claim')]_vars
+StaleOwnerIsReplaced == [][StaleOwnerIsReplacedAt(claim, last'.record, claim')]_vars
+OwnerMayAskAgain     == [][OwnerMayAskAgainAt(claim, last'.record, claim')]_vars
+WinEndsOwnPause      == [][WinEndsOwnPauseAt(claim, last'.record, claim')]_vars
+OwnerIsObeyed        == [][OwnerIsObeyedAt(claim, last'.record, claim')]_vars
+OwnerIsGranted       == [][OwnerIsGrantedAt(claim, last'.record, claim')]_vars
+OwnerMayRelease      == [][OwnerMayReleaseAt(claim, last'.record, claim')]_vars
+PauseIsReplaced      == [][PauseIsReplacedAt(claim, last'.record, claim')]_vars
 
 \* In the place of a guard, in the configurations that must fail.
 Waived(someClaim, record) == FALSE

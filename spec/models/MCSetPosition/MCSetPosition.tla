@@ -42,6 +42,15 @@ Late ==
         !.consumer_sends_max = Sends(1, 0, 0),
         !.in_order = TRUE]
 
+\* One claim, whose consumer got on: an administrator that does not know how far must not
+\* give it back.
+LateOfOne ==
+    [Late EXCEPT
+        !.keys = {"k1"},
+        !.targets = [x1 |-> [k1 |-> 1]],
+        !.admin_sends_max = Sends(1, 0, 1),
+        !.consumer_sends_max = Sends(1, 1, 0)]
+
 \* It may claim and write again what was taken from it, or got lost.
 Lossy ==
     [Base EXCEPT

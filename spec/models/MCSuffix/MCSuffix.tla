@@ -139,6 +139,12 @@ SuffixOrphaned ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), c1 |-> Sends(2, 1, 0, 0, 0)],
         !.log_max = 5]
 
+\* The same at most once: whoever does not know the position may not even ask.
+SuffixOrphanedAmo ==
+    [SuffixOrphaned EXCEPT
+        !.mode = "AMO",
+        !.sends_max = [a1 |-> Sends(1, 0, 0, 1, 0), c1 |-> Sends(2, 0, 0, 1, 0)]]
+
 \* c1 begins late, reads of the pause, and asks until it knows that it won.  The pause is
 \* cut, so where the broker's clock stepped back it ends earlier for c1 than for all who
 \* know the clock.

@@ -20,11 +20,13 @@ from kafka_marshal import (
     Record,
     Refused,
     ReleaseGroup,
+    ReleasingPartition,
     Verdict,
 )
 from kafka_marshal.core.claims.invariants import (
     clock_is_maximum,
     fenced,
+    monotone_position,
     odd_records_refused,
     restart_takes_over,
     set_stays_set,
@@ -172,27 +174,59 @@ def test_the_clock_is_the_latest_timestamp(before_ms: int, after_ms: int) -> Non
 
 
 SAYS_IT_SETS = Headers(True, epoch=3, set_position=0)
-SET_CASES: list[tuple[bool, int, bool, Headers, Verdict, bool]] = [
-    # set before, position after, set after
-    (False, 0, False, EPOCH, OBEYED, True),
-    (False, 0, True, EPOCH, OBEYED, False),
-    (False, 0, True, NO_HEADERS, OBEYED, False),
-    (False, 0, True, attrs.evolve(EPOCH, start=0), OBEYED, True),
-    (False, 0, True, SAYS_IT_SETS, Accepted.POSITION_SET, True),
-    (False, 0, True, SAYS_IT_SETS, OBEYED, False),
-    (False, 0, True, NO_HEADERS, Accepted.POSITION_SET, True),
-    (False, 0, True, EPOCH, Accepted.POSITION_SET, False),
-    (False, 1, False, EPOCH, OBEYED, False),
-    (False, 1, True, EPOCH, OBEYED, True),
-    (True, 0, True, EPOCH, OBEYED, True),
-    (True, 0, False, EPOCH, OBEYED, False),
+
+
+def releases(instance: str, offset: int = 0) -> ReleasingPartition:
+    return ReleasingPartition(1, 1, instance, instance[0], "g", "t", 0, offset)  # type: ignore[arg-type]
+
+
+BACK_CASES: list[tuple[str | None, Headers, int, int, bool]] = [
+    # pauser, headers, offset of the release, position after
+    (None, EPOCH, 0, 0, False),
+    (None, SAYS_IT_SETS, 0, 0, True),
+    (None, SAYS_IT_SETS, 0, 1, False),
+    (None, SAYS_IT_SETS, -1, -1, False),
+    ("a1", EPOCH, 0, 0, True),
+    ("a1", NO_HEADERS, 0, 0, True),
+    ("b1", EPOCH, 0, 0, False),
 ]
 
 
-@pytest.mark.parametrize(("before", "position", "after", "headers", "verdict", "holds"), SET_CASES)
-def test_a_position_above_0_is_set_and_at_0_only_who_says_so_sets_it(
-    before: bool, position: int, after: bool, headers: Headers, verdict: Verdict, holds: bool
+@pytest.mark.parametrize(("pauser", "headers", "offset", "position", "holds"), BACK_CASES)
+def test_only_an_administrators_release_moves_the_position_back_to_where_it_says(
+    pauser: str | None, headers: Headers, offset: int, position: int, holds: bool
 ) -> None:
-    was = attrs.evolve(OURS, position=0, position_set=before)
+    """Judged by sender, pauser and header: every verdict's name excuses as little."""
+    was = attrs.evolve(OURS, position=2, pauser=pauser)
+    becomes = attrs.evolve(was, position=position)
+    sent = record(releases("a1", offset), headers)
+    for verdict in (Accepted.POSITION_SET, Accepted.RELEASED):
+        assert monotone_position(was, sent, becomes, verdict) is holds
+    assert not monotone_position(was, record(beats("a1"), headers), becomes, Accepted.POSITION_SET)
+
+
+SET_CASES: list[tuple[bool, int, bool, Headers, Message, bool]] = [
+    # set before, position after, set after
+    (False, 0, False, EPOCH, beats("a1"), True),
+    (False, 0, True, EPOCH, beats("a1"), False),
+    (False, 0, True, NO_HEADERS, beats("a1"), False),
+    (False, 0, True, attrs.evolve(EPOCH, start=0), beats("a1"), True),
+    (False, 0, True, SAYS_IT_SETS, releases("a1"), True),
+    (False, 0, True, SAYS_IT_SETS, beats("a1"), False),
+    (False, 0, True, NO_HEADERS, releases("x1"), True),
+    (False, 0, True, NO_HEADERS, releases("a1"), False),
+    (False, 0, True, EPOCH, releases("x1"), False),
+    (False, 1, False, EPOCH, beats("a1"), False),
+    (False, 1, True, EPOCH, beats("a1"), True),
+    (True, 0, True, EPOCH, beats("a1"), True),
+    (True, 0, False, EPOCH, beats("a1"), False),
+]
+
+
+@pytest.mark.parametrize(("before", "position", "after", "headers", "message", "holds"), SET_CASES)
+def test_a_position_above_0_is_set_and_at_0_only_who_says_so_sets_it(
+    before: bool, position: int, after: bool, headers: Headers, message: Message, holds: bool
+) -> None:
+    was = attrs.evolve(OURS, position=0, position_set=before, pauser="x1")
     becomes = attrs.evolve(was, position=position, position_set=after)
-    assert set_stays_set(was, record(beats("a1"), headers), becomes, verdict) is holds
+    assert set_stays_set(was, record(message, headers), becomes, OBEYED) is holds

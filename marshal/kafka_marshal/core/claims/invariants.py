@@ -259,9 +259,25 @@ def _neither_has_headers(before: Claim, record: Record) -> bool:
     return not record.headers.present and not before.won_with_headers
 
 
+def sets_position(before: Claim, record: Record) -> bool:
+    """Whether this is an administrator's release, by its sender, the pauser and the header.
+
+    A verdict's name is no proof: it comes from the code that is judged. Spec: AdminSets.
+    """
+    message = record.message
+    return isinstance(message, ReleasingPartition) and (
+        message.instance_id == before.pauser or record.headers.set_position is not None
+    )
+
+
 def monotone_position(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
-    """The position falls only where the admin set it. Spec: MonotonePosition."""
-    return after.position >= before.position or verdict is Accepted.POSITION_SET
+    """The position falls only to where an admin's release set it. Spec: MonotonePosition."""
+    if after.position >= before.position:
+        return True
+    message = record.message
+    if not isinstance(message, ReleasingPartition) or not sets_position(before, record):
+        return False
+    return after.position == message.offset and message.offset >= 0
 
 
 def set_stays_set(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
@@ -273,7 +289,7 @@ def set_stays_set(before: Claim, record: Record, after: Claim, verdict: Verdict)
         return after.position_set or not (before.position_set or after.position > 0)
     headers = record.headers
     says_it_sets = not headers.present or headers.set_position is not None
-    return headers.start is not None or (verdict is Accepted.POSITION_SET and says_it_sets)
+    return headers.start is not None or (sets_position(before, record) and says_it_sets)
 
 
 def monotone_epoch(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:

@@ -51,12 +51,17 @@ _Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, Sentence]]]
 
 def sentences(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     """Yield the number and the sentence of each step that has one."""
-    return _steps_of(trace.states[0].variables)(trace)
+    return _steps_of(trace)(trace)
 
 
-def _steps_of(variables: Variables) -> _Steps:
-    """Tell modules apart by their variables: a trace does not name its module."""
-    if {"log", "history", "verdicts", "consumers", "outbox"} <= variables.keys():
+def _steps_of(trace: Trace) -> _Steps:
+    """Tell modules apart by their variables: a trace does not name its module.
+
+    Where a model adds a variable to `Marshal.tla` its actions have no names, so values are printed.
+    """
+    variables = trace.states[0].variables
+    named = not any(state.action == "Action" for state in trace.states)
+    if named and {"log", "history", "verdicts", "consumers", "outbox"} <= variables.keys():
         return _marshal_steps
     if variables.keys() >= stories_of_admins.VARIABLES:
         return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)

@@ -6,9 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged, place
-
-from kafka_marshal.core.claims.verdicts import Accepted
+from tools.simulate.judged import Judged, has_set, place
 
 
 def check(judged: Judged) -> Iterator[str]:
@@ -24,7 +22,7 @@ def check(judged: Judged) -> Iterator[str]:
     """Every message of a partition below this was removed by then."""
     seen = 0
     removed = {where: deque(found) for where, found in history.removed.items()}
-    for index, (appended, _, changes) in enumerate(judged.changes):
+    for index, (appended, record, changes) in enumerate(judged.changes):
         below.update(judged.set_back.get(index, {}))
         while seen < appended.processed:
             given = history.processed[seen]
@@ -36,7 +34,7 @@ def check(judged: Judged) -> Iterator[str]:
         for change in changes:
             where = place(change)
             position = change.after.claim.position
-            if change.verdict is Accepted.POSITION_SET:
+            if has_set(change, record):
                 below[where] = position
                 continue
             cut_off = where in judged.cut_off
