@@ -13,6 +13,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal import Claim
+from kafka_marshal.core.claims.invariants import sets_position
 from kafka_marshal.core.messages import (
     NOT_DECIMAL,
     ClaimingMessages,
@@ -25,7 +26,6 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from proof.machine.logic import choose, every, no, some
-from proof.properties import sets_position
 
 NOTHING: Final = -1
 """In the place of a number that is None: a flag says so."""
