@@ -5,12 +5,15 @@ What does not fit in 64 bits raises. An array has one element or one row, whatev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
+from attrs import define, field
+
 from kafka_marshal.kernel.steps import NONE
-from proof.symbols import Escaped, Id, Number, Truth
+from proof.symbols import Escaped, Id, Number, Smt, Truth, formula_of
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**63 - 1
@@ -114,11 +117,14 @@ class _NumPy:
 
 
 @contextmanager
-def uncompiled(module: Any) -> Iterator[Any]:
-    """Meanwhile its functions are the plain Python that numba was given."""
+def uncompiled(module: Any, merged: Mapping[str, Merged] | None = None) -> Iterator[Any]:
+    """Meanwhile its functions are the plain Python that numba was given, some of them merged."""
     before = dict(vars(module))
     functions = {name: each.py_func for name, each in before.items() if hasattr(each, "py_func")}
     vars(module).update(functions, np=_NumPy)
+    for name, each in (merged or {}).items():
+        each.right = getattr(module, name)
+        setattr(module, name, each)
     try:
         yield module
     finally:
@@ -131,4 +137,44 @@ def plain(value: Any) -> Any:
         return NONE
     if isinstance(value, Truth):
         return Int64(value.smt, value.smt.api.If(value.formula, 1, 0))
+    if isinstance(value, Int64):
+        return value
     return Int64(value.smt, value.formula) if isinstance(value, Number | Id) else int(value)
+
+
+@define
+class Merged:
+    """A function without effect, whose paths are one formula for each value that it may have."""
+
+    smt: Smt
+    values: tuple[int, ...] = ()
+    """What it may return; a truth value if nothing is given."""
+    right: Callable[..., Any] = field(init=False)
+    _known: dict[tuple[Any, ...], tuple[Any, ...]] = field(factory=dict)
+
+    def __call__(self, *of: Any) -> Any:
+        """What it returns; on a path of its own for each value."""
+        key = tuple(map(_identity, of))
+        if key not in self._known:  # and hold what has this id
+            formulas = [formula_of(self.smt, partial(self._is, of, value)) for value in self.values]
+            formulas = formulas or [formula_of(self.smt, partial(self.right, *of))]
+            self._known[key] = (of, [_identity(each, held=True) for each in of], *formulas)
+        _, _, *formulas = self._known[key]
+        if not self.values:
+            return Truth(self.smt, formulas[0])
+        for value, formula in zip(self.values, formulas, strict=True):
+            if Truth(self.smt, formula):
+                return value
+        return self.right(*of)
+
+    def _is(self, of: tuple[Any, ...], value: int) -> Any:
+        return self.right(*of) == value
+
+
+def _identity(value: Any, *, held: bool = False) -> Any:
+    """Equal where the same symbols are in it; or those symbols, so that they are held."""
+    if isinstance(value, Column):
+        row = value.value if isinstance(value.value, list) else [value.value]
+        return tuple(_identity(each, held=held) for each in row)
+    symbol = value.formula if isinstance(value, Number | Truth) else value
+    return symbol if held or isinstance(symbol, int) else id(symbol)

@@ -25,12 +25,14 @@ from kafka_marshal.core.state import RuleSet
 from kafka_marshal.core.wire import number_of
 from kafka_marshal.kernel import steps
 from kafka_marshal.kernel.columns import ABSENT, HEADER_COLUMNS
-from proof.arrays import LEAST, MOST, Column, Int64, Name, Row, plain, uncompiled
+from proof.arrays import LEAST, MOST, Column, Int64, Merged, Name, Row, plain, uncompiled
 from proof.inputs import HEADERS, MESSAGES, Case, Inputs, cases, unread
 from proof.properties import INVARIANT, Conjunct
 from proof.prove import Refuted, Result, merged, unchecked
 from proof.symbols import Diverged, Escaped, Explorer, Formula, Number, Smt, Truth, formula_of
 
+HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps._FINE)
+"""What `_bad_headers` returns."""
 KERNEL_IS_REDUCER: Final = "KernelIsReducer"
 """What is proved: the same verdict, the same claim, and nothing overflows."""
 FIELDS: Final = tuple(each.name for each in attrs.fields(Claim))
@@ -246,15 +248,22 @@ def prove_kernel(case: KernelCase, solver: Smt, module: Any = steps) -> Result:
     """Prove of all that the case stands for that the kernel does what the reducer does."""
     result, began_s = Result(case), time.perf_counter()
     inputs, explorer = KernelInputs(solver, case), Explorer(solver)
+    guards = {
+        "_bad_headers": Merged(solver, HEADERS_ARE),
+        "_is_obeyed": Merged(solver),
+        "_says_position": Merged(solver),
+    }
     with unchecked(), merged(solver):
         for each in (*inputs.assumed, *_assumptions(inputs, module)):
             explorer.assume(each)
 
+        given = inputs.arguments()
+
         def both() -> tuple[Claim, Verdict, str | None]:
             after, verdict = step(inputs.claim, inputs.record, inputs.rules)
-            arguments = _columns(inputs.arguments())
+            arguments = _columns(given)
             try:
-                with uncompiled(module):
+                with uncompiled(module, guards):
                     begun, last = module.fold(*arguments.values())
             except (Escaped, Diverged):
                 raise

@@ -33,6 +33,7 @@ from proof.symbols import Escaped, smt
 KERNEL: Final = "kernel"
 LETS_PASS: Final = ("first_wrong", "rules_fit")
 """Functions of the kernel of which is asked what may be assumed."""
+ESCAPES: Final = "it makes what is no number, id or truth value"
 EQUIVALENT: Final = "proved equivalent"
 ALLOWED: Final = "differs, and no property forbids it"
 
@@ -61,12 +62,17 @@ def generated(module: types.ModuleType = fenced) -> list[operators.Made]:
 
 def _refuted(name: str, solver: str, of: Sequence[Proved] = PROVED) -> Judged | None:
     """By the first of these properties that a step breaks; None if none does."""
+    escaped: Escaped | None = None
     for case in _likely_first():
-        result = prove(case, smt(solver), of, until_refuted=True)
+        try:
+            result = prove(case, smt(solver), of, until_refuted=True)
+        except Escaped as error:
+            escaped = error
+            continue
         if result.refuted:
             first = result.refuted[0]
             return Judged(name, first.property, first.story())
-    return None
+    return None if escaped is None else Judged(name, f"{ESCAPES}: {escaped}")
 
 
 def judge_by_hand(mutant: HandMade, solver: str = "z3") -> Judged:
@@ -96,8 +102,11 @@ def judge_generated(number: int, solver: str = "z3") -> Judged:
     mutant = generated()[number]
     name = _name(mutant)
     with made(mutant.module_text()):
-        if not any(differs(case, smt(solver)) for case in _likely_first()):
-            return Judged(name, EQUIVALENT)
+        try:
+            if not any(differs(case, smt(solver)) for case in _likely_first()):
+                return Judged(name, EQUIVALENT)
+        except Escaped:
+            pass  # what is no number equals none
         return _refuted(name, solver) or Judged(name, ALLOWED, explained=False)
 
 

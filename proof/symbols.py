@@ -282,7 +282,9 @@ class Truth(_Symbol):
             raise Escaped(f"{self!r} is asked for where nobody explores")
         return bool(_explorers[-1].branch(self.formula))
 
-    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
+        if other is None:
+            return False
         if not isinstance(other, bool | Truth):
             raise Escaped(f"{self!r} == {other!r}")
         return Truth(self.smt, self.formula == _formula(other))
