@@ -19,6 +19,7 @@ from typing import Final
 from attrs import frozen
 from model_tests.mutants import operators
 from model_tests.mutants import reducer as hand_made
+from model_tests.mutants.generated import survivors
 from model_tests.mutants.hand_made import HandMade, Killer
 
 from kafka_marshal.core.claims import fenced
@@ -110,6 +111,12 @@ def judge_generated(number: int, solver: str = "z3") -> Judged:
         return _refuted(name, solver) or Judged(name, ALLOWED, explained=False)
 
 
+def proved_survivors() -> list[str]:
+    """The names of those that `survivors.toml` says are proved equivalent."""
+    found = [each.change for each in survivors() if each.proved]
+    return [f"{each.function.rpartition('.')[2]}: {each.was} => {each.becomes}" for each in found]
+
+
 def _name(mutant: operators.Made) -> str:
     was, becomes = mutant.texts()
     removed, added = (
@@ -166,6 +173,11 @@ def show(pool: Pool, only: str) -> int:
         if one.story and one.name in hand and stories < 3:
             stories += 1
             print(one.story)
+    equivalent = {each.name for each in judged if each.verdict == EQUIVALENT}
+    for survivor in proved_survivors() if numbers else ():
+        if survivor not in equivalent:
+            print(f"{survivor}: survivors.toml says that it is proved equivalent")
+            judged.append(Judged(survivor, ALLOWED, explained=False))
     counts = Counter(
         each.verdict if each.verdict in (EQUIVALENT, ALLOWED) else "refuted" for each in judged
     )

@@ -26,6 +26,7 @@ import attrs
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
 WORK = ROOT / "build" / "mutants"
+PROVED = "make prove-full proves that it does the same."
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 
 ROOMS = (
@@ -106,6 +107,8 @@ class Survivor:
     change: Change
     equivalent: str
     """Why no test can tell it from the original."""
+    proved: bool = False
+    """A solver says so: see `proof.mutants`."""
 
 
 def survivors(path: Path = SURVIVORS) -> tuple[Survivor, ...]:
@@ -114,7 +117,8 @@ def survivors(path: Path = SURVIVORS) -> tuple[Survivor, ...]:
     return tuple(
         Survivor(
             Change(table["function"], table.get("was", ""), table.get("becomes", "")),
-            table["equivalent"],
+            PROVED if table.get("proved") else table["equivalent"],
+            bool(table.get("proved")),
         )
         for table in tables
     )
