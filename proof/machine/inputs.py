@@ -46,10 +46,11 @@ OWNERS: Final = (
 
 
 def readings() -> list[MachineCase]:
-    """For each message, claim before and after it, and memory. How it consumes is not asked."""
+    """For each message, claim before and after it, memory and mode."""
     return [
-        MachineCase(Case(message, before), resigned, becomes=after, granted=granted)
+        MachineCase(Case(message, before), resigned, mode, becomes=after, granted=granted)
         for message in MESSAGES
+        for mode in Mode
         for before in OWNERS
         for after in OWNERS
         for resigned in (False, True)

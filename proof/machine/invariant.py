@@ -1,7 +1,7 @@
 """What is always true of a log, a tenure, its owner and its records, with any number of clients.
 
 Each is a formula over a `Situation`. The specification has the same ones under the same names
-(`spec/claims/Invariant.tla`), and TLC checks them. Who may do what between records is the shipped
+(`spec/lemmas/Invariant.tla`), and TLC checks them. Who may do what between records is the shipped
 machine's; what a record does is the shipped reducer's.
 """
 

@@ -278,7 +278,7 @@ class PauseEnding:
         """Who may end the pause, under our name."""
         pauser = reader.claim.pauser
         assert pauser is not None
-        return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+        return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True)
 
     def _send(self, key: ClaimKey, partition: int, sent: Send) -> None:
         self._under_way[key] = partition, self._log.append(partition, sent.message, sent.headers)

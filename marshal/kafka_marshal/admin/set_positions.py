@@ -132,6 +132,9 @@ class _PartitionOperation:
         How long a pause is the log's clock says, and only a new record says what that shows. So
         there are two pauses: the first one counts from the group's last record.
         """
+        if self._first != self._fold.first:
+            self._first = self._fold.first
+            self.administrator.pass_gap(self._first)
         self._judge_by(rules)
         patience = self.administrator.patience
         every_ms = max(1, int(rules.heartbeat_interval_ms))
@@ -153,7 +156,7 @@ class _PartitionOperation:
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record, and what it did."""
-        if self._first != self._fold.first:
+        if self._first != self._fold.first and record.offset >= self._fold.first:
             self._first = self._fold.first
             self.administrator.pass_gap(self._first)
             if self._log is not None:

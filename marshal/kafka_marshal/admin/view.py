@@ -6,6 +6,7 @@ It decides nothing, and does not know how it is shown.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -193,18 +194,21 @@ class View:
     ) -> Iterator[list[tuple[Record, list[ClaimChange]]]]:
         """What each record did, batch by batch; to `ends`, or for ever."""
         log_filter = None if ends is None else self._thinning()
-        gaps = dict[int, int]()
         for batch in self._tail.records(dict(self.next), ends, stopped, log_filter):
             if log_filter is None:
                 self.records += len(batch)
                 yield [folded for raw in batch for folded in self._fold(raw)]
                 continue
-            gaps = log_filter.gaps()
+            gaps = {number: deque(ends) for number, ends in log_filter.gaps().items()}
             yield [folded for raw in batch for folded in self._fold(raw, gaps)]
-            self._pass_gaps(gaps)
+            for number, left in gaps.items():
+                for first in left:
+                    self.folds[number].pass_gap(first)
         if ends is not None and not stopped():
             if log_filter is None:
-                self._pass_gaps({n: ends[n] for n in ends if self.next[n] < ends[n]})
+                for number in ends:
+                    if self.next[number] < ends[number]:
+                        self.folds[number].pass_gap(ends[number])
             # The last ones may have been left out.
             self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
 
@@ -231,23 +235,18 @@ class View:
                 f"{self.partitions} as before: claims have moved away from their history"
             )
 
-    def _pass_gaps(self, gaps: Mapping[int, int]) -> None:
-        for number, first in gaps.items():
-            self.folds[number].pass_gap(first)
-
     def _fold(
-        self, raw: RawRecord, gaps: dict[int, int] | None = None
+        self, raw: RawRecord, gaps: Mapping[int, deque[int]] | None = None
     ) -> Iterator[tuple[Record, list[ClaimChange]]]:
-        """`gaps` is where offsets are missing, if not every record comes here."""
+        """`gaps` is where gaps end, if not every record comes here."""
+        fold = self.folds[raw.partition]
         if gaps is None:
-            gapped = raw.offset > self.next[raw.partition]
-            first = raw.offset if gapped else None
+            if raw.offset > self.next[raw.partition]:
+                fold.pass_gap(raw.offset)
         else:
-            first = gaps.get(raw.partition)
-        if first is not None and raw.offset >= first:
-            self.folds[raw.partition].pass_gap(first)
-            if gaps is not None:
-                del gaps[raw.partition]
+            ends = gaps.get(raw.partition)
+            while ends and raw.offset >= ends[0]:
+                fold.pass_gap(ends.popleft())
         self.next[raw.partition] = raw.offset + 1
         try:
             record = raw.decoded()

@@ -125,9 +125,9 @@ class LogFilter(Generic[M]):
         self._next: dict[int, int] = {}
         """The offset after the last one that was added, of partitions that are read from a known
         offset on."""
-        self._gaps: dict[int, int] = {}
-        """Where the last gap ends that lies among what is held, or after it."""
-        self._given_gaps: dict[int, int] = {}
+        self._gaps: dict[int, list[int]] = {}
+        """Where each gap ends that lies among what is held, or after it."""
+        self._given_gaps: dict[int, list[int]] = {}
 
     def begin(self, partition: int, first: int) -> None:
         """The next record of this partition lies at `first`, or what lay there is gone."""
@@ -143,8 +143,8 @@ class LogFilter(Generic[M]):
         """Partitions of which a gap is held."""
         return self._gaps.keys()
 
-    def gaps(self) -> dict[int, int]:
-        """Of each partition with a gap in what was given since: the offset where the gap ends.
+    def gaps(self) -> dict[int, list[int]]:
+        """Of each partition with gaps in what was given since: the offset where each gap ends.
 
         Given records below it come before the gap, and the others after it.
         """
@@ -189,21 +189,20 @@ class LogFilter(Generic[M]):
             self._add_with_gaps(number, [one for one in messages if one.partition() == number])
 
     def _add_with_gaps(self, partition: int, messages: list[M]) -> None:
-        """What lies between two gaps belongs to neither: it is left out."""
         offsets = [self._next[partition] - 1, *map(_offset, messages)]
-        gaps = [n for n, offset in enumerate(offsets[1:]) if offset > offsets[n] + 1]
-        if partition not in self._gaps:
-            self._add(messages[: gaps[0]])
-        self._gap(partition, _offset(messages[gaps[-1]]))
-        self._add(messages[gaps[-1] :])
+        begun = 0
+        for n, offset in enumerate(offsets[1:]):
+            if offset > offsets[n] + 1:
+                self._add(messages[begun:n])
+                self._gap(partition, offset)
+                begun = n
+        self._add(messages[begun:])
         self._next[partition] = offsets[-1] + 1
 
     def _gap(self, partition: int, end: int) -> None:
-        held = self._held.setdefault(partition, _Held())
-        held.end_all()
-        before = self._gaps.get(partition, end)
-        held.kept = [message for message in held.kept if _offset(message) < before]
-        self._gaps[partition] = self._next[partition] = end
+        self._held.setdefault(partition, _Held()).end_all()
+        self._gaps.setdefault(partition, []).append(end)
+        self._next[partition] = end
         self._whole.discard(partition)
 
     def _add(self, messages: Collection[M]) -> None:

@@ -118,8 +118,8 @@ class ReadResult:
     """Partitions of which there was nothing more when they were read."""
     lasts: Mapping[int, RawRecord] = field(factory=dict)
     """The last record that was read of a partition of which nothing is held back."""
-    gaps: Mapping[int, int] = field(factory=dict)
-    """Partitions of which offsets are missing, and where that gap ends: records below it come
+    gaps: Mapping[int, list[int]] = field(factory=dict)
+    """Partitions of which offsets are missing, and where each gap ends: records below it come
     before the gap. What was known there is not certain any more."""
 
 

@@ -9,6 +9,7 @@ another session, and goes on with that as a new instance.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, assert_never
 
@@ -259,10 +260,11 @@ class ConsumerLoop:
         if session is not self.session:
             return
         member, now_ms = session.member, self.held.now_ms
-        gaps = dict(result.gaps)
+        gaps = {partition: deque(ends) for partition, ends in result.gaps.items()}
         for raw in result.records:
-            if gaps and raw.offset >= gaps.get(raw.partition, raw.offset + 1):
-                self._pass_gap(session, raw.partition, gaps.pop(raw.partition))
+            ends = gaps.get(raw.partition)
+            while ends and raw.offset >= ends[0]:
+                self._pass_gap(session, raw.partition, ends.popleft())
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -272,8 +274,9 @@ class ConsumerLoop:
                 raise self._mismatch(member.differs)
             if record.message.instance_id == member.me.instance_id:
                 self.held.read_back(record)
-        for partition, first in gaps.items():
-            self._pass_gap(session, partition, first)
+        for partition, ends in gaps.items():
+            for first in ends:
+                self._pass_gap(session, partition, first)
         for partition in result.ended:
             self.held.carry_out(member.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
