@@ -23,6 +23,7 @@ READS_ON = next(
     each
     for each in readings()
     if each.claim.known == each.becomes == OWNERS[2] and each.granted and not each.resigned
+    if each.mode is machine.Mode.AT_LEAST_ONCE
 )
 AT_MOST_ONCE = next(
     each
@@ -92,12 +93,12 @@ def test_every_mistake_that_concerns_the_proof_is_listed() -> None:
 
 
 def operators(module: str) -> set[str]:
-    text = (SPEC / "claims" / f"{module}.tla").read_text(encoding="utf-8")
+    text = (SPEC / "lemmas" / f"{module}.tla").read_text(encoding="utf-8")
     return set(re.findall(r"^(\w+)(?:\([^)]*\))?\s*==", text, re.MULTILINE))
 
 
 def conjuncts(module: str, of: str) -> list[str]:
-    text = (SPEC / "claims" / f"{module}.tla").read_text(encoding="utf-8")
+    text = (SPEC / "lemmas" / f"{module}.tla").read_text(encoding="utf-8")
     [body] = re.findall(rf"^{of}(?:\([^)]*\))? ==\n((?: +/\\ .*\n)+)", text, re.MULTILINE)
     return re.findall(r"/\\ (\w+)", body)
 
