@@ -56,7 +56,9 @@ A source is a file, a folder, or a glob, of any of these formats, mixed as you l
 _ONE_LOG = """
 The format of each file is seen from its name and its first bytes; `--format NAME` says it instead,
 for all. Texts (capture, kcat, console, dump-log, and a sink's `.json` and `.bin`) may be packed
-with gzip or zstandard. A packed text is read by one task, so leave big ones plain. What a format
+with gzip or zstandard. A packed text is read by one task, so leave big ones plain. A record, a
+record batch or a block of Avro that unpacks to more than 64 MiB is refused, with its place. So is a
+row group of Parquet that unpacks to more than 64 MiB and 100 times its bytes. What a format
 cannot prove is a caveat of the replay, on the terminal, in `summary.json` and in the report, if it
 matters for the files at hand. For `dump-log` it names lost epochs only if records had `marshal-`
 headers; for `segment` it names aborted records only if there were transactions.

@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
@@ -274,3 +275,19 @@ def test_what_only_looks_like_parquet_is_named(tmp_path: Path) -> None:
     assert refused(tmp_path / "a.parquet").endswith("a.parquet: not a Parquet file")
     (tmp_path / "a.parquet").write_bytes(b"PAR1hello")
     assert "not a readable Parquet file" in refused(tmp_path / "a.parquet")
+
+
+def test_a_header_of_parquet_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    keys = pa.array([b"marshal-\xff"]).view(pa.string())  # a damaged page: nothing checked it
+    pairs = pa.StructArray.from_arrays([keys, pa.array([b"1"])], ["key", "value"])
+    rows = {
+        "value": pa.array([b"x"]),
+        "partition": pa.array([0], pa.int32()),
+        "offset": pa.array([0], pa.int64()),
+        "timestamp": pa.array([0], pa.timestamp("ms", "UTC")),
+        "timestampType": pa.array([1], pa.int32()),
+        "headers": pa.ListArray.from_arrays([0, 1], pairs),
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(rows), path)
+    assert "a.parquet: not a readable Parquet file: Invalid" in refused(path)

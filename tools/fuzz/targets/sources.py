@@ -230,10 +230,17 @@ TARGETS = (
     _source("console", "console.txt", consoles, "console", "text", "guessed_time"),
     _source("dump_log", "dump.txt", dump_logs, "dump_log", "text"),
     _source(
-        "segment", "t-3/0.log", segments, "segment", "text", repaired=with_checksums, size_max=4096
+        "segment",
+        "t-3/0.log",
+        segments,
+        "segment",
+        "text",
+        "unpacking",
+        repaired=with_checksums,
+        size_max=4096,
     ),
     _source("connect_json", "t+3+0007.json", connect_lines, "connect", "guessed_time"),
-    _source("connect_avro", "t+3+0007.avro", avros, "connect", size_max=4096),
-    _source("connect_parquet", "t+3+0007.parquet", parquets, "connect", size_max=8192),
-    _source("parquet", "x.parquet", parquets, "parquet", "columns", size_max=8192),
+    _source("connect_avro", "t+3+0007.avro", avros, "connect", "unpacking", size_max=4096),
+    _source("connect_parquet", "t+3+0007.parquet", parquets, "connect", "unpacking", size_max=8192),
+    _source("parquet", "x.parquet", parquets, "parquet", "columns", "unpacking", size_max=8192),
 )

@@ -17,7 +17,9 @@ from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, plain, records_of
 __all__ = ["ARROW_SCHEMA", "plain", "read_chunk", "read_lean", "records_of"]
 
 _BATCH: Final = 32_768
-"""The fewest rows of a batch, but for a chunk's last one."""
+"""The fewest rows of a batch, but for a chunk's last one and for long rows."""
+_BATCH_BYTES: Final = 64 << 20
+"""A batch that has as many is not added to, however few its rows are."""
 _ORDER_BITS: Final = 40
 """The low bits of `input_order` count within a chunk, the high ones the chunks."""
 
@@ -39,13 +41,14 @@ def read_lean(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Small batches put together, because each batch costs its reader something."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _BATCH:
+        size += batch.nbytes
+        if rows >= _BATCH or size >= _BATCH_BYTES:
             yield _together(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if rows:
         yield _together(waiting)
 

@@ -19,6 +19,8 @@ from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 BATCH: Final = 1_000
 """Records in one batch, where they are made one by one: few, because what Python's garbage
 collector does about many living objects costs more than they. `reading` puts batches together."""
+_BATCH_BYTES: Final = 64 << 20
+"""Values of this size end a batch, however few they are."""
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ARROW_SCHEMA: Final = pa.schema(
@@ -64,9 +66,17 @@ def cells_of(raw: RawRecord) -> Cells:
 
 def batches_of(log: str, order: int, rows: Iterator[Cells]) -> Iterator[pa.RecordBatch]:
     """Rows as batches; `order` counts on from its start."""
-    while some := list(itertools.islice(rows, BATCH)):
+    some: list[Cells] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row[4] or b"")
+        if len(some) == BATCH or size >= _BATCH_BYTES:
+            yield batch_of(log, order, some)
+            order += len(some)
+            some, size = [], 0
+    if some:
         yield batch_of(log, order, some)
-        order += len(some)
 
 
 def batch_of(log: str, order: int, rows: Sequence[Cells]) -> pa.RecordBatch:

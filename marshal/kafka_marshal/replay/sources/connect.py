@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import attrs
 import fastavro
@@ -37,6 +37,8 @@ from kafka_marshal.replay.sources.shapes import (
     Survey,
     about_records,
 )
+from kafka_marshal.replay.sources.unpacking.avro import PlainAvro
+from kafka_marshal.replay.sources.unpacking.parquet_pages import RowGroupLimit
 
 NAME: Final = re.compile(
     r"^(?P<topic>.+)\+(?P<partition>\d+)\+(?P<start>\d+)"
@@ -160,7 +162,8 @@ def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
     with text.opened(chunk.path, chunk.compression) as file:
         number, rows_max = 0, ROWS_PER_BYTE_MAX * text.size_of(Path(chunk.path))
         try:
-            for number, item in enumerate(fastavro.reader(file), 1):
+            plain = cast("IO[bytes]", PlainAvro(file, chunk.path))
+            for number, item in enumerate(fastavro.reader(plain), 1):
                 if number > rows_max:
                     raise UnreadableSource(f"{chunk.path}: more than {rows_max:,} records in it")
                 yield f"{chunk.path}: record {number}", item
@@ -184,11 +187,14 @@ def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
         else:
             raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
         wanted = [only, *(name for name in ("offset", "timestamp") if name in names)]
+        limit = RowGroupLimit(chunk.path, parquet)
         number = 0
-        for batch in parquet.iter_batches(columns=wanted):
-            for item in _of_columns(batch):
-                number += 1
-                yield f"{chunk.path}: row {number}", {**item, "value": item[only]}
+        for row_group in range(parquet.num_row_groups):
+            limit.check(row_group, wanted)
+            for batch in parquet.iter_batches(row_groups=[row_group], columns=wanted):
+                for item in _of_columns(batch):
+                    number += 1
+                    yield f"{chunk.path}: row {number}", {**item, "value": item[only]}
 
 
 def _of_columns(batch: pa.RecordBatch) -> Iterable[dict[str, Any]]:

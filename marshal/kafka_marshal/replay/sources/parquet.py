@@ -41,6 +41,7 @@ from kafka_marshal.replay.sources.shapes import (
     Survey,
 )
 from kafka_marshal.replay.sources.text import size_of
+from kafka_marshal.replay.sources.unpacking.parquet_pages import RowGroupLimit
 
 MAGIC: Final = b"PAR1"
 _PARTITION: Final = re.compile(r"partition=([0-9]{1,10})")
@@ -119,14 +120,14 @@ def _topics(path: Path, row_groups: int) -> list[frozenset[str]]:
     it is asked for them.
     """
     with pq.ParquetFile(path, read_dictionary=["topic"]) as parquet:
-        columns = (
-            parquet.read_row_group(number, columns=["topic"]).column("topic")
-            for number in range(row_groups)
-        )
-        return [
-            frozenset(str(topic) for topic in pc.unique(column).to_pylist() if topic is not None)
-            for column in columns
-        ]
+        limit = RowGroupLimit(str(path), parquet)
+        found = []
+        for number in range(row_groups):
+            limit.check(number, ["topic"])
+            column = parquet.read_row_group(number, columns=["topic"]).column("topic")
+            topics = pc.unique(column).to_pylist()
+            found.append(frozenset(str(topic) for topic in topics if topic is not None))
+        return found
 
 
 def _hive_partition(path: Path) -> int | None:
@@ -232,7 +233,9 @@ def _row_groups(
     with pq.ParquetFile(
         chunk.path, metadata=parquet.metadata, read_dictionary=keys, memory_map=True
     ) as numbered:
+        limit = RowGroupLimit(chunk.path, parquet)
         for number in chunk.row_groups:
+            limit.check(number, wanted)
             try:
                 rows = numbered.read_row_group(number, wanted, use_threads=False)
             except pa.ArrowNotImplementedError:
@@ -298,6 +301,12 @@ def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
 
 
 def _headers(column: pa.Array) -> pa.Array:
+    lean = _lean(column)
+    lean.values.field("key").dictionary.validate(full=True)  # Arrow reads keys as text unseen
+    return lean
+
+
+def _lean(column: pa.Array) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column), LEAN_HEADERS)
     if not pc.struct_field(column.flatten(), "key").null_count:

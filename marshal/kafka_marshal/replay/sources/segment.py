@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +40,7 @@ from kafka_marshal.replay.sources.shapes import (
     Format,
     Survey,
 )
+from kafka_marshal.replay.sources.unpacking import codecs
 
 _HEADER: Final = struct.Struct(">qiibIhi")
 """Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta."""
@@ -52,8 +53,6 @@ _INT64_MAX: Final = 2**63 - 1
 _CODEC: Final = 0x07
 _ATTRIBUTES: Final = 22
 """Their low byte."""
-_PART_BYTES: Final = 1 << 20
-_SNAPPY_JAVA: Final = b"\x82SNAPPY\x00"
 _STAMPS: Final = {0: CREATE_TIME, 1: LOG_APPEND_TIME}
 
 CANNOT_PROVE: Final = CannotProve(committed=ABORTED)
@@ -216,69 +215,16 @@ def _plain(data: bytes, codec: int, where: str) -> bytes:
     """
     if codec not in _UNPACKING:
         raise ValueError(f"no compression has the number {codec}")
-    records = b"".join(_bounded(_UNPACKING[codec](data[_LEAST:]), where))
+    records = codecs.unpacked(_UNPACKING[codec], data[_LEAST:], UNPACKED_BYTES_MAX, where)
     attributes = data[_ATTRIBUTES] & ~_CODEC
     return data[:_ATTRIBUTES] + bytes([attributes]) + data[_ATTRIBUTES + 1 : _LEAST] + records
 
 
-def _bounded(parts: Iterator[bytes], where: str) -> Iterator[bytes]:
-    size = 0
-    for part in parts:
-        size += len(part)
-        if size > UNPACKED_BYTES_MAX:
-            raise UnreadableSource(
-                f"{where}: its records unpack to more than {UNPACKED_BYTES_MAX:,} bytes"
-            )
-        yield part
-
-
-def _of_gzip(data: bytes) -> Iterator[bytes]:
-    unpacking = zlib.decompressobj(wbits=31)
-    while not unpacking.eof:
-        part = unpacking.decompress(data, _PART_BYTES)
-        data = unpacking.unconsumed_tail
-        if not part and not data and not unpacking.eof:
-            raise ValueError("the compressed records are cut")
-        yield part
-
-
-def _of_stream(data: bytes, codec: str) -> Iterator[bytes]:
-    with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-        while part := stream.read(_PART_BYTES):
-            yield part
-
-
-def _of_snappy(data: bytes) -> Iterator[bytes]:
-    """As librdkafka writes it, at once, or in blocks of the Java library."""
-    if not data.startswith(_SNAPPY_JAVA):
-        yield _snappy_block(data)
-        return
-    at = len(_SNAPPY_JAVA) + 8  # two versions
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        yield _snappy_block(data[at + 4 : at + 4 + size])
-        at += 4 + size
-
-
-def _snappy_block(data: bytes) -> bytes:
-    """It begins with its length, which may be a lie and is not trusted with memory."""
-    size = shift = 0
-    for at, byte in enumerate(data[:5], 1):
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            # No block is more than 64 bytes for each three of its own.
-            if size > 22 * (len(data) - at):
-                raise ValueError("the length of a block of snappy is wrong")
-            return bytes(pa.Codec("snappy").decompress(data, size))
-    raise ValueError("a block of snappy has no length")
-
-
-_UNPACKING: Final[Mapping[int, Callable[[bytes], Iterator[bytes]]]] = {
-    1: _of_gzip,
-    2: _of_snappy,
-    3: lambda data: _of_stream(data, "lz4"),
-    4: lambda data: _of_stream(data, "zstd"),
+_UNPACKING: Final[Mapping[int, codecs.Unpacking]] = {
+    1: codecs.gzip,
+    2: codecs.snappy,
+    3: codecs.stream("lz4"),
+    4: codecs.stream("zstd"),
 }
 """By the number in a batch's attributes."""
 

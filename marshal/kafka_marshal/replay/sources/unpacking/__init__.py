@@ -1,0 +1,1 @@
+"""Compressed input within limits: what unpacks to too much is refused, before it takes memory."""

@@ -1,0 +1,119 @@
+"""Compressed bytes, unpacked part by part, so that a limit holds before the memory is used.
+
+Libraries that unpack at once believe the sender. This room knows codecs and no format.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from kafka_marshal.capture import UnreadableSource
+
+Unpacking: TypeAlias = Callable[[bytes], Iterator[bytes]]
+"""From compressed bytes to parts of what they unpack to.
+
+Raises:
+    ValueError, OSError, zlib.error, lzma.LZMAError: they are damaged.
+"""
+
+_PART_BYTES: Final = 1 << 20
+_SNAPPY_JAVA: Final = b"\x82SNAPPY\x00"
+_XZ_MEMORY_BYTES: Final = 128 << 20
+"""`xz -9` needs 65 MiB to unpack."""
+
+
+def unpacked(unpacking: Unpacking, data: bytes, bytes_max: int, where: str) -> bytes:
+    """What the bytes unpack to.
+
+    Raises:
+        UnreadableSource: it is more than the limit; names the place and the limit.
+        ValueError, OSError, zlib.error, lzma.LZMAError: they are damaged.
+    """
+    return b"".join(_bounded(unpacking(data), bytes_max, where))
+
+
+def too_large(where: str, bytes_max: int) -> UnreadableSource:
+    """The records of a batch, block or row group take more than there is room for."""
+    return UnreadableSource(f"{where}: its records unpack to more than {bytes_max:,} bytes")
+
+
+def _bounded(parts: Iterator[bytes], bytes_max: int, where: str) -> Iterator[bytes]:
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > bytes_max:
+            raise too_large(where, bytes_max)
+        yield part
+
+
+def gzip(data: bytes) -> Iterator[bytes]:
+    """With gzip's header."""
+    return _zlib(data, wbits=31)
+
+
+def deflate(data: bytes) -> Iterator[bytes]:
+    """Without a header, as in Avro."""
+    return _zlib(data, wbits=-15)
+
+
+def _zlib(data: bytes, wbits: int) -> Iterator[bytes]:
+    unpacking = zlib.decompressobj(wbits=wbits)
+    while not unpacking.eof:
+        part = unpacking.decompress(data, _PART_BYTES)
+        data = unpacking.unconsumed_tail
+        if not part and not data and not unpacking.eof:
+            raise ValueError("the compressed records are cut")
+        yield part
+
+
+def xz(data: bytes) -> Iterator[bytes]:
+    """One stream of xz, as in Avro."""
+    unpacking = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
+    while not unpacking.eof:
+        part = unpacking.decompress(data, _PART_BYTES)
+        data = b""
+        if not part and unpacking.needs_input:
+            raise ValueError("the compressed records are cut")
+        yield part
+
+
+def stream(codec: str) -> Unpacking:
+    """A codec that Arrow unpacks as a stream: `bz2`, `lz4`, `zstd`."""
+
+    def unpacking(data: bytes) -> Iterator[bytes]:
+        with pa.CompressedInputStream(pa.BufferReader(data), codec) as opened:
+            while part := opened.read(_PART_BYTES):
+                yield part
+
+    return unpacking
+
+
+def snappy(data: bytes) -> Iterator[bytes]:
+    """As librdkafka writes it, at once, or in blocks of the Java library."""
+    if not data.startswith(_SNAPPY_JAVA):
+        yield _snappy_block(data)
+        return
+    at = len(_SNAPPY_JAVA) + 8  # two versions
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        yield _snappy_block(data[at + 4 : at + 4 + size])
+        at += 4 + size
+
+
+def _snappy_block(data: bytes) -> bytes:
+    """It begins with its length, which may be a lie and is not trusted with memory."""
+    size = shift = 0
+    for at, byte in enumerate(data[:5], 1):
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            # No block is more than 64 bytes for each three of its own.
+            if size > 22 * (len(data) - at):
+                raise ValueError("the length of a block of snappy is wrong")
+            return bytes(pa.Codec("snappy").decompress(data, size))
+    raise ValueError("a block of snappy has no length")

@@ -1,0 +1,200 @@
+"""What a row group of Parquet unpacks to, by the headers of its pages, before Arrow unpacks it.
+
+Arrow takes as much memory as a page says it needs. A page says it where the compressed bytes lie,
+and Arrow refuses one that lied; what the footer says is not held against anything. Encodings make
+more of a page than its bytes: each row may be the number of one long entry of a dictionary, or
+repeat the beginning of the row before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from attrs import frozen
+
+from kafka_marshal.replay.sources.shapes import UNPACKED_BYTES_MAX
+from kafka_marshal.replay.sources.unpacking import codecs, thrift
+from kafka_marshal.replay.sources.unpacking.thrift import I32, I64, LIST, STRUCT
+
+UNPACKED_PER_BYTE_MAX: Final = 100
+"""How much more a row group may unpack to for each of its bytes: a log of the least records that
+repeat takes a hundredth."""
+_VALUE_BYTES: Final = 16
+"""The most that Arrow takes for a value beside its text: a number, its levels, where it ends."""
+_BATCH_BYTES: Final = 32 << 20
+_LENGTH: Final = struct.Struct("<I")
+_TAIL_BYTES: Final = 8
+"""The length of the footer, and `PAR1`."""
+_DICTIONARY: Final = 7
+_KINDS: Final = {0: (5, 2), 2: (_DICTIONARY, 2), 3: (8, 4)}
+"""Kinds of pages: the field of each in a header, and in that the field of the encoding."""
+_NUMBERED: Final = (2, 8)
+"""Encodings in which a value is the number of an entry of the dictionary."""
+_REPEATING: Final = 7
+"""The encoding in which a value repeats the beginning of the one before: DELTA_BYTE_ARRAY."""
+
+
+_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+"""Arrow's names of the codecs, by their numbers in a footer. 0 is none."""
+
+
+@frozen
+class _Column:
+    """A column of a row group: what Arrow goes by when it reads its pages."""
+
+    codec: int
+    values: int
+    packed_size: int
+    begin: int
+
+
+@frozen
+class _Page:
+    is_dictionary: bool
+    size: int
+    """Bytes, unpacked."""
+    packed: memoryview
+    values: int
+    encoding: int
+
+
+class RowGroupLimit:
+    """Holds the row groups of a file to what each may unpack to.
+
+    Raises:
+        ValueError: the footer is damaged.
+    """
+
+    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
+        self._path, self._parquet = path, parquet
+        self._data = memoryview(pa.memory_map(path).read_buffer()).cast("B")
+        about = Path(path).stat()
+        self._row_groups = _row_groups(path, about.st_size, about.st_mtime_ns)
+
+    def check(self, number: int, names: Collection[str]) -> None:
+        """Stop at a row group that unpacks to more than the limit in these columns.
+
+        Raises:
+            UnreadableSource: it does; names the row group and the limit.
+            ValueError, pa.ArrowException: a page is damaged.
+        """
+        if number >= len(self._row_groups):
+            raise ValueError(f"its footer has no row group {number}")
+        of_schema = [self._parquet.schema.column(at) for at in range(len(self._parquet.schema))]
+        wanted = [
+            (column, of_file)
+            for column, of_file in zip(of_schema, self._row_groups[number], strict=True)
+            if any(f"{column.path}.".startswith(f"{name}.") for name in names)
+        ]
+        packed = sum(max(0, of_file.packed_size) for _, of_file in wanted)
+        bytes_max = UNPACKED_BYTES_MAX + UNPACKED_PER_BYTE_MAX * min(packed, len(self._data))
+        room = bytes_max
+        for column, of_file in wanted:
+            room -= self._unpacked_bytes(number, column, of_file, room)
+            if room < 0:
+                raise codecs.too_large(f"{self._path}: row group {number}", bytes_max)
+
+    def _unpacked_bytes(
+        self, number: int, column: pq.ColumnSchema, of_file: _Column, room: int
+    ) -> int:
+        """The most that a column takes; more than the room if it may take more."""
+        plain = repeated = longest = 0
+        for page in _pages(self._data, of_file):
+            plain += page.size + _VALUE_BYTES * page.values
+            if plain > room:
+                return plain
+            if page.is_dictionary:
+                longest = max(longest, _longest_entry(page, of_file.codec))
+            elif column.physical_type == "BYTE_ARRAY" and page.encoding in _NUMBERED:
+                repeated += page.values * longest
+            elif page.encoding == _REPEATING:
+                repeated += page.values * page.size
+                longest = max(longest, page.size)
+        if plain + repeated <= room or column.max_repetition_level:
+            return plain + repeated
+        return self._measured(number, column.path, longest, room)
+
+    def _measured(self, number: int, name: str, longest: int, room: int) -> int:
+        """What a column takes that may take too much, read in batches that cannot."""
+        total = 0
+        for batch in self._parquet.iter_batches(
+            max(1, _BATCH_BYTES // longest), [number], [name], use_threads=False
+        ):
+            total += batch.nbytes
+            if total > room:
+                break
+        return total
+
+
+@lru_cache(maxsize=8)
+def _row_groups(path: str, size: int, _mtime_ns: int) -> tuple[tuple[_Column, ...], ...]:
+    """The columns of each row group, from the file's footer.
+
+    Arrow shows them, too, but of a damaged footer it aborts the process.
+    """
+    with Path(path).open("rb") as file:
+        file.seek(max(0, size - _TAIL_BYTES))
+        (length,) = _LENGTH.unpack_from(file.read(_TAIL_BYTES))
+        file.seek(max(0, size - _TAIL_BYTES - length))
+        footer = memoryview(file.read(length))
+    try:
+        return tuple(
+            tuple(_column(chunk[3, STRUCT]) for chunk in group[1, LIST])
+            for group in thrift.ThriftReader(footer, 0).struct()[4, LIST]
+        )
+    except (IndexError, KeyError, TypeError):
+        raise ValueError("its footer cannot be read") from None
+
+
+def _column(named: thrift.Struct) -> _Column:
+    begin, first = named[9, I64], named.get((11, I64), 0)
+    return _Column(
+        codec=named[4, I32],
+        values=named[5, I64],
+        packed_size=named[7, I64],
+        begin=first if 0 < first < begin else begin,
+    )
+
+
+def _pages(data: memoryview, column: _Column) -> Iterator[_Page]:
+    """The pages of a column that Arrow reads."""
+    at, end = column.begin, min(len(data), column.begin + column.packed_size)
+    values = 0
+    while values < column.values and 0 <= at < end:
+        reader = thrift.ThriftReader(data, at)
+        try:
+            header = reader.struct()
+            size, packed_size = header[2, I32], header[3, I32]
+            kind, encoding = _KINDS[header[1, I32]]
+            of_kind = header[kind, STRUCT]
+            count, number = of_kind[1, I32], of_kind[encoding, I32]
+        except (IndexError, KeyError):
+            raise ValueError(f"no header of a page at byte {at}") from None
+        if min(size, packed_size, count) < 0:
+            raise ValueError(f"a negative size in the header of a page at byte {at}")
+        at = reader.at + packed_size
+        is_dictionary = kind == _DICTIONARY
+        values += 0 if is_dictionary else count
+        yield _Page(is_dictionary, size, data[reader.at : at], count, number)
+
+
+def _longest_entry(page: _Page, codec: int) -> int:
+    """Bytes of the longest text of a dictionary; at most those of the page."""
+    data = page.packed
+    if codec in _CODECS:
+        unpacked = pa.Codec(_CODECS[codec]).decompress(data, page.size)
+        data = memoryview(unpacked).cast("B")
+    elif codec:
+        return page.size
+    longest = at = 0
+    while at + _LENGTH.size <= len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        longest = max(longest, size)
+        at += _LENGTH.size + size
+    return min(longest, page.size)

@@ -1,0 +1,66 @@
+"""Marshal promises that batches are long, and that long values do not make them huge."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from pathlib import Path
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_marshal.replay.fold import reading
+from kafka_marshal.replay.fold.reading import read_chunk
+from kafka_marshal.replay.sources import columns, find
+from tests.replay import dumps
+from tests.replay.sources.readers import GIVEN
+
+ROWS, VALUE_BYTES = 4_000, 1_000
+
+
+def written(folder: Path, kind: str) -> Path:
+    values = ["x" * VALUE_BYTES] * ROWS
+    if kind == "avro":
+        path, file = folder / "t+0+0.avro", io.BytesIO()
+        fastavro.writer(file, "string", values)
+        path.write_bytes(file.getvalue())
+        return path
+    path = folder / "dump.parquet"
+    table = dumps.table([GIVEN[0]] * ROWS)
+    at = table.schema.get_field_index("value")
+    table = table.set_column(at, "value", [[value.encode() for value in values]])
+    pq.write_table(table, path, row_group_size=100, use_dictionary=False)
+    return path
+
+
+def rows_of_batches(path: Path) -> list[int]:
+    batches = list(read_chunk(0, find([str(path)]).chunks[0]))
+    orders = [order for batch in batches for order in batch.column("input_order").to_pylist()]
+    assert all(after == before + 1 for before, after in pairwise(orders))
+    return [batch.num_rows for batch in batches]
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_small_batches_are_put_together(tmp_path: Path, kind: str) -> None:
+    assert rows_of_batches(written(tmp_path, kind)) == [ROWS]
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_a_batch_of_long_values_ends_before_it_has_many_rows(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, kind)
+    monkeypatch.setattr(reading, "_BATCH_BYTES", 500 * VALUE_BYTES)
+    monkeypatch.setattr(columns, "_BATCH_BYTES", 100 * VALUE_BYTES)
+    counts = rows_of_batches(path)
+    assert sum(counts) == ROWS
+    assert max(counts) == 500
+
+
+def test_one_batch_is_made_of_no_more_bytes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_BATCH_BYTES", 250)
+    rows = ((0, n, 0, columns.NOT_STATED, b"x" * 100 if n < 5 else None, ()) for n in range(10))
+    batches = list(columns.batches_of("log", 7, rows))
+    assert [batch.num_rows for batch in batches] == [3, 7]
+    assert [batch.column("input_order")[0].as_py() for batch in batches] == [7, 10]
