@@ -176,6 +176,30 @@ def test_what_was_in_doubt_is_settled(kafka: Kafka) -> None:
     assert [each for each in kafka.said(ReleaseGroup) if each.expires_unix_s == 0] == []
 
 
+def test_what_was_won_to_end_a_pause_is_given_back_also_where_the_group_was_released_meanwhile(
+    kafka: Kafka,
+) -> None:
+    """It was given back in the name of who had released the group, and everybody refused that."""
+    released: list[int] = []
+
+    def appends(message: Message) -> Append:
+        ends = isinstance(message, ClaimingPartition) and message.instance_id != message.client_id
+        if ends and not released:
+            by = ReleaseGroup(0, 0, "o1", "o1", "g", "", Partition(0), 0)
+            released.append(kafka.says(by, Headers()))
+        return LANDS
+
+    set_position(kafka, "events:0=5")
+    kafka.appends = appends
+    with LogWriter(kafka.settings(), LOG) as log:
+        with View(kafka.settings(), LOG, RULES) as view:
+            pausing.pause(view.read(), log, "g", 600_000)
+        with View(kafka.settings(), LOG, RULES) as view:
+            pausing.resume(view.read(), log, "g")
+    assert released
+    assert [claim(kafka, n).owned for n in range(3)] == [False, False, False]
+
+
 def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: Kafka) -> None:
     """The pauser has one client id, and the administrator that ends its pause another."""
     set_position(kafka, "events:0=5")

@@ -58,7 +58,7 @@ def test_a_late_reader_knows_where_a_pause_that_was_ended_left_the_position() ->
     ending = PauseEnding(log, "resume-1")  # type: ignore[arg-type]
     ending._folds = {0: work}  # type: ignore[dict-item]
     reader = Reader(log.claim)
-    me = ending._me(reader)
+    me = ending._named("a")
     won = log.lands(moves.claiming_partition_sent(me, ConsumerState(reader, 0), KEY))
     [set_by_admin, *_] = [each for each in admin.record(won, 3000) if isinstance(each, Send)]
     reader, _ = read_record(reader, won)

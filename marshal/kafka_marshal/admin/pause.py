@@ -238,7 +238,10 @@ class PauseEnding:
             ends = paused and may_end_pause(work, key, reader)
             if ends or (key in own and _owned_by_pauser(reader)):
                 self.requests.add(key)
-                sent = claiming_partition_sent(self._me(reader), ConsumerState(reader, 0), key)
+                pauser = reader.claim.pauser
+                assert pauser is not None
+                me = self._named(pauser)
+                sent = claiming_partition_sent(me, ConsumerState(reader, 0), key)
                 self._send(key, partition, sent)
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
@@ -251,7 +254,9 @@ class PauseEnding:
         self.requests.discard(key)
         won = reader.known and reader.claim.epoch == record.offset
         if isinstance(message, ClaimingPartition) and won:
-            me, consumer = self._me(reader), ConsumerState(reader, record.offset + 1)
+            # Given back by who won it: the group may have another pauser since the request.
+            me = self._named(message.instance_id)
+            consumer = ConsumerState(reader, record.offset + 1)
             sent = releasing_partition_sent(me, consumer, key)
             work = self._folds[record.partition].work(key.group)
             if work.set and key in self._beside and reader.claim.position_set:
@@ -274,10 +279,8 @@ class PauseEnding:
         """Coordinating partitions where something was not read back."""
         return {partition for partition, _ in self._under_way.values()}
 
-    def _me(self, reader: Reader) -> InstanceConfig:
-        """Who may end the pause, under our name."""
-        pauser = reader.claim.pauser
-        assert pauser is not None
+    def _named(self, pauser: str) -> InstanceConfig:
+        """Who may end this one's pause, under our name."""
         return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True)
 
     def _send(self, key: ClaimKey, partition: int, sent: Send) -> None:
