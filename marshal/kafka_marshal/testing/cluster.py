@@ -73,6 +73,8 @@ class Cluster:
     `advertised` gives the port of each broker that clients and other brokers connect to, such as
     that of a proxy in front of it. The broker itself listens on `port(number)`. The controllers
     reach each other directly.
+
+    `classes` are folders with classes that stand in the place of Kafka's.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Cluster:
         ready_timeout_s: float = 60.0,
         guard: Guard | None = None,
         advertised: Mapping[int, int] | None = None,
+        classes: Sequence[Path] = (),
     ) -> None:
         assert guard is None or advertised is None, "a guard has listeners of its own"
         self.numbers = range(1, brokers + 1)
@@ -98,7 +101,7 @@ class Cluster:
         self._given = folder
         self._made: Scratch | None = None
         self._settings = {**SETTINGS, **copies(brokers), **(settings or {})}
-        self._java = [f"-Xmx{heap}", *java_options]
+        self._java, self._classes = [f"-Xmx{heap}", *java_options], tuple(classes)
         self._ready_timeout_s = ready_timeout_s
         self._id = _cluster_id()
         self._servers: dict[int, Server] = {}
@@ -224,7 +227,8 @@ class Cluster:
             if number not in self._servers:
                 folder = self.folder if len(self.numbers) == 1 else self.folder / str(number)
                 self._servers[number] = Server(
-                    folder, self._java, self._ready_timeout_s, self._guard or Guard()
+                    *(folder, self._java, self._ready_timeout_s, self._guard or Guard()),
+                    self._classes,
                 )
 
         def launch(number: int) -> None:

