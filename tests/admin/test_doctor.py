@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import attrs
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -166,6 +167,53 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
         ("warning", "messages"),
         ("note", "headers"),
     ]
+
+
+def gaps_of(*offsets: int, first: int = 0, end: int) -> dict[int, tuple[int, int]]:
+    sample = TopicSample(2)
+    sample.begins(1, first)
+    for offset in offsets:
+        sample.add(raw(offset, claiming("t"), 1))
+    sample.ends(1, end)
+    return sample.gaps
+
+
+def test_the_first_gap_of_a_partition_is_found_at_its_beginning_inside_and_at_its_end() -> None:
+    assert gaps_of(0, 1, 2, end=3) == gaps_of(7, 8, first=7, end=9) == gaps_of(end=0) == {}
+    assert gaps_of(2, 3, end=4) == {1: (0, 2)}
+    assert gaps_of(0, 3, 5, end=6) == {1: (1, 3)}
+    assert gaps_of(0, 1, end=3) == {1: (2, 3)}
+    assert gaps_of(first=5, end=7) == {1: (5, 7)}
+
+
+def test_a_gap_is_a_warning_that_names_partition_and_offsets_and_what_to_do() -> None:
+    sample = TopicSample(3)
+    sample.gaps = {2: (1_000, 1_003)}
+    [finding] = records.records(sample)
+    assert said(finding) == [("warning", "gaps")]
+    assert finding.found.startswith("offsets 1,000 to 1,002 are missing inside of partition 2: ")
+    assert "marshal set-position GROUP TOPIC=WHERE" in finding.do
+    sample.gaps = {2: (1_000, 1_003), 1: (8, 9)}
+    [finding] = records.records(sample)
+    assert finding.found.startswith(
+        "offset 8 is missing inside of partition 1; also in partition 2"
+    )
+
+
+def test_a_transaction_leaves_a_gap_that_the_command_warns_of(kafka_broker: Broker) -> None:
+    with Hands(kafka_broker) as hands:
+        data = hands.data()
+        hands.wins("g", data, 0)
+        place = coordinating_partition(data, hands.partitions)
+        assert "gaps" in examine(hands.settings, hands.topic).fine
+        producer = Producer({"bootstrap.servers": hands.bootstrap, "transactional.id": data})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(hands.topic, b"x", partition=place)
+        producer.commit_transaction(30)
+        ran = marshal("doctor", *hands.options)
+        assert ran.returncode == 1
+        assert f"warning: offset 2 is missing inside of partition {place}: " in ran.stdout
 
 
 def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them() -> None:

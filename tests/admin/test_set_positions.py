@@ -289,6 +289,20 @@ def test_whoever_pauses_later_has_the_group_and_keeps_its_pause(hands: Hands) ->
     assert after(hands, "g", topic) == "otheri"
 
 
+def test_it_warns_of_a_half_set_group_that_it_did_not_see_when_it_planned(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    wanted = planned(hands, "g", f"{topic}:0=5")
+    assert not administer.left_by_others(look(hands), "g")
+    hands.pauses("g", topic, 600, "other")
+    won = [hands.wins("g", topic, partition, "other") for partition in (0, 1)]
+    hands.sets("g", topic, 0, won[0], 3, "other")
+    notes: list[str] = []
+    [ended] = set_them(hands, "g", wanted, notes=notes)
+    assert (len(ended.set), ended.reason) == (1, None)
+    [note] = notes
+    assert note.startswith(f"otheri has paused the group and not set {topic}:1 (set: 1)")
+
+
 def test_a_write_of_which_nobody_knows_is_settled_by_winning_its_claim_anew(hands: Hands) -> None:
     topic = hands.data(partitions=2, messages=10)
     wanted = planned(hands, "g", f"{topic}=5")
@@ -473,8 +487,8 @@ def test_the_position_of_a_group_that_has_no_record_yet_is_set(hands: Hands) -> 
     ran = marshal("set-position", "new", f"{topic}=40", *hands.options)
     assert (ran.returncode, "set: 1 of 1" in ran.stdout) == (0, True)
     assert ran.stderr == (
-        f"Note: no record of {hands.topic} is of group new yet; its consumers will begin where "
-        "this sets it.\n"
+        f"Note: no record of {hands.topic} is of group new yet; its consumers will begin at "
+        "the position that this sets.\n"
     )
     moved = marshal("set-position", "new", f"{topic}=+20", *hands.options, "--json")
     told = json.loads(moved.stdout)
@@ -581,7 +595,7 @@ def test_the_command_sets_positions_and_a_dry_run_does_not(hands: Hands) -> None
     dry = marshal(*at, "--dry-run")
     assert dry.returncode == 0
     assert f"{topic}:0" in dry.stdout
-    assert "1 more claim of the group beside them: interrupted, positions stay" in dry.stdout
+    assert "1 more claim of the group: interrupted, their positions stay" in dry.stdout
     assert look(hands).records == records
     done = marshal(*at, "--json")
     assert done.returncode == 0

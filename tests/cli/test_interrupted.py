@@ -96,7 +96,7 @@ def test_a_second_interrupt_ends_a_set_position_at_once(hands: Hands) -> None:
     ran = run(READING, "set-position", "g", f"{topic}=5", *hands.options, signals=2)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[1:] == [
-        "marshal: left as it was; marshal ls and marshal groups say how it stands",
+        "marshal: nothing more is sent; marshal ls and marshal groups show the state",
         "marshal: interrupted",
     ]
     assert look(hands).records == 1
@@ -123,7 +123,7 @@ def test_a_pause_that_is_interrupted_after_sending_says_where_to_look(hands: Han
     hands.wins("g", hands.data(), 0)
     ran = run(SENDING, "pause", "g", "--for", "10m", *hands.options)
     assert (ran.returncode, ran.stdout) == (2, "")
-    said = "interrupted; what was sent may take effect: marshal groups says how it stands"
+    said = "interrupted; what was sent may take effect: marshal groups shows the state"
     assert ran.stderr == f"marshal: {said}\n"
 
 

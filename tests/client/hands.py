@@ -127,6 +127,15 @@ class Hands:
         )
         return self.append(message, Headers(present=True, epoch=epoch, done=done))
 
+    def sets(
+        self, group: str, topic: str, partition: int, epoch: int, at: int, who: str = "admin"
+    ) -> int:
+        """It releases the claim, and sets this position."""
+        message = ReleasingPartition(
+            1, _now_s(), f"{who}i", who, group, topic, Partition(partition), Offset(at)
+        )
+        return self.append(message, Headers(present=True, epoch=epoch, set_position=1))
+
     def pauses(self, group: str, topic: str, seconds: int, who: str = "admin") -> int:
         """It pauses the group where the topic is coordinated."""
         message = ReleaseGroup(

@@ -153,6 +153,20 @@ class Controllership:
         return verdict
 
 
+def test_after_a_gap_every_group_begins_anew_and_no_key_is_forgotten() -> None:
+    states = PartitionStates[GroupId, int](0)
+    states.step(GroupId("a"), added, 1)
+    states.step_group("b", added, 5)
+    states.step(GroupId("b"), added, 1)
+    states.step_group("c", added, 7)
+    anew = states.begun_anew(100, lambda state: state + 200)
+    assert anew.all() == {GroupId("a"): 201, GroupId("b"): 206}
+    assert [anew.newborn(group) for group in "abc"] == [100] * 3, "what a group's records did"
+    assert anew[GroupId("d")] == 100
+    anew.step(GroupId("a"), added, 1)
+    assert states.all() == {GroupId("a"): 1, GroupId("b"): 6}
+
+
 def test_a_state_of_the_partition_can_judge_before_any_key_is_reached() -> None:
     partition = Controllership()
     events = [(0, None, ""), (1, 0, "a"), (2, None, ""), (3, 0, "a"), (4, 2, "a"), (5, 2, "b")]

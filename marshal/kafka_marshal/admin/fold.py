@@ -60,10 +60,8 @@ class ClaimsFold:
     def pass_gap(self, first: int) -> None:
         """Records before `first` are missing: nothing of before is certain any more."""
         self.first = first
-        claims, beginning = self._readers.all(), Reader.beginning_at(first)
-        self._readers = PartitionStates[ClaimKey, Reader](beginning)
-        for key in claims:
-            self._readers.put(key, beginning)
+        beginning = Reader.beginning_at(first)
+        self._readers = self._readers.begun_anew(beginning, lambda _: beginning)
         self._work.clear()
 
     @property

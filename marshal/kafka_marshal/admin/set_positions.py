@@ -292,7 +292,7 @@ def work_left(work: PauseWork) -> str:
     names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in sorted(left_undone(work)))
     return (
         f"{work.by} has paused the group and not set {names}"
-        f" (set: {len(work.set)}); either it went away, or it is at it now"
+        f" (set: {len(work.set)}); it has ended, or is still setting them"
     )
 
 

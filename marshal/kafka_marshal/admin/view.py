@@ -15,8 +15,10 @@ from attrs import frozen
 from confluent_kafka import Message
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
+from kafka_marshal.authentication import AuthenticityChecks
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.authentic_log import of_group
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
@@ -109,11 +111,13 @@ class View:
         *,
         since_ms: int | None = None,
         group: str | None = None,
+        verify: bool = False,
     ) -> None:
         """Connect; read from `since_ms` on (None: all there is).
 
         With a `group` it is a view of that group alone. What of a long log says nothing new of it
-        is then not even decoded.
+        is then not even decoded. `verify` looks whether records are authentic, by the keyring of
+        the settings; without a keyring nothing is verified.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or there is no such topic.
@@ -148,6 +152,9 @@ class View:
         """How many of those that had to be decoded hold no message."""
         self.signed_groups: set[str] = set()
         """Groups of which a record carries a MAC, whatever its worth."""
+        keyring = settings.keyring if verify else None
+        self.unauthentic = None if keyring is None else AuthenticityChecks(keyring)
+        """Records that are not authentic, of the group if there is one. None: not verified."""
 
     def __enter__(self) -> Self:
         return self
@@ -216,11 +223,16 @@ class View:
         if self._group is None:
             return None
 
+        group = self._group.encode("utf-8", "surrogateescape")
+
         def fetched(messages: Collection[Message]) -> None:
             self.records += len(messages)
+            if self.unauthentic is not None:
+                for raw in of_group(messages, group):
+                    self.unauthentic.check(raw)
 
         whole = frozenset(number for number, fold in self.folds.items() if fold.first == 0)
-        return LogFilter(self._group.encode("utf-8", "surrogateescape"), whole, fetched)
+        return LogFilter(group, whole, fetched)
 
     def check_partitions(self) -> None:
         """Look whether the topic has grown.
@@ -255,6 +267,8 @@ class View:
             return
         if self._group not in (None, record.message.group_id):
             return
+        if gaps is None and self.unauthentic is not None:  # else it was verified when fetched
+            self.unauthentic.check(raw)
         if any(name == wire.MAC_HEADER for name, _ in raw.headers):
             self.signed_groups.add(record.message.group_id)
         changes = self.folds[raw.partition].apply(record)

@@ -98,6 +98,18 @@ class PartitionStates(Generic[K, S]):
         copied._newborn = dict(self._newborn)
         return copied
 
+    def begun_anew(self, beginning: S, after: Callable[[S], S]) -> Self:
+        """What they are after records that are gone: `after(state)` is each key's state.
+
+        Every group begins anew: what a record about one of them did is forgotten.
+        """
+        anew = type(self)(beginning)
+        anew._groups = {
+            name: {key: after(state) for key, state in group.items()}
+            for name, group in self._groups.items()
+        }
+        return anew
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PartitionStates):
             return NotImplemented

@@ -123,10 +123,11 @@ class Instance:
     def pass_gap(self, partition: int, first: int, next_index: int) -> None:
         """Begin anew at this offset, as one that joins late. Spec: PassGap."""
         view = self.partitions[partition]
-        consumers = PartitionStates[ClaimKey, ConsumerState](ConsumerState.beginning_at(first))
-        for key, consumer in view.consumers.all().items():
-            consumers.put(key, machine.after_gap(self.me, consumer, first))
-        view.consumers, view.next_index = consumers, next_index
+        view.consumers = view.consumers.begun_anew(
+            ConsumerState.beginning_at(first),
+            lambda known: machine.after_gap(self.me, known, first),
+        )
+        view.next_index = next_index
 
     def _after(self, consumer: ConsumerState, entry: Entry) -> tuple[ConsumerState, Verdict | None]:
         assert entry.record is not None

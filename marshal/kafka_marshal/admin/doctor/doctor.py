@@ -107,7 +107,7 @@ def examine(
     else:
         # Of a log that is empty nobody can say that all is well with its records.
         names: tuple[str, ...] = (
-            *("places", "offsets", "timestamps", "messages", "headers", "clocks"),
+            *("places", "offsets", "gaps", "timestamps", "messages", "headers", "clocks"),
             *(() if settings.keyring is None else ("authentication",)),
         )
         checked(names if sample.records else (), records.records(sample))

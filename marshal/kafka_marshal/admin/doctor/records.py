@@ -24,6 +24,7 @@ def records(sample: TopicSample) -> Iterator[CheckFinding]:
             "stop all consumers, make a new coordination topic, and set positions "
             "(docs/how-to/mirrored-or-restored-cluster.md)",
         )
+    yield from _gaps(sample)
     yield from _intervals(sample)
     if sample.create_time:
         yield CheckFinding(
@@ -38,7 +39,7 @@ def records(sample: TopicSample) -> Iterator[CheckFinding]:
             CheckSeverity.WARNING,
             "messages",
             f"{sample.malformed:,} of {sample.records:,} records hold no message of the protocol",
-            "nothing by themselves; somebody writes to the topic who should not",
+            "nothing by themselves, but a program writes to the topic that should not",
             "see who it is: `marshal replay` lists them",
         )
     yield from _authenticity(sample)
@@ -94,6 +95,25 @@ def _misplaced_records(sample: TopicSample) -> Iterator[CheckFinding]:
         if both
         else "claims have moved away from their history: owners and positions are forgotten",
         "never change the partition count; stop all consumers, and set positions anew",
+    )
+
+
+def _gaps(sample: TopicSample) -> Iterator[CheckFinding]:
+    if not sample.gaps:
+        return
+    number, (first, end) = min(sample.gaps.items())
+    others = sorted(set(sample.gaps) - {number})
+    also = f"; also in partition {numbers(others)}" if others else ""
+    which = f"offset {first:,} is" if end == first + 1 else f"offsets {first:,} to {end - 1:,} are"
+    yield CheckFinding(
+        CheckSeverity.WARNING,
+        "gaps",
+        f"{which} missing inside of partition {number}{also}: compacted, deleted, or the end of a "
+        "transaction",
+        "a consumer that reads on there loses its claims, and is certain of none until a living "
+        "owner certifies it or its position is set",
+        "set cleanup.policy to delete, and let nobody delete records of the topic or write "
+        "transactions to it; if a group waits: marshal set-position GROUP TOPIC=WHERE",
     )
 
 

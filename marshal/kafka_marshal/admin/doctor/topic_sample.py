@@ -72,6 +72,9 @@ class TopicSample:
     """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
     begun: dict[int, int | None] = field(factory=dict)
     """Of partitions whose head is gone: the first stamp that is left; None if nothing is."""
+    gaps: dict[int, tuple[int, int]] = field(factory=dict)
+    """Of partitions in which offsets are missing: the first of the first gap, and where it ends."""
+    _next: dict[int, int] = field(factory=dict)
     _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
     _group_last: dict[tuple[int, str], int] = field(factory=dict)
     _latest: dict[int, int] = field(factory=dict)
@@ -82,9 +85,22 @@ class TopicSample:
         """Its head is gone; what is left of it follows."""
         self.begun[partition] = None
 
+    def begins(self, partition: int, first: int) -> None:
+        """The next record of this partition lies at `first`, or what lay there is missing."""
+        self._next[partition] = first
+
+    def ends(self, partition: int, end: int) -> None:
+        """The partition was read to this offset: what did not come before it is missing."""
+        first = self._next.get(partition, end)
+        if first < end:
+            self.gaps.setdefault(partition, (first, end))
+
     def add(self, raw: RawRecord) -> None:
         """One more record; of each partition in offset order."""
         self.records += 1
+        if raw.partition in self._next:
+            self.ends(raw.partition, raw.offset)
+            self._next[raw.partition] = raw.offset + 1
         if self.begun.get(raw.partition, 0) is None:
             self.begun[raw.partition] = raw.timestamp_ms
         self.highest_ms = max(self.highest_ms, raw.timestamp_ms)
@@ -118,7 +134,6 @@ class TopicSample:
             self.clients_of_another_log.add(message.client_id)
         where = (message.topic, raw.partition)
         self._first.setdefault(where, raw.timestamp_ms)
-
         self._last[where] = raw.timestamp_ms
 
     def _verify(self, raw: RawRecord, client: str) -> None:
@@ -180,9 +195,13 @@ def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
         for number, extent in extents.items():
             if 0 < extent.low == starts[number]:
                 sample.begins_late(number)
+        for number, start in starts.items():
+            sample.begins(number, start)
         for batch in tail.records(starts, ends):
             for raw in batch:
                 sample.add(raw)
+        for number, end in ends.items():
+            sample.ends(number, end)
         return sample
     finally:
         tail.close()

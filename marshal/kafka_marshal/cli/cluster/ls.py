@@ -17,9 +17,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from kafka_marshal.cli.cluster.opened import opened, read_to_end
+from kafka_marshal.cli.cluster.opened import opened, read_to_end, unauthentic
 from kafka_marshal.cli.common import (
     Bootstrap,
+    Keys,
     LogsInterval,
     Options,
     Properties,
@@ -58,14 +59,14 @@ intervals, position and lag give the end."""
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
-Watch = Annotated[bool, typer.Option("--watch", help="Go on, a look each second, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh each second, until Ctrl-C.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one each.")]
 Last = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
         show_default="all there is",
-        help="Read so much of the log only, like 10m; what then is a guess is marked.",
+        help="Read only the newest part of the log, like 10m. Guesses are marked.",
     ),
 ]
 
@@ -82,6 +83,7 @@ def ls(
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
+    keys: Keys = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -90,11 +92,10 @@ def ls(
     The epoch is the log offset at which the owner won. Lag is against the end of the data topic.
     With --watch a group that has no record yet is waited for.
     What is not certain, because the log's head is gone, is marked with a question mark.
+    With --keys records that are not authentic are reported, and count all the same.
     """
-    with _viewed(bootstrap, topic, heartbeat_interval, last, properties, options, group) as (
-        view,
-        cluster,
-    ):
+    where = (bootstrap, topic, heartbeat_interval, last, properties, options)
+    with _viewed(*where, group, keys, verify=True) as (view, cluster):
         if group is not None and not watch:
             view.check_group(group)
         if group is not None and json and group not in view.groups:
@@ -104,6 +105,8 @@ def ls(
             return view.rows(_now_ms(), group, view.data_ends(cluster, group))
 
         if json:
+            for sentence in unauthentic(view):
+                errors.print(f"Warning: {sentence}")
             _print_json(rows, view, watch)
         else:
             _show(lambda: _claims(rows(), view, group), view, watch)
@@ -121,10 +124,8 @@ def groups(
     options: Options = None,
 ) -> None:
     """List groups: how many of their claims are owned, stale or free, and by how many."""
-    with _viewed(bootstrap, topic, heartbeat_interval, last, properties, options) as (
-        view,
-        cluster,
-    ):
+    where = (bootstrap, topic, heartbeat_interval, last, properties, options)
+    with _viewed(*where) as (view, cluster):
 
         def rows() -> list[ListedGroup]:
             return view.group_rows(_now_ms(), view.data_ends(cluster))
@@ -144,12 +145,15 @@ def _viewed(
     properties: Properties,
     options: Options,
     group: str | None = None,
+    keys: Keys = None,
+    verify: bool = False,
 ) -> Iterator[tuple[View, ClusterClient]]:
     """The topic, folded to its end."""
     rules = fleet_rules(heartbeat_interval)
     since_ms = None if last is None else _now_ms() - duration(last, "--last")
     where = (bootstrap, topic, properties, options)
-    with opened(*where, rules, since_ms=since_ms, group=group) as view:
+
+    with opened(*where, rules, since_ms=since_ms, group=group, keys=keys, verify=verify) as view:
         from kafka_marshal.client.connect.admin_client import ClusterClient
 
         read_to_end(view, interval_given=heartbeat_interval is not None)
@@ -160,9 +164,6 @@ def _viewed(
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-# --- shown once, or again and again ---------------------------------------------------------------
 
 
 def _each_second(view: View) -> Iterator[None]:
@@ -203,9 +204,6 @@ def _print_json(
         sys.stdout.flush()
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def _claims(rows: list[ListedClaim], view: View, group: str | None) -> RenderableType:
     count = {state: sum(row.state == state for row in rows) for state in _STATES}
     words = ", ".join(f"{number} {state}" for state, number in count.items() if number)
@@ -214,6 +212,7 @@ def _claims(rows: list[ListedClaim], view: View, group: str | None) -> Renderabl
         Text(summary, "bold"),
         *_intervals(rows, group),
         *_doubts(view, rows),
+        *(Text(sentence, "bold red") for sentence in unauthentic(view)),
         *_waits(view, group),
         *_replaced_late(view, rows),
     )
@@ -363,7 +362,7 @@ def _notes(row: ListedGroup) -> Iterator[str]:
     if len(row.intervals_ms) > 1:
         yield "its owners say different heartbeat intervals, and process messages twice"
     if row.left_undone:
-        yield f"an administrator has left {row.left_undone} positions, or is at it"
+        yield f"an administrator did not set {row.left_undone} positions, or is still setting them"
     if row.not_certain:
         yield f"{row.not_certain} owners are guesses"
 

@@ -35,18 +35,21 @@ def opened(
     *,
     since_ms: int | None = None,
     group: str | None = None,
+    keys: Path | None = None,
+    verify: bool = False,
 ) -> Iterator[View]:
     """The topic, or one group of it, of which nothing is read yet.
 
+    Records are signed, and verified if asked, with the keys in that file, else in the environment.
     Whatever a user can mend ends the command.
     """
     with needs("kafka"):
         from kafka_marshal.admin.view import View
     with one_sentence(MarshalError):
         settings = attrs.evolve(
-            connection(bootstrap, properties, options), keyring=keyring_of(None)
+            connection(bootstrap, properties, options), keyring=keyring_of(keys)
         )
-        with View(settings, topic, rules, since_ms=since_ms, group=group) as view:
+        with View(settings, topic, rules, since_ms=since_ms, group=group, verify=verify) as view:
             yield view
 
 
@@ -74,6 +77,11 @@ def read_to_end(
     return view
 
 
+def unauthentic(view: View) -> list[str]:
+    """A sentence for each sender of records that are not authentic."""
+    return [f"not authentic: {one.sentence}" for one in view.unauthentic or ()]
+
+
 def check_signing(view: View, group: str) -> None:
     """Stop a command that would write unsigned records into a group that signs its own.
 
@@ -83,5 +91,5 @@ def check_signing(view: View, group: str) -> None:
     if group in view.signed_groups and (keyring is None or keyring.sign_with is None):
         fail(
             f"records of group {group} are signed, and what this writes would not be: name a file "
-            "of keys in MARSHAL_KEYS_FILE, with sign-with"
+            "of keys with sign-with in MARSHAL_KEYS_FILE"
         )

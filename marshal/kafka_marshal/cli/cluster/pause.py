@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Also a group that the log does not know.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also if the log does not know the group.")]
 
 
 def pause(
@@ -119,7 +119,7 @@ def resume(
 def release(
     group: Group,
     claims: Annotated[
-        list[str], typer.Argument(metavar="TOPIC[:PARTITION]", help="Whose owner is to go.")
+        list[str], typer.Argument(metavar="TOPIC[:PARTITION]", help="The claims to free.")
     ],
     *,
     bootstrap: Bootstrap = None,
@@ -127,11 +127,11 @@ def release(
     hold: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", show_default="not at all", help="Nobody can claim them so long."
+            metavar="DURATION", show_default="not at all", help="How long nobody can claim them."
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say who would lose what, and do nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be released, and change nothing.")
     ] = False,
     json: Json = False,
     properties: Properties = None,
@@ -196,7 +196,7 @@ def _done(do: Callable[[], list[GroupRelease]], json: bool) -> list[GroupRelease
         errors.print(f"marshal: {half}")
         raise typer.Exit(FOUND_SOMETHING) from None
     except KeyboardInterrupt:
-        fail("interrupted; what was sent may take effect: marshal groups says how it stands")
+        fail("interrupted; what was sent may take effect: marshal groups shows the state")
     if json:
         for one in done:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end
+from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end, unauthentic
 from kafka_marshal.cli.common import (
     Bootstrap,
+    Keys,
     LogsInterval,
     Options,
     Properties,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from kafka_marshal.admin.set_positions import SetPositionsResult
 
 _REASONS = {
-    "paused_by_another": "somebody else paused the group meanwhile, and the later pause wins",
-    "claim_taken": "somebody else owns one of the claims",
+    "paused_by_another": "another administrator paused the group, and the later pause wins",
+    "claim_taken": "another client owns one of the claims",
     "pause_expired": "the pause ran out before all claims were won; try a longer --pause",
     "called_off": "it was called off",
 }
@@ -57,20 +58,21 @@ def set_position(
     topic: Topic = "__marshal",
     pause: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="The group is paused at most so long meanwhile."),
+        typer.Option(metavar="DURATION", help="The longest time that the group is paused."),
     ] = "60s",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be set, and do nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be set, and change nothing.")
     ] = False,
     anyway: Annotated[
         bool,
         typer.Option(
             "--anyway",
-            help="Also where another administrator has left something undone.",
+            help="Set them although another administrator has not set all of its own.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     heartbeat_interval: LogsInterval = None,
+    keys: Keys = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -83,6 +85,9 @@ def set_position(
 
     +N and -N count from the position that the log says now; the table says what they come to. A
     group that has not started yet is set, too.
+
+    With --keys its records are signed, too, if the file has sign-with. Those that are not
+    authentic are reported, and count all the same.
 
     Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
     run and has sent nothing.
@@ -98,9 +103,10 @@ def set_position(
         wishes = [wish(text) for text in positions]
     stop = Stop(
         first="calling off; a second Ctrl-C does not wait for the log",
-        second="left as it was; marshal ls and marshal groups say how it stands",
+        second="nothing more is sent; marshal ls and marshal groups show the state",
     )
-    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
+    where = (bootstrap, topic, properties, options)
+    with opened(*where, rules, group=group, keys=keys, verify=True) as view:
         cluster = ClusterClient(view.settings)
         operators = administer.SetPositionsOperation(
             view, group, {one.topic for one in wishes}, pause_ms
@@ -110,13 +116,15 @@ def set_position(
         if group not in view.groups:
             errors.print(
                 f"Note: no record of {topic} is of group {group} yet; its consumers will begin "
-                "where this sets it."
+                "at the position that this sets."
             )
         planned = plan(wishes, group, cluster, view)
         left = administer.left_by_others(view, group)
         beside = administer.beside(view, planned)
         if not json:
             _print_plan(planned, len(beside))
+        for sentence in unauthentic(view):
+            errors.print(f"Warning: {sentence}")
         for work in left:
             errors.print(f"Warning: {administer.work_left(work)}.")
         if any(one.target == 0 for one in planned):
@@ -171,7 +179,7 @@ def _print_plan(planned: list[PlannedPosition], beside: int) -> None:
     console.print(table)
     if beside:
         claims = "1 more claim" if beside == 1 else f"{beside} more claims"
-        console.print(f"{claims} of the group beside them: interrupted, positions stay")
+        console.print(f"{claims} of the group: interrupted, their positions stay")
 
 
 def _print_ended(planned: list[PlannedPosition], ended: list[SetPositionsResult]) -> None:

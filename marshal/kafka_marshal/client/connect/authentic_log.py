@@ -6,7 +6,7 @@ changes nothing, and records of other groups change nothing of this one, so neit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_marshal.authentication import Keyring
@@ -18,6 +18,30 @@ from kafka_marshal.errors import NotAuthentic
 
 _GROUP: Final = 1 + (*wire.TIME, *wire.ADDRESS).index("group_id")
 """Which field of a value names the group."""
+
+
+def of_group(messages: Iterable[FetchedMessage], group: bytes) -> Iterator[RawRecord]:
+    """What was fetched and is of one group, as far as it names one."""
+    for message in messages:
+        value = message.value()
+        if value is None:
+            continue
+        fields = value.split(b"/", _GROUP + 1)
+        if len(fields) > _GROUP and fields[_GROUP] == group:
+            yield _raw(message, value)
+
+
+def _raw(message: FetchedMessage, value: bytes) -> RawRecord:
+    partition, offset = message.partition(), message.offset()
+    kind, timestamp_ms = message.timestamp()
+    return RawRecord(
+        -1 if partition is None else partition,
+        -1 if offset is None else offset,
+        timestamp_ms,
+        value,
+        tuple(message.headers() or ()),
+        TimestampType.of_kafka_client(kind),
+    )
 
 
 class AuthenticLog:
@@ -32,32 +56,13 @@ class AuthenticLog:
         Raises:
             NotAuthentic: the first one that is not.
         """
-        group = self._group
-        for message in messages:
-            value = message.value()
-            if value is None:
+        for raw in of_group(messages, self._group):
+            found = self._keyring.complaint(raw)
+            if found is None:
                 continue
-            fields = value.split(b"/", _GROUP + 1)
-            if len(fields) > _GROUP and fields[_GROUP] == group:
-                self._check(message, value)
-
-    def _check(self, message: FetchedMessage, value: bytes) -> None:
-        partition, offset = message.partition(), message.offset()
-        kind, timestamp_ms = message.timestamp()
-        raw = RawRecord(
-            -1 if partition is None else partition,
-            -1 if offset is None else offset,
-            timestamp_ms,
-            value,
-            tuple(message.headers() or ()),
-            TimestampType.of_kafka_client(kind),
-        )
-        found = self._keyring.complaint(raw)
-        if found is None:
-            return
-        try:
-            client = raw.decoded().message.client_id
-        except MalformedRecord:
-            return
-        why = found.authenticity.value
-        raise NotAuthentic(self._topic, raw.partition, raw.offset, client, found.key_id, why)
+            try:
+                client = raw.decoded().message.client_id
+            except MalformedRecord:
+                continue
+            why = found.authenticity.value
+            raise NotAuthentic(self._topic, raw.partition, raw.offset, client, found.key_id, why)

@@ -16,7 +16,6 @@ What comes after one is a suffix.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -71,7 +70,7 @@ class _Run(Generic[M]):
 
     sender: bytes
     epoch: bytes
-    offset: bytes
+    position: bytes
     timestamp_ms: int
     last: M | None = None
     """None while it is the first one, too."""
@@ -171,71 +170,52 @@ class LogFilter(Generic[M]):
     def add(self, messages: Collection[M]) -> None:
         """More of the log: each partition in offset order, no errors."""
         self._fetched(messages)
-        numbers = [message.partition() for message in messages]
-        lasts, gapped = dict(zip(numbers, messages, strict=True)), set[int | None]()
-        for number, count in Counter(numbers).items():
-            end = _offset(lasts[number]) + 1
-            if number is not None and number in self._next:
-                if end > self._next[number] + count:
-                    gapped.add(number)
-                else:
-                    self._next[number] = end
-        if not gapped:
-            self._add(messages)
-            return
-        self._add([one for one in messages if one.partition() not in gapped])
-        for number in gapped:
-            assert number is not None
-            self._add_with_gaps(number, [one for one in messages if one.partition() == number])
-
-    def _add_with_gaps(self, partition: int, messages: list[M]) -> None:
-        offsets = [self._next[partition] - 1, *map(_offset, messages)]
-        begun = 0
-        for n, offset in enumerate(offsets[1:]):
-            if offset > offsets[n] + 1:
-                self._add(messages[begun:n])
-                self._gap(partition, offset)
-                begun = n
-        self._add(messages[begun:])
-        self._next[partition] = offsets[-1] + 1
-
-    def _gap(self, partition: int, end: int) -> None:
-        self._held.setdefault(partition, _Held()).end_all()
-        self._gaps.setdefault(partition, []).append(end)
-        self._next[partition] = end
-        self._whole.discard(partition)
-
-    def _add(self, messages: Collection[M]) -> None:
         # A consumer may have a million of them to read before it starts. So the ordinary one is
         # looked at here, and no more of it than is needed.
         group, senders = self._in_value, self._senders
-        now, held = -1, _Held[M]()
+        now, expected, held = -1, -1, _Held[M]()
         for message in messages:
+            partition, offset = message.partition(), message.offset()
+            if partition is None or offset is None:
+                continue
+            if partition != now:
+                self._reached(now, expected)
+                now, expected = partition, self._next.get(partition, offset)
+                held = self._held.setdefault(partition, _Held())
+            if offset > expected and now in self._next:
+                self._gap(now, offset)
+            expected = offset + 1
             value = message.value()
             if value is None:
                 continue
             head, of_group, tail = value.partition(group)
             if not of_group:
                 continue
-            partition = message.partition()
-            if partition is None:
-                continue
-            if partition != now:
-                now, held = partition, self._held.setdefault(partition, _Held())
-            about, _, offset = tail.rpartition(b"/")
+            about, _, position = tail.rpartition(b"/")
             run = held.runs.get(about)
             if (
                 run is not None
                 and (senders.get(head) or self._sender(head)) == run.sender
-                and len(offset) == len(run.offset)
-                and offset >= run.offset
-                and offset.isdigit()
+                and len(position) == len(run.position)
+                and position >= run.position
+                and position.isdigit()
             ):
                 timestamp_ms = message.timestamp()[1]
                 if timestamp_ms >= run.timestamp_ms and _epoch(message) == run.epoch:
-                    run.last, run.offset, run.timestamp_ms = message, offset, timestamp_ms
+                    run.last, run.position, run.timestamp_ms = message, position, timestamp_ms
                     continue
             self._look_at(held, partition, message, value)
+        self._reached(now, expected)
+
+    def _reached(self, partition: int, end: int) -> None:
+        if partition in self._next:
+            self._next[partition] = end
+
+    def _gap(self, partition: int, end: int) -> None:
+        self._held.setdefault(partition, _Held()).end_all()
+        self._gaps.setdefault(partition, []).append(end)
+        self._next[partition] = end
+        self._whole.discard(partition)
 
     def _look_at(self, held: _Held[M], partition: int, message: M, value: bytes) -> None:
         """A record of which more has to be known."""
@@ -265,10 +245,10 @@ class LogFilter(Generic[M]):
         if (
             run is not None
             and (run.sender, run.epoch) == (sender, epoch)
-            and int(run.offset) <= int(fields[-1])
+            and int(run.position) <= int(fields[-1])
             and run.timestamp_ms <= timestamp_ms
         ):
-            run.last, run.offset, run.timestamp_ms = message, fields[-1], timestamp_ms
+            run.last, run.position, run.timestamp_ms = message, fields[-1], timestamp_ms
             return
         held.end(about)
         held.kept.append(message)

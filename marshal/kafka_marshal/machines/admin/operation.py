@@ -162,9 +162,9 @@ def remembering(operation: Operation, key: ClaimKey, consumer: ConsumerState) ->
 
 def after_gap(me: InstanceConfig, operation: Operation, first: int) -> Operation:
     """The records from its view up to `first` are gone: of every claim it begins anew there."""
-    consumers = PartitionStates[ClaimKey, ConsumerState](ConsumerState.beginning_at(first))
-    for key, consumer in operation.consumers.all().items():
-        consumers.put(key, after_gap_of_claim(me, consumer, first))
+    consumers = operation.consumers.begun_anew(
+        ConsumerState.beginning_at(first), lambda known: after_gap_of_claim(me, known, first)
+    )
     return attrs.evolve(operation, consumers=consumers, view=first, work=NO_WORK)
 
 
