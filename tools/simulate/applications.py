@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from kafka_marshal import AsyncConsumer, ClaimLost, Consumer, OutcomeUnknown
+from kafka_marshal import AsyncConsumer, ClaimLost, Consumer, ConsumerClosed, OutcomeUnknown
 from kafka_marshal.client.message import Message
 from kafka_marshal.testing.in_memory import Scheduler
 
@@ -39,6 +39,12 @@ class Work(Protocol):
 
     async def takes_in_loop(self, message: Message) -> None:
         """The same in an event loop."""
+
+
+def acknowledges(consumer: Consumer | AsyncConsumer) -> None:
+    """The last list is done, which no further call says."""
+    with suppress(ConsumerClosed):
+        consumer.ack()
 
 
 def iterator(consumer: Consumer, work: Work) -> None:
@@ -70,6 +76,7 @@ def lists(consumer: Consumer, work: Work) -> None:
     while not work.stopped:
         for message in consumer.consume(work.scheduler.chance.choice(AT_ONCE), 1.0):
             work.takes(message)
+    acknowledges(consumer)
 
 
 def batches(consumer: Consumer, work: Work) -> None:
@@ -112,6 +119,7 @@ async def loop_lists(consumer: AsyncConsumer, work: Work) -> None:
                 messages = await consumer.consume(100, 2.0)
             for message in messages:
                 await work.takes_in_loop(message)
+    acknowledges(consumer)
 
 
 async def run_loop(consumer: AsyncConsumer, work: Work) -> None:

@@ -45,6 +45,8 @@ class Judged:
     """Of each record of the protocol, in the order of the appends: what it did to the group."""
     listed: dict[Topic, set[int]] = field(factory=dict)
     """Messages that `marshal receipts` would list when every owner has been silent for long."""
+    listed_of: dict[tuple[Topic, int], set[int]] = field(factory=dict)
+    """The same by the epoch that they were granted under."""
 
     lost_grants: dict[Topic, set[int]] = field(factory=lambda: defaultdict(set))
     """Messages whose grants the log has lost."""
@@ -81,8 +83,9 @@ class Judged:
                 for record, changes in partition:
                     receipts.read(record, changes)
             for one in receipts.receipts(later_ms, int(setting.rules.stale_after_ms)):
-                offsets = self.listed.setdefault((topic, one.topic_partition), set())
-                offsets.update(range(one.start or 0, one.end))
+                where, offsets = (topic, one.topic_partition), range(one.start or 0, one.end)
+                self.listed.setdefault(where, set()).update(offsets)
+                self.listed_of.setdefault((where, one.epoch), set()).update(offsets)
 
     def _fold_of(self, partition: int) -> ClaimsFold:
         if partition not in self._folds:

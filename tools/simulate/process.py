@@ -20,7 +20,7 @@ from tools.simulate.applications import AS_LISTS, IN_LOOPS, THREADED, UNORDERED,
 from tools.simulate.history import Called, Committed, Given
 from tools.simulate.listeners import listeners
 
-from kafka_marshal import AsyncConsumer, Consumer, Lost, MarshalError, Observer
+from kafka_marshal import AsyncConsumer, Claiming, Consumer, Lost, MarshalError, Observer
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.message import Claim, Message
@@ -63,6 +63,8 @@ class Process:
     """Processing fails for now."""
     stopping: bool = False
     """It was asked to end."""
+    stop_returned: bool = False
+    """Its consumer's `stop` has returned: until then it may give out messages."""
     paused: set[tuple[str, int, int]] = field(factory=set)
     """Tenures that the one `pause` under way has paused."""
     pauses: bool = False
@@ -119,6 +121,7 @@ class Process:
             "heartbeat_interval_s": setting.heartbeat_interval_s,
             "window": setting.window,
             "batch": setting.batch,
+            "claiming": Claiming(reclaim_delay_ms=int(1000 * setting.reclaim_delay_s)),
             "on_claimed": partial(self.called, "claimed"),
             "on_lost": partial(self.called, "lost"),
             "on_drained": partial(self.called, "drained"),
@@ -211,7 +214,7 @@ class Process:
             return ""
         if claim.lost is not None and self.world.setting.at_least_once:
             return "lost"
-        if self.consumer.delivery.stopped:
+        if self.stop_returned and self.consumer.delivery.stopped:
             return "stopped"
         tenure = claim.topic, claim.partition, claim.epoch
         return "paused" if tenure in self.paused else ""
@@ -262,8 +265,13 @@ class Process:
             claim.epoch,
             "" if reason is None else reason.value,
             self.in_hand[claim.topic, claim.partition, claim.epoch],
-            self.stopping or self.raises,
+            self.stopping or self.raises or self._failed,
         )
+
+    @property
+    def _failed(self) -> bool:
+        """Its consumer cannot go on, and gives up what the application has in hand."""
+        return self.consumer is not None and self.consumer._coordinator.failure is not None
 
 
 class OpenFile:

@@ -28,6 +28,8 @@ class Setting:
     burst_max: int = 19
     fault_every_s: float = 60.0
     """On average."""
+    reclaim_delay_s: float = 120.0
+    """After how long a consumer asks again for what it gave up."""
     window: int = 100_000
     batch: int = 10_000
     simulated_s: float = 600.0

@@ -193,6 +193,7 @@ class World:
             self.scheduler.sleep(0.1)
         if process.consumer is not None:
             process.consumer.stop()
+            process.stop_returned = True
             with suppress(MarshalError):
                 process.consumer.subscribe(self.setting.topics)
             mended = self.mended

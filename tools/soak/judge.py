@@ -20,6 +20,8 @@ Samples: TypeAlias = Mapping[str, NDArray[np.float64]]
 MIB: Final = 2**20
 ERRORS: Final = 3
 """A slope that chance makes is at most this many of its standard errors."""
+SAMPLES_MIN: Final = 10
+"""Fewer samples are not judged: a second of a busy machine is no trend."""
 
 
 @frozen
@@ -104,7 +106,7 @@ def fits(name: str, samples: Samples, warm_up_s: float, until_s: float) -> list[
     for metric in METRICS:
         values = samples[metric.name] / metric.unit
         judged = (at >= warm_up_s) & (at <= until_s) & np.isfinite(values)
-        if judged.sum() < 5:
+        if judged.sum() < SAMPLES_MIN:
             continue
         (slope, start), covariance = np.polyfit(at[judged], values[judged], 1, cov=True)
         error = float(np.sqrt(covariance[0, 0]))

@@ -48,6 +48,7 @@ from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
+from tests.client.fleet.test_mutants import releases_without_a_word
 
 ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
@@ -257,6 +258,7 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "ended": (dies, "at_least_once"),
     "bounded": (starts_threads, "at_least_once"),
     "findings": (forgets_takeovers, "at_least_once"),
+    "released": (releases_without_a_word, "at_most_once"),
     "reprocessing": (takes_a_larger_window, "at_least_once"),
     "committed": (commits_in_vain, "at_least_once"),
     "drained": (calls_what_is_lost_drained, "at_least_once"),
@@ -389,7 +391,8 @@ def test_what_an_original_processes_counts_and_what_it_does_not_is_found_skipped
 def test_what_is_written_in_a_members_name_is_refused_by_every_guard() -> None:
     setting = attrs.evolve(SHORT, faults=("impersonate",), fault_every_s=0.5, mixed=True)
     reports = [simulate(seed, setting) for seed in range(3)]
-    assert [each.violations for each in reports] == [()] * 3
+    reports.append(simulate(3, attrs.evolve(setting, recorded=True, mixed=False)))
+    assert [each.violations for each in reports] == [()] * 4
     refused = sum((each.verdicts for each in reports), Counter())
     assert refused.keys() >= {
         str(Refused.FORGED),

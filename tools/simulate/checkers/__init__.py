@@ -13,6 +13,7 @@ from tools.simulate.checkers.delivery import (
     none_skipped,
     one_process_an_epoch,
     receipts,
+    released,
     reprocessing,
 )
 from tools.simulate.checkers.liveness import ended, group_offsets, progress
@@ -35,6 +36,7 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         one_process_an_epoch,
         progress,
         receipts,
+        released,
         reprocessing,
         committed,
         drained,

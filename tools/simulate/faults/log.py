@@ -65,6 +65,8 @@ def impersonate(world: World, chance: Random) -> str:
         return "nothing"
     key, claim = chance.choice(owned)
     how = chance.choice(REFUSED)
+    if how is sets_a_negative_position and world.setting.recorded:
+        return "nothing"  # no specification explains what its sender has not recorded
     value, headers = how(key, claim, log.high)
     now_ms, stale_ms = world.kafka.broker_ms(), world.setting.rules.stale_after_ms
     if how is claims_as_its_client and now_ms - (claim.last_heartbeat_ms or 0) > stale_ms / 2:

@@ -28,7 +28,17 @@ ONE_BY_ONE: Final = attrs.evolve(
     faults=("calls", "slow", "stall_thread", "kill", "slow_append", "set_position"),
 )
 """Applications that take messages one by one, some of them slowly, so that claims take turns."""
-WORLDS: Final = (SMALL, CALLS, SMALL, ONE_BY_ONE)
+ALONE: Final = attrs.evolve(
+    SMALL,
+    clients=1,
+    topics=("orders",),
+    reclaim_delay_s=0.5,
+    window=1000,
+    batch=200,
+    faults=("calls", "slow_fetch", "slow", "slow_append", "append", "set_position", "stall_thread"),
+)
+"""One process: what it gives up comes back to it while much of the tenure before is in hand."""
+WORLDS: Final = (SMALL, CALLS, ALONE, ONE_BY_ONE)
 
 
 def setting(seed: int) -> Setting:

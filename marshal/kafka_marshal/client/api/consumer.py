@@ -179,7 +179,8 @@ class Consumer:
             on_claimed: called when a claim was won.
             on_lost: called when a claim was lost, with the reason; its messages that are in hand do
                 not count any more.
-            on_drained: called when nothing of a lost claim is in hand any more.
+            on_drained: called when nothing of a lost claim is in hand any more, or when the
+                consumer ends or fails, which gives up what is.
             observers: are notified of what happens: metrics, spans, or your own.
             wedged_after_beats: report a claim as wedged after this many heartbeats in a row with
                 the same position while messages are waiting.

@@ -1,6 +1,7 @@
 """When `on_drained` is called, the application has nothing of that tenure in hand.
 
-Not where the application has failed, or was asked to end: what it has then is given up.
+Not where the application or its consumer has failed, or was asked to end: what it has then is
+given up.
 """
 
 from __future__ import annotations
