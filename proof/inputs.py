@@ -26,7 +26,8 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import RuleSet
-from proof.symbols import Escaped, Explorer, Formula, Id, Number, Smt, Truth
+from proof.smt.solver import Smt
+from proof.symbols import Escaped, Explorer, Formula, Id, Number, Truth
 
 MESSAGES: Final = (Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup)
 HEADERS: Final = ("epoch", "seen", "clock", "supersedes", "set_position", "start")

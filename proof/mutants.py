@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Final
 
@@ -25,16 +24,20 @@ from model_tests.mutants.hand_made import HandMade, Killer
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.kernel import steps
 from proof.inputs import Case, cases
-from proof.kernel import kernel_cases, prove_kernel
+from proof.jobs import Job
+from proof.kernel.inputs import kernel_cases
+from proof.kernel.prove import prove_kernel
+from proof.late import mutants as late
 from proof.machine import mutants as machine
 from proof.properties import PROVED, Proved
 from proof.prove import differs, prove, reducer_now
-from proof.symbols import Escaped, smt
+from proof.smt.solver import smt
+from proof.symbols import Escaped
 
 KERNEL: Final = "kernel"
 LETS_PASS: Final = ("first_wrong", "rules_fit")
 """Functions of the kernel of which is asked what may be assumed."""
-ESCAPES: Final = "it makes what is no number, id or truth value"
+ESCAPES: Final = "it makes or reads what no proxy follows"
 EQUIVALENT: Final = "proved equivalent"
 ALLOWED: Final = "differs, and no property forbids it"
 
@@ -134,7 +137,7 @@ def judge_kernel(number: int, solver: str = "z3") -> Judged:
         try:
             refuted = prove_kernel(case, smt(solver), module).refuted
         except Escaped as error:  # it reads what decides nothing
-            return Judged(name, str(error))
+            return Judged(name, f"{ESCAPES}: {error}")
         if refuted:
             return Judged(name, refuted[0].property, refuted[0].story())
     return Judged(name, EQUIVALENT)
@@ -152,50 +155,56 @@ def _likely_first() -> list[Case]:
     return sorted(cases(), key=lambda each: -len(each.known))
 
 
-def show(pool: Pool, only: str) -> int:
-    """Judge all of them, and print a table and three stories; returns the exit code."""
-    hand = [each.name for each in by_hand() if only in each.name]
-    numbers = range(len(generated())) if not only else range(0)
-    jobs = [partial(_by_name, name) for name in hand]
-    jobs += [partial(judge_generated, number) for number in numbers]
-    if only == KERNEL:
-        jobs += [
-            partial(judge_kernel, number)
-            for number, each in enumerate(generated(steps))
-            if each.function not in LETS_PASS
-        ]
-    hand += [each.name for each in machine.concerned() if only in each.name]
-    jobs += [partial(judge_machine, each) for each in machine.REFUTED if only in each]
-    judged, stories = [], 0
-    for one in pool.imap_unordered(_run, jobs):
-        judged.append(one)
-        print(f"{one.name[:100]:100}  {one.verdict}", flush=True)
-        if one.story and one.name in hand and stories < 3:
-            stories += 1
-            print(one.story)
+def jobs() -> list[Job]:
+    """All mistakes; of the kernel's each name begins with `kernel`."""
+    found = [Job("by hand", partial(_by_name, each.name), each.name) for each in by_hand()]
+    found += [Job("by hand", partial(judge_machine, name), name) for name in machine.REFUTED]
+    found += [Job("by hand", partial(judge_late, each.name), each.name) for each in late.MISTAKES]
+    found += [
+        Job("generated", partial(judge_generated, number), _name(each))
+        for number, each in enumerate(generated())
+    ]
+    return found + [
+        Job(KERNEL, partial(judge_kernel, number), f"{KERNEL}: {_name(each)}")
+        for number, each in enumerate(generated(steps))
+        if each.function not in LETS_PASS
+    ]
+
+
+def show(judged: Sequence[Judged], *, whole: bool) -> int:
+    """Count them, and print three stories; returns how many are not explained."""
+    for one in [each for each in judged if each.story][:3]:
+        print(one.story)
     equivalent = {each.name for each in judged if each.verdict == EQUIVALENT}
-    for survivor in proved_survivors() if numbers else ():
-        if survivor not in equivalent:
-            print(f"{survivor}: survivors.toml says that it is proved equivalent")
-            judged.append(Judged(survivor, ALLOWED, explained=False))
+    missing = [each for each in proved_survivors() if whole and each not in equivalent]
+    for survivor in missing:
+        print(f"{survivor}: survivors.toml says that it is proved equivalent")
     counts = Counter(
-        each.verdict if each.verdict in (EQUIVALENT, ALLOWED) else "refuted" for each in judged
+        each.verdict
+        if each.verdict in (EQUIVALENT, ALLOWED)
+        else "escape"
+        if each.verdict.startswith(ESCAPES)
+        else "refuted"
+        for each in judged
     )
     print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
-    return 0 if all(each.explained for each in judged) else 1
+    return len(missing) + sum(not each.explained for each in judged)
 
 
-def judge_machine(name: str) -> Judged:
+def judge_machine(name: str, solver: str = "z3") -> Judged:
     """Refute a mistake in the machine."""
-    broken = machine.refute(next(each for each in machine.concerned() if each.name == name))
+    mutant = next(each for each in machine.concerned() if each.name == name)
+    broken = machine.refute(mutant, solver)
     if broken is None:
         return Judged(name, ALLOWED, explained=False)
     return Judged(name, broken.property, broken.story())
 
 
-def _by_name(name: str) -> Judged:
-    return judge_by_hand(next(each for each in by_hand() if each.name == name))
+def judge_late(name: str, solver: str = "z3") -> Judged:
+    """Refute a mistake of a late reader."""
+    _, breaks, story = late.judge(name, solver)
+    return Judged(name, breaks or ALLOWED, story, explained=bool(breaks))
 
 
-def _run(job: partial[Judged]) -> Judged:
-    return job()
+def _by_name(name: str, solver: str = "z3") -> Judged:
+    return judge_by_hand(next(each for each in by_hand() if each.name == name), solver)

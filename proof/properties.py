@@ -13,7 +13,7 @@ from attrs import frozen
 from model_tests.mutants.judges import JUDGES
 from tests.triples import Triple
 
-from kafka_marshal import Accepted, Claim, Record
+from kafka_marshal import Accepted, Claim, Headers, Record
 from kafka_marshal.core.claims import invariants
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property, sets_position
 from kafka_marshal.core.messages import (
@@ -210,12 +210,12 @@ def _may_be_asked_for(taken: Triple) -> Any:
 
 def _wins(taken: Triple) -> Any:
     after, message = taken.after, taken.record.message
-    alive = after.owned and after.last_heartbeat_ms == after.clock_ms
-    return (
-        alive
-        and after.owner_instance == message.instance_id
-        and after.epoch == (taken.record.offset)
-    )
+    if not after.owned or after.last_heartbeat_ms != after.clock_ms:
+        return False
+    if after.owner_instance != message.instance_id or after.owner_client != message.client_id:
+        return False
+    said = _same(after.won_with_headers, taken.record.headers.present)
+    return after.epoch == taken.record.offset and said
 
 
 def free_claim_is_given(taken: Triple) -> Any:
@@ -262,7 +262,11 @@ def owner_is_obeyed(taken: Triple) -> Any:
     if not isinstance(message, Heartbeat) or not _is_owners(taken):
         return True
     position = max(before.position, message.offset)
-    return after.last_heartbeat_ms == after.clock_ms and after.position == position
+    if after.last_heartbeat_ms != after.clock_ms or after.position != position:
+        return False
+    return _same(
+        after.position_set, before.position_set or _says_where(taken.record.headers, message.offset)
+    )
 
 
 def owner_is_granted(taken: Triple) -> Any:
@@ -284,7 +288,12 @@ def owner_may_release(taken: Triple) -> Any:
     if sets and message.offset < 0:
         return True
     position = message.offset if sets else max(before.position, message.offset)
-    return not after.owned and after.position == position
+    if not _is_free(after) or after.position != position:
+        return False
+    headers = taken.record.headers
+    says_so = sets and (not headers.present or headers.set_position is not None)
+    said = before.position_set or _says_where(taken.record.headers, message.offset) or says_so
+    return _same(after.position_set, said)
 
 
 def pause_is_replaced(taken: Triple) -> Any:
@@ -292,12 +301,67 @@ def pause_is_replaced(taken: Triple) -> Any:
     message, after = taken.record.message, taken.after
     if not isinstance(message, ReleaseGroup) or message.version not in (0, 1):
         return True
-    if after.owned or after.pauser != message.instance_id:
+    if not _is_free(after) or after.pauser != message.instance_id:
         return False
     until_ms = min(message.expires_unix_s * 1000, after.clock_ms + taken.rules.pause_max_ms)
     if until_ms <= after.clock_ms:
         return after.paused_until_ms is None
     return after.paused_until_ms is not None and after.paused_until_ms == until_ms
+
+
+def pause_is_kept(taken: Triple) -> Any:
+    """Nothing but a ReleaseGroup begins a pause, and nothing but its pauser's win ends one."""
+    message, before, after = taken.record.message, taken.before, taken.after
+    if isinstance(message, ReleaseGroup):
+        return True
+    if after.pauser != before.pauser:
+        return False
+    if before.paused_until_ms is None or after.paused_until_ms is None:
+        kept = before.paused_until_ms is None and after.paused_until_ms is None
+    else:
+        kept = before.paused_until_ms == after.paused_until_ms
+    ends = isinstance(message, ClaimingPartition) and message.instance_id == before.pauser
+    return kept or (ends and after.paused_until_ms is None)
+
+
+def how_it_was_won_is_kept(taken: Triple) -> Any:
+    """Nothing but a win says whether an owner has headers."""
+    before, after = taken.before, taken.after
+    if not before.owned or not after.owned or before.epoch != after.epoch:
+        return True
+    return _same(after.won_with_headers, before.won_with_headers)
+
+
+def original_may_restart(taken: Triple) -> Any:
+    """A bare heartbeat of the client of an owner without headers takes over. Rules: R9."""
+    message, before, after = taken.record.message, taken.before, taken.after
+    if not isinstance(message, Heartbeat) or not before.owned or before.won_with_headers:
+        return True
+    if taken.record.headers.present or not _can_be_read(taken.record):
+        return True
+    if before.owner_client != message.client_id or before.owner_instance == message.instance_id:
+        return True
+    if after.owner_instance != message.instance_id or after.epoch != taken.record.offset:
+        return False
+    position = max(before.position, message.offset)
+    return after.last_heartbeat_ms == after.clock_ms and after.position == position
+
+
+def _says_where(headers: Headers, offset: Any) -> Any:
+    """Above 0 always; at 0 if it says that it began there."""
+    return offset > 0 or (offset == 0 and headers.start is not None)
+
+
+def _is_free(claim: Claim) -> Any:
+    ids = claim.owner_instance is None and claim.owner_client is None
+    return ids and claim.last_heartbeat_ms is None and _same(claim.won_with_headers, False)
+
+
+def _same(one: Any, other: Any) -> Any:
+    """Both are true, or both are false; a mistake may make of one what is neither."""
+    if one is None:
+        return False
+    return other if one else not other
 
 
 ACCEPTED: Final[Mapping[str, Callable[[Triple], Any]]] = {
@@ -309,6 +373,9 @@ ACCEPTED: Final[Mapping[str, Callable[[Triple], Any]]] = {
     "OwnerIsGranted": owner_is_granted,
     "OwnerMayRelease": owner_may_release,
     "PauseIsReplaced": pause_is_replaced,
+    "PauseIsKept": pause_is_kept,
+    "HowItWasWonIsKept": how_it_was_won_is_kept,
+    "OriginalMayRestart": original_may_restart,
 }
 """What must be accepted: this record, in this state, does that."""
 

@@ -13,13 +13,14 @@ import attrs
 from attrs import define, field, frozen
 from tests.triples import Triple
 
-from kafka_marshal import Claim, Refused, Verdict, encode
+from kafka_marshal import Accepted, Claim, Refused, Verdict, encode
 from kafka_marshal.core.claims import fenced, invariants
 from kafka_marshal.core.claims import reducer as _reducer
 from kafka_marshal.core.claims.reducer import step
 from proof.inputs import Case, Inputs
 from proof.properties import INVARIANT, PROVED, Conjunct, Proved, Witness
-from proof.symbols import Diverged, Escaped, Explorer, Formula, Smt, Truth, exploring, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Diverged, Escaped, Explorer, Formula, Truth, exploring, formula_of
 
 GUARDS: Final = ("_not_decimal", "_from_the_future", "says_position", "says_it_sets")
 """Functions of `fenced` without effect that answer yes or no: each is merged into one formula."""
@@ -46,11 +47,6 @@ class Refuted:
             for name, value in attrs.asdict(record.headers).items()
             if value not in (None, False)
         }
-        changes = {
-            each.name: f"{was} -> {now}"
-            for each in attrs.fields(Claim)
-            if (was := getattr(taken.before, each.name)) != (now := getattr(taken.after, each.name))
-        }
         before = attrs.asdict(taken.before, filter=lambda _, value: value is not None)
         interval, pause = taken.rules.heartbeat_interval_ms, taken.rules.pause_max_ms
         lines = {
@@ -59,13 +55,30 @@ class Refuted:
             "record": f"{encode(record.message).decode()} at offset {record.offset}, "
             f"{record.timestamp_ms} ms",
             "headers": _named(headers) or "none",
-            "verdict": f"{taken.verdict.value}: {taken.verdict.sentence}",
-            "changes": _named(changes) or "none",
+            "verdict": _judged(taken.verdict),
+            "changes": _named(_changes(taken.before, taken.after)) or "none",
             "message": _named(self.witness),
         }
         return f"{self.property} is broken\n" + "\n".join(
             f"  {name:8} {line}" for name, line in lines.items()
         )
+
+
+def _judged(verdict: object) -> str:
+    """A mistake may return anything."""
+    if not isinstance(verdict, Accepted | Refused):
+        return repr(verdict)
+    return f"{verdict.value}: {verdict.sentence}"
+
+
+def _changes(before: Claim, after: object) -> dict[str, str]:
+    if not isinstance(after, Claim):
+        return {"claim": f"-> {after!r}"}
+    return {
+        each.name: f"{was} -> {now}"
+        for each in attrs.fields(Claim)
+        if (was := getattr(before, each.name)) != (now := getattr(after, each.name))
+    }
 
 
 def _named(values: Mapping[str, Any]) -> str:
@@ -140,8 +153,8 @@ def beginning(
     inputs, explorer = Inputs(solver, case), Explorer(solver)
     for each in inputs.assumed:
         explorer.assume(each)
-    for each in invariant.values():
-        explorer.assume(formula_of(solver, partial(each, inputs.claim, inputs.last)))
+    for conjunct in invariant.values():
+        explorer.assume(formula_of(solver, partial(conjunct, inputs.claim, inputs.last)))
     with merged(solver), unchecked():
         yield inputs, explorer
 

@@ -12,42 +12,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-Formula: TypeAlias = Any
-"""A truth value of the solver's."""
-Term: TypeAlias = Any
-"""A number of the solver's."""
+from proof.smt.solver import Session, Smt
+from proof.smt.terms import Term, Undecided, Valuation, Value
+
+Formula: TypeAlias = Term
+"""A truth value."""
 
 
 class Escaped(Exception):
     """The code did something with a symbol that no proxy follows: nothing would be proved."""
 
 
+class NotDecided(Escaped):
+    """The solver does not know: nothing is proved."""
+
+
 class Diverged(Exception):
     """The code took another path with the same answers: it depends on more than its input."""
-
-
-@frozen
-class Smt:
-    """A solver's Python interface: that of z3, or cvc5's imitation of it."""
-
-    name: str
-    api: Any
-
-    def __reduce__(self) -> tuple[Callable[[str], Smt], tuple[str]]:
-        return smt, (self.name,)
-
-
-def smt(name: str) -> Smt:
-    """The solver of this name: `z3` or `cvc5`."""
-    if name == "z3":
-        import z3  # type: ignore[import-untyped]
-
-        return Smt(name, z3)
-    from cvc5 import pythonic  # type: ignore[import-untyped]
-
-    return Smt(name, pythonic)
 
 
 @define
@@ -56,8 +39,10 @@ class _Branch:
 
     condition: Formula
     answer: bool
-    other: Any
-    """A model in which the other answer is right; None where there is none, or it was taken."""
+    other: Valuation | None
+    """Values for which the other answer is right; None where there are none, or it was taken."""
+    facts: dict[int, bool] = field(factory=dict)
+    """What was known before it."""
 
 
 @define(eq=False)
@@ -69,34 +54,34 @@ class Explorer:
     """How often the solver was asked."""
     paths: int = 0
     """How many runs there were."""
-    _solver: Any = field(init=False)
-    _keeps_models: bool = field(init=False)
-    """A model of cvc5 is one until its solver is asked anew, one of z3 for ever."""
-    _model: Any = None
-    """A model of everything that is assumed now; None if none is known."""
+    _session: Session = field(init=False)
+    _model: Valuation | None = None
+    """Values of which all is true that is assumed now; None if none are known."""
+    _facts: dict[int, bool] = field(factory=dict)
+    """Which terms are true, and which are not, by what is assumed now."""
     _trail: list[_Branch] = field(factory=list)
     _depth: int = 0
 
     def __attrs_post_init__(self) -> None:
-        solver = self.smt.api
-        self._keeps_models = self.smt.name == "z3"
-        self._solver = solver.SimpleSolver() if self._keeps_models else solver.Solver()
+        self._session = self.smt.session()
 
     def assume(self, condition: Formula) -> None:
         """Look only at what this is true of, from now on."""
-        self._solver.add(condition)
-        self._model = None
+        self._session.add(condition)
+        self._facts = _with_fact(self._facts, condition, answer=True)
+        if self._model is not None and not self._model.value(condition):
+            self._model = None
 
     @contextmanager
     def within(self) -> Iterator[None]:
         """Forget at the end what is assumed in here."""
-        model = self._model
-        self._solver.push()
+        model, facts = self._model, self._facts
+        self._session.push()
         try:
             yield
         finally:
-            self._solver.pop()
-            self._model = model
+            self._session.pop()
+            self._model, self._facts = model, facts
 
     @property
     def feasible(self) -> bool:
@@ -105,30 +90,26 @@ class Explorer:
             self._model = self._asked()
         return self._model is not None
 
-    def value(self, term: Any) -> Any:
+    def value(self, term: Term) -> Value:
         """What a term is in a model of all that is assumed: an int, a bool or a Fraction."""
         assert self.feasible
-        if not self._keeps_models:
-            self._model = self._asked()
-        found = self._model.eval(term, model_completion=True)
-        api = self.smt.api
-        if api.is_bool(found):
-            return bool(api.is_true(found))
-        return found.as_long() if api.is_int_value(found) else found.as_fraction()
+        assert self._model is not None
+        return self._model.value(term)
 
-    def _asked(self, *conditions: Formula) -> Any:
+    def _asked(self, *conditions: Formula) -> Valuation | None:
         self.checks += 1
-        answer = self._solver.check(*conditions)
-        if answer == self.smt.api.sat:
-            return self._solver.model()
-        if answer == self.smt.api.unsat:
-            return None
-        raise Escaped(f"{self.smt.name} does not know: {self._solver.reason_unknown()}")
+        try:
+            model = self._session.model(*conditions)
+        except Undecided as error:
+            raise NotDecided(str(error)) from error
+        if model is not None and not all(model.value(each) for each in conditions):
+            raise Escaped(f"{self.smt.name} and Python differ about {conditions}")
+        return model
 
     def explore(self, run: Callable[[], Any]) -> Iterator[Any]:
         """What the code returns on each path; meanwhile the path's conditions are assumed."""
         outer, self._trail, outer_depth = self._trail, [], self._depth
-        model = self._model
+        model, facts = self._model, self._facts
         trail = self._trail
         try:
             if not self.feasible:
@@ -143,31 +124,34 @@ class Explorer:
                 yield result
                 self._trail = trail
                 while trail and trail[-1].other is None:
-                    trail.pop()
-                    self._solver.pop()
+                    self._back(trail.pop())
                 if not trail:
                     return
                 last = trail[-1]
-                self._solver.pop()
+                self._back(last)
                 self._take(last, not last.answer, last.other)
         finally:
             for _ in trail:
-                self._solver.pop()
-            self._trail, self._depth, self._model = outer, outer_depth, model
+                self._session.pop()
+            self._trail, self._depth, self._model, self._facts = outer, outer_depth, model, facts
 
-    def _take(self, branch: _Branch, answer: bool, model: Any) -> None:
-        self._solver.push()
-        self._solver.add(branch.condition if answer else self.smt.api.Not(branch.condition))
+    def _take(self, branch: _Branch, answer: bool, model: Valuation | None) -> None:
+        self._session.push()
+        self._session.add(branch.condition if answer else self.smt.api.Not(branch.condition))
         branch.answer, branch.other, self._model = answer, None, model
+        branch.facts, self._facts = self._facts, _with_fact(self._facts, branch.condition, answer)
+
+    def _back(self, branch: _Branch) -> None:
+        self._session.pop()
+        self._facts = branch.facts
 
     def branch(self, condition: Formula) -> bool:
         """The answer on this path: each that is possible, one run after the other."""
-        api = self.smt.api
-        if api.is_true(condition) or api.is_false(condition):
-            return bool(api.is_true(condition))
+        if condition.op == "value":
+            return bool(condition.args[0])
         if self._depth < len(self._trail):
             found = self._trail[self._depth]
-            if not found.condition.eq(condition):
+            if found.condition is not condition:
                 raise Diverged(f"{condition} instead of {found.condition}")
             self._depth += 1
             return found.answer
@@ -179,17 +163,43 @@ class Explorer:
         self._depth += 1
         return answer
 
-    def _answers(self, condition: Formula) -> tuple[bool, Any]:
+    def _answers(self, condition: Formula) -> tuple[bool, Valuation | None]:
         """An answer that is possible, and a model of the other one, if that is, too."""
-        for before in self._trail:
-            if before.condition.eq(condition):
-                return before.answer, None
-        api = self.smt.api
-        if not self._keeps_models:
-            yes, no = self._asked(condition), self._asked(api.Not(condition))
-            return (True, no) if yes is not None else (False, None)
-        answer = bool(api.is_true(self._model.eval(condition, model_completion=True)))
-        return answer, self._asked(api.Not(condition) if answer else condition)
+        known = _fact(self._facts, condition)
+        if known is not None:
+            return known, None
+        answer = bool(self.value(condition))
+        return answer, self._asked(self.smt.api.Not(condition) if answer else condition)
+
+
+def _with_fact(facts: dict[int, bool], condition: Formula, answer: bool) -> dict[int, bool]:
+    """The same with this one, and with what follows from it at once."""
+    found = dict(facts)
+    _add_fact(found, condition, answer)
+    return found
+
+
+def _add_fact(facts: dict[int, bool], condition: Formula, answer: bool) -> None:
+    if condition.op == "not":
+        condition, answer = condition.args[0], not answer
+    facts[id(condition)] = answer
+    if condition.op == ("and" if answer else "or"):
+        for each in condition.args:
+            _add_fact(facts, each, answer)
+
+
+def _fact(facts: dict[int, bool], condition: Formula) -> bool | None:
+    """Whether it is true, by what is known of its parts; None where that does not decide it."""
+    found = facts.get(id(condition))
+    if found is not None or condition.op not in ("not", "and", "or"):
+        return found
+    parts = [_fact(facts, each) for each in condition.args]
+    if condition.op == "not":
+        return None if parts[0] is None else not parts[0]
+    decides = condition.op == "or"
+    if decides in parts:
+        return decides
+    return None if None in parts else not decides
 
 
 _explorers: Final[list[Any]] = []
@@ -226,7 +236,7 @@ class _Tree:
     def branch(self, condition: Formula) -> bool:
         """True first, then False; the same to the same question."""
         for before, answer in self.answers[: self.depth]:
-            if before.eq(condition):
+            if before is condition:
                 return answer
         if self.depth == len(self.answers):
             self.answers.append((condition, True))
@@ -242,13 +252,13 @@ def formula_of(solver: Smt, run: Callable[[], Any]) -> Formula:
         with current(tree):
             result = run()
             holds = result.formula if isinstance(result, Truth) else api.BoolVal(bool(result))
-        if not api.is_false(holds):
+        if holds is not api.false:
             path = [at if answer else api.Not(at) for at, answer in tree.answers]
             cases.append(api.And(*path, holds))
         while tree.answers and not tree.answers[-1][1]:
             tree.answers.pop()
         if not tree.answers:
-            return api.simplify(api.Or(*cases, api.BoolVal(False)))
+            return api.Or(*cases)
         tree.answers[-1] = (tree.answers[-1][0], False)
 
 
@@ -367,7 +377,7 @@ class Number(_Symbol):
     def __floordiv__(self, other: object) -> Any:
         if not isinstance(other, int) or other <= 0:
             raise Escaped(f"{self!r} // {other!r}: only a division by a number above 0 is exact")
-        return self._with(other, lambda a, b: a / b, Number)
+        return self._with(other, lambda a, b: a // b, Number)
 
     __radd__, __rmul__ = __add__, __mul__
     __hash__ = _Symbol.__hash__

@@ -29,7 +29,8 @@ from proof import mutants
 from proof.inputs import Case, Inputs, cases
 from proof.properties import INVARIANT, PROVED
 from proof.prove import differs, prove, reducer_now
-from proof.symbols import Diverged, Escaped, Explorer, Smt, smt
+from proof.smt.solver import Smt, smt
+from proof.symbols import Diverged, Escaped, Explorer
 
 OWNED = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
 PAUSED = frozenset({"pauser", "paused_until_ms"})
@@ -270,3 +271,14 @@ def test_the_reducer_is_as_it_ships_afterwards() -> None:
     assert reducer_now.fenced is fenced
     assert not hasattr(fenced._not_decimal, "__wrapped__")
     assert fenced._not_decimal.__module__ == fenced.__name__
+
+
+def test_a_mistake_that_returns_no_claim_has_a_story_too() -> None:
+    text = Path(fenced.__file__).read_text(encoding="utf-8")
+    refusal = "return _refuse(claim, clock_ms, Refused.NEGATIVE_POSITION)"
+    mutated = text.replace(refusal, "return None, Refused.NEGATIVE_POSITION")
+    assert mutated != text
+    with mutants.made(mutated):
+        judged = mutants._refuted("x", "z3")
+    assert judged is not None
+    assert "claim -> None" in judged.story

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from kafka_marshal import Accepted, Claim, Record, Verdict
-from kafka_marshal.core.claims.suffix_reader import Field
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.claims.verdicts import RELEASES, Refused
 from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.machines.consumer import consumer
@@ -62,7 +62,7 @@ def grants_are_facts(taken: Taken) -> Any:
     """Whoever takes a range for granted was granted it, from where the position was."""
     me: Any = consumer.InstanceConfig(taken.sent.instance, "", consumer.Mode.AT_MOST_ONCE)
     found: Any = consumer.grant_read(me, taken.before.reader, taken.record, taken.read)
-    if found.stop is None:  # range(0)
+    if isinstance(found, range):  # an empty one
         return True
     granted = taken.verdict is Accepted.GRANTED
     return granted and found.start == taken.before.full.position
@@ -110,6 +110,32 @@ def still_certifies(taken: Taken) -> Any:
     return not holds(taken.before) or holds(taken.after)
 
 
+def only_doubt_remembers(taken: Taken) -> Any:
+    """Where the owner is certain a reader remembers nothing that was undecided.
+
+    So a reader that knows the owner begins each record without, as this proof assumes.
+    """
+    reader = taken.after.reader
+    if not relation.certain(reader, Field.OWNER):
+        return True
+    return reader.undecided is None and reader.reached is None and reader.alive_ms is None
+
+
+def doubt_is_of_the_log(taken: Taken) -> Any:
+    """What is undecided is an offset of the log; it was reached under an epoch, at a past time."""
+    offset, before, after = taken.record.offset, taken.before.reader, taken.after.reader
+    return not doubts_what_was_read(before, offset - 1) or doubts_what_was_read(after, offset)
+
+
+def doubts_what_was_read(reader: Reader, last: Any) -> Any:
+    """Of a reader after the record at this offset."""
+    if reader.undecided is not None and not reader.undecided <= last:
+        return False
+    if reader.reached is not None and reader.claim.epoch is None:
+        return False
+    return reader.alive_ms is None or reader.alive_ms <= reader.claim.clock_ms
+
+
 CONSEQUENCES: Final[Mapping[str, Callable[[Taken], Any]]] = {
     "VerdictExact": verdict_exact,
     "ActsOnFacts": acts_on_facts,
@@ -117,6 +143,8 @@ CONSEQUENCES: Final[Mapping[str, Callable[[Taken], Any]]] = {
     "NeverSetIsAFact": never_set_is_a_fact,
     "OwnTenureHasHeaders": own_tenure_has_headers,
     "StillCertifies": still_certifies,
+    "OnlyDoubtRemembers": only_doubt_remembers,
+    "DoubtIsOfTheLog": doubt_is_of_the_log,
 }
 """What those rely on who act on a reader."""
 PROVED: Final = (*RELATION, *PROMISE, *CONSEQUENCES)

@@ -22,13 +22,15 @@ from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConf
 from kafka_marshal.machines.consumer.effects import Send
 from proof.inputs import Case
 from proof.late import relation
+from proof.late.consequences import doubts_what_was_read
 from proof.late.inputs import Knows, LateInputs
 from proof.late.promise import PROMISE, Certificate, is_true_at_seen, names_its_win
 from proof.late.relation import RELATION, State
 from proof.late.symbols import copied, followed, valued
 from proof.properties import INVARIANT
 from proof.prove import merged, unchecked
-from proof.symbols import Escaped, Explorer, Smt, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Escaped, Explorer, formula_of
 
 KEY: Final = ClaimKey("g", "t", 0)
 OF_THE_LOG: Final = ("TenureWasItsOwn", "ReleasesNoNegative", "ClockWasPast")
@@ -100,6 +102,8 @@ def begins_anywhere(inputs: LateInputs) -> tuple[list[Callable[[], Any]], Callab
         of = Claim() if reader.known else copied(full)  # Before offset 0 there is nothing.
         now = State(of, reader, inputs.rules)
         if not all(each(now) for each in RELATION.values()):
+            return False
+        if not doubts_what_was_read(reader, inputs.last):
             return False
         return reader.known or all(each(now, sent) for each in PROMISE.values())
 

@@ -22,7 +22,7 @@ from kafka_marshal.machines.consumer import consumer
 from proof.late.inputs import Knows, LateCase
 from proof.late.lemmas import prove_lemma
 from proof.late.prove import prove_late
-from proof.symbols import smt
+from proof.smt.solver import smt
 
 OWNER, NOT_OWNER = Knows.THE_OWNER, Knows.NOT_THE_OWNER
 

@@ -172,7 +172,9 @@ def names_its_win(state: State, record: Record) -> Any:
     return full.last_heartbeat_ms is None or full.epoch != epoch or own
 
 
-def certifies_with_its_epoch(state: State, record: Record) -> Any:
+def certifies_with_its_epoch(
+    state: State, record: Record, promised: Mapping[str, Promise] = PROMISE
+) -> Any:
     """Who says what it saw names its epoch, and keeps its promise."""
     headers = record.headers
     if headers.seen is None or headers.clock is None:
@@ -180,7 +182,7 @@ def certifies_with_its_epoch(state: State, record: Record) -> Any:
     if headers.epoch is None:
         return False
     sent = Certificate.of(record.message, headers)
-    return all(promise(state, sent) for promise in PROMISE.values())
+    return all(promise(state, sent) for promise in promised.values())
 
 
 def release_saw_no_less(state: State, record: Record, sent: Certificate) -> Any:
@@ -193,11 +195,12 @@ def release_saw_no_less(state: State, record: Record, sent: Certificate) -> Any:
     return headers.clock is not None and headers.seen is not None and headers.seen >= sent.seen
 
 
-HONEST: Final[Mapping[str, Callable[[State, Record, Certificate], Any]]] = {
+KEEPS_ITS_PROMISE: Final = "KeepsItsPromise"
+HONEST: Final[dict[str, Callable[[State, Record, Certificate], Any]]] = {
     "NamesItsWin": lambda state, record, _: (
         certain(state.reader, Field.OWNER) or names_its_win(state, record)
     ),
-    "KeepsItsPromise": lambda state, record, _: certifies_with_its_epoch(state, record),
+    KEEPS_ITS_PROMISE: lambda state, record, _: certifies_with_its_epoch(state, record),
     "ReleaseSawNoLess": release_saw_no_less,
 }
 """Only honest headers are promised to be exact. Of owners' records that no guard refuses for a

@@ -23,12 +23,20 @@ from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from proof.inputs import Case
 from proof.late.consequences import PROVED, Conclusions, Taken
 from proof.late.inputs import LateCase, LateInputs
-from proof.late.promise import HONEST, PROMISE, clock_bounded, is_honest
+from proof.late.promise import (
+    HONEST,
+    KEEPS_ITS_PROMISE,
+    PROMISE,
+    certifies_with_its_epoch,
+    clock_bounded,
+    is_honest,
+)
 from proof.late.relation import RELATION, State
 from proof.late.symbols import followed, valued
 from proof.properties import INVARIANT
 from proof.prove import merged, unchecked
-from proof.symbols import Diverged, Escaped, Explorer, Smt, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Diverged, Escaped, Explorer, formula_of
 
 OF_THE_LOG: Final = "ClockBoundedByTheLog"
 """The hypothesis on brokers' clocks; `promise.clock_bounded`."""
@@ -123,10 +131,12 @@ def assumptions(inputs: LateInputs, without: Sequence[str]) -> Iterator[Callable
     for name, related in RELATION.items():
         if name not in without:
             yield partial(related, state)
-    for name, promise in PROMISE.items():
-        if name not in without:
-            yield partial(promise, state, sent)
-    for name, honest in HONEST.items():
+    promised = {name: promise for name, promise in PROMISE.items() if name not in without}
+    for promise in promised.values():
+        yield partial(promise, state, sent)
+    # What is not promised of the record in flight is not promised of the one that lands, either.
+    keeps = {KEEPS_ITS_PROMISE: lambda of, it, _: certifies_with_its_epoch(of, it, promised)}
+    for name, honest in (HONEST | keeps).items():
         if name not in without:
             yield partial(is_honest, honest, state, record, sent)
     if OF_THE_LOG not in without:

@@ -17,13 +17,14 @@ from kafka_marshal import Claim
 from kafka_marshal.core.claims import fenced, suffix_reader
 from kafka_marshal.core.claims.suffix_reader import NOTHING, Field, Reader
 from kafka_marshal.machines.consumer import consumer
+from proof.machine.ranges import a_range
+from proof.smt.solver import Smt
 from proof.symbols import (
     Escaped,
     Explorer,
     Formula,
     Id,
     Number,
-    Smt,
     Truth,
     _Tree,
     current,
@@ -166,7 +167,7 @@ def merged_value(solver: Smt, run: Callable[[], Any]) -> Any:
     formulas = [(path, getattr(result, "formula", result)) for path, result in made]
     api = solver.api
     if truths:
-        return Truth(solver, api.simplify(api.Or(*(api.And(*path, is_) for path, is_ in formulas))))
+        return Truth(solver, api.Or(*(api.And(*path, is_) for path, is_ in formulas)))
     if len(formulas) == 1:
         return made[0][1]
     value = formulas[-1][1]
@@ -186,7 +187,7 @@ def _merged_flags(solver: Smt, made: list[tuple[list[Formula], Any]]) -> Any:
                 cases += [api.And(*path, api.BoolVal(True))] if each in result else []
             else:
                 cases.append(api.And(*path, result.formulas[each]))
-        found[each] = api.simplify(api.Or(*cases, api.BoolVal(False)))
+        found[each] = api.Or(*cases)
     return Flags(solver, found)
 
 
@@ -207,14 +208,6 @@ def _extreme(solver: Smt, right: Callable[..., Any], better: Callable[[Any, Any]
         return best
 
     return of
-
-
-@frozen(eq=False)
-class Range:
-    """A range of symbols, for `range`."""
-
-    start: Any
-    stop: Any = None
 
 
 @contextmanager
@@ -244,7 +237,7 @@ def followed(solver: Smt) -> Iterator[None]:
 
     greatest = _extreme(solver, max, lambda new, old: new > old)
     least = _extreme(solver, min, lambda new, old: new < old)
-    changes: list[tuple[Any, str, Any]] = [(attrs, "evolve", lazily), (consumer, "range", Range)]
+    changes: list[tuple[Any, str, Any]] = [(attrs, "evolve", lazily), (consumer, "range", a_range)]
     for module in (fenced, suffix_reader, consumer):
         changes += [(module, "max", greatest), (module, "min", least)]
     changes += [(module, name, once(getattr(module, name))) for module, name in _MERGED]

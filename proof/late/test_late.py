@@ -27,7 +27,8 @@ from proof.late.inputs import Knows, LateCase
 from proof.late.lemmas import prove_lemma
 from proof.late.prove import OF_THE_LOG, late_beginning, prove_late
 from proof.late.symbols import Flags
-from proof.symbols import Escaped, smt
+from proof.smt.solver import smt
+from proof.symbols import Escaped
 from proof.test_proof import beyond_symbols
 
 Z3 = smt("z3")
@@ -63,6 +64,33 @@ def test_a_mistake_of_a_late_reader_is_refuted_with_a_story(name: str) -> None:
     _, breaks, story = mutants.judge(name)
     assert breaks in PROVED
     assert story.startswith(f"{breaks} is broken\n  rules ")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message", "breaks"),
+    [
+        ("undecided=None,", "undecided=reader.undecided,", ReleaseGroup, "OnlyDoubtRemembers"),
+        ("reached=None,", "reached=reader.reached,", ReleaseGroup, "OnlyDoubtRemembers"),
+        ("alive_ms=None,", "alive_ms=reader.alive_ms,", ReleaseGroup, "OnlyDoubtRemembers"),
+        (
+            "undecided=record.offset, alive_ms=claim.clock_ms",
+            "undecided=record.offset + 1, alive_ms=claim.clock_ms",
+            *(ClaimingPartition, "DoubtIsOfTheLog"),
+        ),
+        (
+            "claim=guess, alive_ms=claim.clock_ms",
+            "claim=guess, alive_ms=claim.clock_ms + 1",
+            *(Heartbeat, "DoubtIsOfTheLog"),
+        ),
+    ],
+)
+def test_what_a_reader_remembers_of_its_doubt_is_of_the_log(
+    was: str, becomes: str, message: type, breaks: str
+) -> None:
+    mistake = mutants.Mistake(breaks, message, NOT_OWNER, ((was, becomes),))
+    with mistake.made():
+        result = prove_late(LateCase(message, NOT_OWNER), Z3, names=[breaks], until_refuted=True)
+    assert [each.property for each in result.refuted] == [breaks]
 
 
 def test_every_mistake_is_an_edit_of_what_ships() -> None:

@@ -15,10 +15,12 @@ from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Reader
 from kafka_marshal.core.messages import ClaimingMessages, Heartbeat
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
-from proof.inputs import MESSAGES, Case, Inputs, cases
-from proof.machine.logic import choose, every, implies, no, some
+from proof.inputs import MESSAGES, Case, Inputs, cases, unread
+from proof.machine.logic import every, implies
+from proof.machine.ranges import Held, SymbolicRange, a_range, united
 from proof.machine.situation import Identity, Memory, Seen, Sent, Situation, Tenure
-from proof.symbols import Explorer, Id, Number, Smt, Truth, exploring, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Explorer, Id, Number, Truth, exploring, formula_of
 
 GUARDS: Final = ("owns", "has_resigned", "acts_on", "acts", "never_set", "lost_to_own_client")
 """Functions of the machine without effect that answer yes or no."""
@@ -45,6 +47,10 @@ OWNERS: Final = (
 """Which fields of a claim are known, but for pauses, of which who reads does nothing."""
 
 
+NO_STEP: Final = OWNERS[0], OWNERS[1]
+"""Who brings the first epoch owns: no record leads from the first of these to the second."""
+
+
 def readings() -> list[MachineCase]:
     """For each message, claim before and after it, memory and mode."""
     return [
@@ -58,6 +64,7 @@ def readings() -> list[MachineCase]:
         if not resigned or "epoch" in before
         if not granted or (message is ClaimingMessages and before == after == OWNERS[2])
         if not before or after
+        if (before, after) != NO_STEP
     ]
 
 
@@ -74,89 +81,13 @@ def doings() -> list[MachineCase]:
     ]
 
 
-@frozen
-class SymbolicRange:
-    """As `range`, between symbols."""
-
-    start: Any
-    stop: Any
-
-    def __bool__(self) -> bool:
-        return bool(self.start < self.stop)
-
-    def has(self, message: Any) -> Any:
-        """Whether a message is in it."""
-        return every(self.start <= message, message < self.stop)
+INTERVAL: Final = unread("interval_ms")
+"""What a header says of an interval: whoever looks at it escapes, so nothing is decided by it."""
 
 
-def a_range(*of: Any) -> Any:
-    """As `range`."""
-    if any(isinstance(each, Number) for each in of):
-        return SymbolicRange(*(of if of[1:] else (0, *of)))
-    return range(*of)
-
-
-@define(eq=False)
-class Held:
-    """Any number of ranges apart, in order, of which three things are known."""
-
-    filled: Any
-    """There is one."""
-    stop: Any
-    """Where the last one ends."""
-    holds: Any
-    """One of them has the message that is looked at."""
-    message: Any
-
-    def __bool__(self) -> bool:
-        return bool(self.filled)
-
-    def __getitem__(self, index: Any) -> Held:
-        assert index == -1
-        return self
-
-    def __iter__(self) -> Iterator[Held]:
-        yield self
-
-
-@frozen
-class Ranges:
-    """Any number of ranges, and one more after them."""
-
-    before: Held
-    last: SymbolicRange
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.last if index == -1 else self.before
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from (self.before, self.last)
-
-
-def united(granted: Held, more: Any) -> Held:
-    """What the union of these ranges and one more is, as far as it is looked at."""
-    filled = more.start < more.stop
-    further = every(filled, some(no(granted.filled), more.stop > granted.stop))
-    return Held(
-        some(granted.filled, filled),
-        choose(further, more.stop, granted.stop),
-        some(granted.holds, more.has(granted.message)),
-        granted.message,
-    )
-
-
-def holds(granted: Any, message: Any) -> Any:
-    """Whether what was granted has this message."""
-    return some(
-        *(
-            each.holds
-            if isinstance(each, Held)
-            else each.has(message)
-            if isinstance(each, SymbolicRange)
-            else every(each.start <= message, message < each.stop)
-            for each in granted
-        )
-    )
+def an_int(of: Any) -> Any:
+    """As `int`, of an interval."""
+    return INTERVAL if isinstance(of, Number) else int(of)
 
 
 @define(eq=False)
@@ -189,6 +120,7 @@ class Machine:
             start=a.number("start"),
             admin=a.truth("admin"),
             certifies=a.truth("certifies"),
+            says_interval=a.truth("says interval"),
             rules=a.rules,
         )
         self.now = situation(a, self.me)
@@ -242,6 +174,8 @@ class Machine:
         match found:
             case Held():
                 return self._ranges(explorer, found)
+            case _ if found is INTERVAL:
+                return int(self.inputs.concrete(explorer)[2].heartbeat_interval_ms)
             case SymbolicRange():
                 return range(*(self.values(explorer, each) for each in (found.start, found.stop)))
             case Id() | Number() | Truth():
@@ -377,6 +311,7 @@ def machine_merged(solver: Smt) -> Iterator[None]:
         setattr(machine, name, guard(each))
     setattr(machine, "_together", together)  # noqa: B010
     setattr(machine, "range", a_range)  # noqa: B010
+    setattr(machine, "int", an_int)  # noqa: B010
     try:
         yield
     finally:
@@ -384,3 +319,4 @@ def machine_merged(solver: Smt) -> Iterator[None]:
             setattr(machine, name, each)
         setattr(machine, "_together", right)  # noqa: B010
         delattr(machine, "range")
+        delattr(machine, "int")

@@ -10,27 +10,18 @@ from typing import Any
 import attrs
 from attrs import define
 
-from kafka_marshal import Accepted
+from kafka_marshal import Accepted, Claim, Record, Rules, Verdict
+from kafka_marshal.core.claims import suffix_reader
 from kafka_marshal.core.claims.suffix_reader import Field
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from proof.inputs import Inputs
 from proof.machine.actions import ACTIONS, READ, START, Action, Took
-from proof.machine.inputs import (
-    Held,
-    Machine,
-    MachineCase,
-    Ranges,
-    SymbolicRange,
-    doings,
-    holds,
-    machine_merged,
-    readings,
-    united,
-)
+from proof.machine.inputs import Machine, MachineCase, doings, machine_merged, readings
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE, is_prefix
 from proof.machine.logic import choose, every, implies, no, some
 from proof.machine.prove import Prover, assume, epoch_has_one_owner, hypotheses, one_step
+from proof.machine.ranges import Held, Ranges, SymbolicRange, holds, united
 from proof.machine.situation import Memory, Seen, Sent, Situation
 from proof.machine.stories import told, two_told
 from proof.properties import INVARIANT
@@ -90,17 +81,35 @@ def instance(prover: Prover, case: MachineCase) -> Iterator[_Instance]:
             yield _Instance(prover, explorer, of)
 
 
-def reads(prover: Prover, case: MachineCase) -> None:
-    """The instance reads the next record of the log, of anybody.
+@contextmanager
+def stepping(
+    claim: Claim, record: Record, rules: Rules, taken: tuple[Claim, Verdict]
+) -> Iterator[None]:
+    """Meanwhile readers find that `step` makes this of this record."""
 
-    What the record does to the claim is any `one_step`, which `append` proves of the reducer.
+    def step(*of: object) -> tuple[Claim, Verdict]:
+        if not all(one is other for one, other in zip(of, (claim, record, rules), strict=True)):
+            raise Escaped("a reader folds another record than the one that it is given")
+        return taken
+
+    shipped = vars(suffix_reader)["step"]
+    setattr(suffix_reader, "step", step)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(suffix_reader, "step", shipped)  # noqa: B010
+
+
+def reads(prover: Prover, case: MachineCase) -> None:
+    """The instance reads the next record of the log, of anybody, by the shipped `after_read`.
+
+    What `step` makes of the record is any `one_step`, which `append` proves of the reducer.
     """
     with instance(prover, case) as now:
         of, explorer = now.of, now.explorer
         record, before, after = of.inputs.record, of.consumer.known, of.after
         sent = Sent.of(record.message, record.headers, of.me.instance_id)
         verdict = Accepted.GRANTED if case.granted else Accepted.IGNORED
-        reader = attrs.evolve(of.consumer.reader, claim=after)
         if "OwnIdentity" not in prover.without:
             prover.assumed(explorer, PROMISE, of.now, sent)
         for each in INVARIANT.values():
@@ -115,16 +124,17 @@ def reads(prover: Prover, case: MachineCase) -> None:
             of.now.message < after.position,
         )
 
-        def run(me: Any, consumer: Any, _: Any, record: Any, reader: Any) -> Took:
-            return Took(None, machine.after_fold(me, consumer, record, reader, verdict))
+        def run(me: Any, consumer: Any, _: Any, record: Any, becomes: Claim) -> Took:
+            with stepping(consumer.known, record, me.rules, (becomes, verdict)):
+                return Took(None, machine.after_read(me, consumer, record))
 
-        for took in explorer.explore(lambda: run(of.me, of.consumer, None, record, reader)):
+        for took in explorer.explore(lambda: run(of.me, of.consumer, None, record, after)):
             later = attrs.evolve(of.now, memory=Memory.of(took.consumer))
             given = of.given + choose(grants, 1, 0)
             goals = now.goals(later, given, of.taken, took)
             lines = partial(told, of, explorer, reads=True)
             goes_on = prover.ask(explorer, READ, goals, lines, took)
-            _repeat(now, took, partial(run, reader=of.values(explorer, reader)))
+            _repeat(now, took, partial(run, becomes=of.values(explorer, after)))
             prover.outcome.reached.add((READ, type(record.message).__name__))
             if not goes_on:
                 return

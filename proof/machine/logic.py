@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from proof.symbols import Number, Smt, Truth
+from proof.smt.solver import Smt
+from proof.symbols import Number, Truth
 
 
 def _solver(of: tuple[Any, ...]) -> Smt | None:

@@ -13,10 +13,11 @@ from unittest.mock import patch
 from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
 
-from proof.machine.inputs import OWNERS, a_range, doings, readings
+from proof.machine.inputs import OWNERS, doings, readings
 from proof.machine.instance import does, reads, two_act
 from proof.machine.prove import Broken
-from proof.machine.table import Job, run
+from proof.machine.ranges import a_range
+from proof.machine.table import Task, run
 
 REFUTED: Final[Mapping[str, tuple[str, ...]]] = {
     "GrantNotAwaited": ("ProcessesWhatItWasGranted",),
@@ -36,7 +37,7 @@ def concerned() -> list[HandMade]:
     return [each for each in (*walked.MACHINE, *walked.HARMLESS) if each.name in REFUTED]
 
 
-def _jobs() -> list[Job]:
+def _tasks() -> list[Task]:
     owned = [each for each in doings() if OWNERS[2] <= each.claim.known]
     read = [each for each in readings() if each.becomes == OWNERS[2]]
     return [
@@ -50,7 +51,7 @@ def refute(mutant: HandMade, solver: str = "z3") -> Broken | None:
     """A step by which it breaks what it must break; None if there is none."""
     expected = frozenset(REFUTED[mutant.name])
     with mutant.made(), patch.object(walked, "range", a_range, create=True):
-        for job in _jobs():
+        for job in _tasks():
             for broken in run(job, solver, until=expected).broken:
                 if broken.property in expected:
                     return broken

@@ -33,7 +33,8 @@ from proof.machine.situation import Seen, Sent, Situation, choose_sets, tenure_a
 from proof.machine.stories import appended
 from proof.properties import INVARIANT
 from proof.prove import beginning
-from proof.symbols import Explorer, Smt, Truth
+from proof.smt.solver import Smt
+from proof.symbols import Explorer, Truth
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "OwnIdentity": "nobody else sends records under an instance's id",
@@ -160,6 +161,43 @@ def passed_once(position: Any, passes: Any, set_backs: Any, message: Any) -> Any
     return passes + choose(position <= message, 1, 0) <= set_backs + 1
 
 
+@frozen
+class Prefix:
+    """Any prefix of the log, and what it said of the claim."""
+
+    seen: Seen
+    upto: Any
+    """Its last offset, or -1."""
+
+    def stays(self, now: Situation) -> Any:
+        """It is one of this log: what it says of a tenure is so, and epochs have one owner."""
+        assert now.log is not None
+        one_owner = epoch_has_one_owner(self.seen, Seen.of(now.log))
+        known = implies(self.seen.has_epoch, self.seen.epoch <= self.upto)
+        within = every(self.upto >= -1, self.upto <= now.last)
+        return every(one_owner, known, within, is_prefix(now, self.seen, self.upto))
+
+
+@frozen
+class Granted:
+    """Any earlier grant, of any tenure."""
+
+    stop: Any
+    """The first message after it."""
+    set_since: Any
+    """Somebody has set the position since."""
+
+    def is_passed(self, position: Any) -> Any:
+        """Nobody goes back into it, but for who sets the position."""
+        return some(self.set_since, self.stop <= position)
+
+    def apart(self, before: Claim, after: Claim, *, granted: bool, sets: Any) -> Any:
+        """A grant begins at its end or beyond."""
+        later = attrs.evolve(self, set_since=some(self.set_since, sets))
+        begins = some(self.set_since, self.stop <= before.position)
+        return every(implies(granted, begins), later.is_passed(after.position))
+
+
 # --- a record is appended -------------------------------------------------------------------------
 
 
@@ -182,7 +220,9 @@ def append(prover: Prover, case: Case) -> None:
             last=inputs.last,
             memory=attrs.evolve(bare.memory, read=read_upto),
         )
-        other, anybody = flying(inputs, "flying"), seen(inputs, "somebody's")
+        other = flying(inputs, "flying")
+        anybody = Prefix(seen(inputs, "somebody's"), inputs.number("somebody's last"))
+        earlier = Granted(inputs.number("granted up to"), inputs.truth("set since"))
         passes, set_backs = inputs.number("passes"), inputs.number("set backs")
         for each in inputs.assumed:
             explorer.assume(each)
@@ -196,7 +236,8 @@ def append(prover: Prover, case: Case) -> None:
         prover.assumed(explorer, PROMISE, now, other)
         if "OwnIdentity" not in prover.without:
             prover.assumed(explorer, PROMISE, now, sent)
-        assume(explorer, epoch_has_one_owner(anybody, Seen.of(inputs.claim)))
+        assume(explorer, anybody.stays(now))
+        assume(explorer, earlier.is_passed(inputs.claim.position))
         assume(explorer, passed_once(inputs.claim.position, passes, set_backs, now.message))
         for after, verdict in explorer.explore(lambda: step(inputs.claim, record, inputs.rules)):
             later = attrs.evolve(
@@ -207,7 +248,13 @@ def append(prover: Prover, case: Case) -> None:
                 **{name: each(later, other) for name, each in PROMISE.items()},
                 "OneStep": one_step(inputs.claim, record, after, verdict is Accepted.GRANTED),
                 "EachPrefixIsOne": is_prefix(later, Seen.of(after), record.offset),
-                "EpochHasOneOwner": epoch_has_one_owner(anybody, Seen.of(after)),
+                "EpochHasOneOwner": epoch_has_one_owner(anybody.seen, Seen.of(after)),
+                "EachPrefixStaysOne": anybody.stays(later),
+                "GrantsAreApart": earlier.apart(
+                    *(inputs.claim, after),
+                    granted=verdict is Accepted.GRANTED,
+                    sets=sets_at(now, record, after),
+                ),
                 **_passing(now, record, after, passes, set_backs, later),
             }
             lines = partial(appended, inputs, explorer, now, later)
@@ -221,14 +268,21 @@ def hypotheses(prover: Prover, explorer: Explorer, now: Situation) -> None:
         assume(explorer, implies(now.me.admin, now.me.start == 0))
 
 
+def sets_at(now: Situation, record: Any, after: Claim) -> Any:
+    """The record is a release that sets the position."""
+    before = now.log
+    assert before is not None
+    releases = isinstance(record.message, ReleasingPartition)
+    return every(releases, before.owned, not after.owned, choose_sets(before, record))
+
+
 def _passing(
     now: Situation, record: Any, after: Claim, passes: Any, set_backs: Any, later: Situation
 ) -> dict[str, Any]:
     """PassedOnce, and NoneSkipped as it is written in the specification."""
     before, message = now.log, now.message
     assert before is not None
-    releases = isinstance(record.message, ReleasingPartition)
-    sets = every(releases, before.owned, not after.owned, choose_sets(before, record))
+    sets = sets_at(now, record, after)
     forward = every(before.position <= message, message < after.position, no(sets))
     back = every(after.position <= message, message < before.position, sets)
     start = record.headers.__dict__["_fields"]["start"]

@@ -6,17 +6,22 @@ import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from model_tests.mutants import walked
+from model_tests.mutants.hand_made import HandMade
 
+from kafka_marshal.core.claims import fenced, suffix_reader
+from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.machines.consumer import consumer as machine
 from proof.machine import mutants
-from proof.machine.inputs import OWNERS, doings, readings
+from proof.machine.inputs import NO_STEP, OWNERS, doings, readings
 from proof.machine.instance import does, follows, reads, starts, two_act, unites
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE
 from proof.machine.prove import HYPOTHESES, append
-from proof.machine.table import Job, jobs, run
+from proof.machine.table import Task, run, tasks
 from proof.properties import INVARIANT
+from proof.symbols import Escaped
 
 SPEC = Path(__file__).parents[2] / "spec"
 READS_ON = next(
@@ -30,10 +35,10 @@ AT_MOST_ONCE = next(
     for each in doings()
     if each.mode is machine.Mode.AT_MOST_ONCE and each.claim.known == OWNERS[2]
 )
-APPENDED: list[Job] = [job for job in jobs() if job[0] is append]
+APPENDED: list[Task] = [job for job in tasks() if job[0] is append]
 
 
-def appended(message: str, *known: str) -> Job:
+def appended(message: str, *known: str) -> Task:
     """The case of this message and these fields of the claim."""
     return next(
         job
@@ -48,13 +53,94 @@ def appended(message: str, *known: str) -> Job:
     [(two_act, ()), (follows, ()), (starts, ()), (unites, ()), (reads, (READS_ON,))],
     ids=["Mutex", "bounds", "start", "union", "read"],
 )
-def test_it_holds_by_either_solver(job: Job, solver: str) -> None:
+def test_it_holds_by_either_solver(job: Task, solver: str) -> None:
     outcome = run(job, solver)
     assert sum(outcome.paths.values()) > 0
     assert not outcome.broken
 
 
-COUNTERMODELS: list[tuple[str, Job, str]] = [
+def test_a_case_that_no_step_takes_proves_nothing() -> None:
+    before, after = NO_STEP
+    claim = attrs.evolve(READS_ON.claim, known=before)
+    with pytest.raises(Escaped, match="nothing is left of it"):
+        run((reads, (attrs.evolve(READS_ON, claim=claim, becomes=after),)))
+
+
+def at_the_start(taken: Any, claim: Any, record: Any, message: Any, *_: Any) -> Any:
+    after, verdict = taken
+    return attrs.evolve(after, position=0), verdict
+
+
+def where_it_says(taken: Any, claim: Any, record: Any, message: Any, *_: Any) -> Any:
+    after, verdict = taken
+    return attrs.evolve(after, position=message.offset), verdict
+
+
+@pytest.mark.parametrize(
+    ("attribute", "instead", "message", "breaks"),
+    [
+        ("claiming_messages", at_the_start, "ClaimingMessages", "GrantsAreApart"),
+        ("claiming_partition", at_the_start, "ClaimingPartition", "GrantsAreApart"),
+        ("heartbeat", where_it_says, "Heartbeat", "EachPrefixStaysOne"),
+    ],
+)
+def test_a_position_that_goes_back_is_refuted(
+    attribute: str, instead: Any, message: str, breaks: str
+) -> None:
+    with planted(attribute, instead, of=fenced).made():
+        broken = run(appended(message), until=frozenset({breaks})).broken
+    assert breaks in {each.property for each in broken}
+
+
+def planted(attribute: str, instead: Any, of: Any = machine) -> HandMade:
+    """A mistake in the machine, or in the reducer."""
+    right = getattr(of, attribute)
+    return HandMade("Planted", "", of, attribute, lambda *args: instead(right(*args), *args))
+
+
+def skips_one(after: Any, me: Any, consumer: Any, record: Any) -> Any:
+    return attrs.evolve(after, next=after.next + 1)
+
+
+def test_reading_is_by_the_shipped_after_read() -> None:
+    with planted("after_read", skips_one).made():
+        broken = {each.property for each in run((reads, (READS_ON,))).broken}
+    assert "ProcessedIsPrefix" in broken
+
+
+def folds_twice(after: Any, me: Any, consumer: Any, record: Any, *_: Any) -> Any:
+    suffix_reader.read_record(after.reader, record, me.rules)
+    return after
+
+
+def test_a_reader_that_folds_anything_else_escapes() -> None:
+    with planted("after_fold", folds_twice).made(), pytest.raises(Escaped, match="another record"):
+        run((reads, (READS_ON,)))
+
+
+def by_what_a_record_says(after: Any, me: Any, consumer: Any, record: Any, *_: Any) -> Any:
+    return after if record.headers.interval_ms is None else consumer
+
+
+def by_what_it_says(sent: Any, me: Any, *_: Any) -> Any:
+    return sent if sent.headers.interval_ms == 5 else attrs.evolve(sent, headers=sent.headers)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "instead", "task"),
+    [
+        ("after_fold", by_what_a_record_says, (reads, (READS_ON,))),
+        ("heartbeat_sent", by_what_it_says, (does, (AT_MOST_ONCE,))),
+    ],
+)
+def test_the_machine_decides_nothing_by_an_interval(
+    attribute: str, instead: Any, task: Task
+) -> None:
+    with planted(attribute, instead).made(), pytest.raises(Escaped, match=r"depends on .*interval"):
+        run(task)
+
+
+COUNTERMODELS: list[tuple[str, Task, str]] = [
     ("OwnIdentity", appended("Heartbeat"), "NoneSkipped"),
     ("OneRunPerIdentity", (starts, ()), "ProcessesWhatItWasGranted"),
     ("LogIsKept", (two_act, ()), "Mutex"),
@@ -65,7 +151,7 @@ COUNTERMODELS: list[tuple[str, Job, str]] = [
 
 
 @pytest.mark.parametrize(("left_out", "job", "breaks"), COUNTERMODELS)
-def test_each_hypothesis_is_needed(left_out: str, job: Job, breaks: str) -> None:
+def test_each_hypothesis_is_needed(left_out: str, job: Task, breaks: str) -> None:
     without, until = frozenset({left_out}), frozenset({breaks})
     broken = run(job, without=without, until=until).broken
     assert breaks in {each.property for each in broken}
@@ -119,5 +205,6 @@ def test_each_conjunct_is_broken_on_purpose() -> None:
 
 def test_the_machine_is_as_it_ships_afterwards() -> None:
     shipped: Any = vars(machine)
-    assert "range" not in shipped
+    assert not {"range", "int"} & shipped.keys()
+    assert vars(suffix_reader)["step"] is step
     assert Path(shipped["acts"].__code__.co_filename) == Path(str(machine.__file__))

@@ -12,11 +12,13 @@ from tests import triples
 
 from kafka_marshal import ClaimingPartition, Heartbeat, ReleaseGroup, ReleasingPartition, RuleSet
 from kafka_marshal.kernel import steps
-from proof import kernel, mutants
-from proof.kernel import KernelCase, kernel_cases, prove_kernel
+from proof import mutants
+from proof.kernel import prove as kernel
+from proof.kernel.inputs import KernelCase, kernel_cases
+from proof.kernel.prove import prove_kernel
 from proof.properties import INVARIANT
 from proof.prove import Result
-from proof.symbols import smt
+from proof.smt.solver import smt
 from proof.test_proof import beyond_symbols
 
 OWNED = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
@@ -98,6 +100,24 @@ def test_a_mistake_in_the_kernel_is_refuted(written: str, instead: str, message:
     }[message]
     mutated = mutants.kernel_of(TEXT.replace(written, instead))
     assert prove_kernel(chosen, smt("z3"), mutated).refuted
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "differs"),
+    [
+        ("next_in_group[claim] = first_of_group[group]", "pass", "next_in_group"),
+        ("first_of_group[group] = claim", "pass", "first_of_group"),
+        ("born[claim] = True", "pass", "born"),
+    ],
+)
+def test_a_new_claim_that_is_not_listed_is_refuted(
+    written: str, instead: str, differs: str
+) -> None:
+    assert TEXT.count(written) == 1
+    mutated = mutants.kernel_of(TEXT.replace(written, instead))
+    newborn = attrs.evolve(case(Heartbeat), born=False)
+    [difference] = differences(prove_kernel(newborn, smt("z3"), mutated))
+    assert f"{differs} differs" in difference
 
 
 def test_a_loop_without_end_is_refuted() -> None:

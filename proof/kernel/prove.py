@@ -10,177 +10,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import product
 from typing import Any, Final
 
-import attrs
-import numpy as np
-from attrs import frozen
 from tests.triples import Triple
 
-from kafka_marshal import Claim, Rules, Verdict
+from kafka_marshal import Claim, Verdict
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.state import RuleSet
-from kafka_marshal.core.wire import number_of
 from kafka_marshal.kernel import steps
-from kafka_marshal.kernel.columns import ABSENT, HEADER_COLUMNS
-from proof.arrays import LEAST, MOST, Column, Int64, Merged, Name, Row, plain, uncompiled
-from proof.inputs import HEADERS, MESSAGES, Case, Inputs, cases, unread
+from proof.kernel.arrays import LEAST, MOST, Merged, plain, uncompiled
+from proof.kernel.inputs import FIELDS, KernelCase, KernelInputs, arrays, columns
 from proof.properties import INVARIANT, Conjunct
 from proof.prove import Refuted, Result, merged, unchecked
-from proof.symbols import Diverged, Escaped, Explorer, Formula, Number, Smt, Truth, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Diverged, Escaped, Explorer, Formula, Number, Truth, formula_of
 
 HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps._FINE)
 """What `_bad_headers` returns."""
 KERNEL_IS_REDUCER: Final = "KernelIsReducer"
 """What is proved: the same verdict, the same claim, and nothing overflows."""
-FIELDS: Final = tuple(each.name for each in attrs.fields(Claim))
-"""Of a claim, in the order of `steps`' columns."""
 _NUMBERS: Final = ("epoch", "last_heartbeat_ms", "paused_until_ms", "last_release_ms")
 """Fields that are a number or None: no number of them may stand for None."""
-
-
-@frozen
-class KernelCase(Case):
-    """A case of the reducer's, and what the kernel knows beside it."""
-
-    rule_set: RuleSet
-    born: bool
-    """The claim had a record of its own; otherwise it begins as its group's ReleaseGroups say."""
-
-
-def kernel_cases() -> list[KernelCase]:
-    """All of them; of the original's rules with every choice of fields that it ever sets."""
-    found = [KernelCase(each.message, each.known, RuleSet.FENCED, born=True) for each in cases()]
-    fields: tuple[tuple[str, ...], ...] = (
-        ("owner_instance", "owner_client"),
-        ("last_heartbeat_ms",),
-        ("pauser", "paused_until_ms"),
-        ("last_release_ms",),
-    )
-    for message, chosen in product(MESSAGES, product((True, False), repeat=len(fields))):
-        known = {name for names, has in zip(fields, chosen, strict=True) if has for name in names}
-        found.append(KernelCase(message, frozenset(known), RuleSet.ORIGINAL, born=True))
-    newborn = [each for each in found if each.known <= {"pauser", "paused_until_ms"}]
-    return found + [attrs.evolve(each, born=False) for each in newborn]
-
-
-class KernelInputs(Inputs):
-    """The symbols of one case, and what the kernel has in the place of each."""
-
-    case: KernelCase
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        if "last_release_ms" in self.case.known:
-            self.claim = attrs.evolve(self.claim, last_release_ms=self.number("last_release_ms"))
-        with unchecked():
-            self.rules = attrs.evolve(self.rules, rule_set=self.case.rule_set)
-        self.floor_ms, self.ceil_ms = self.number("floor"), self.number("ceil")
-        stale_ms: Any = self.rules.stale_after_ms
-        for each in (
-            *(self.floor_ms <= stale_ms, stale_ms < self.floor_ms + 1),
-            *(self.ceil_ms - 1 < stale_ms, stale_ms <= self.ceil_ms),
-        ):
-            self.assumed.append(each.formula)
-
-    def an_id(self, name: str) -> Any:
-        """An id, which may be empty."""
-        return Name(self.smt, super().an_id(name).formula)
-
-    def _message(self) -> Any:
-        message = super()._message()
-        group = self.an_id("group_id")
-        return attrs.evolve(message, unix_s=self.number("unix_s"), group_id=group)
-
-    def valued(self, found: Any, explorer: Explorer) -> Any:
-        """As in `Inputs`; an empty id is empty."""
-        if isinstance(found, Name):
-            code = explorer.value(found.formula)
-            return f"id{code}" if code else ""
-        return super().valued(found, explorer)
-
-    def concrete(self, explorer: Explorer) -> tuple[Claim, Any, Rules]:
-        """As in `Inputs`, with all that the original reads."""
-        claim, record, rules = super().concrete(explorer)
-        message = self.record.message
-        named = {
-            name: self.valued(getattr(message, name), explorer) for name in ("unix_s", "group_id")
-        }
-        record = attrs.evolve(record, message=attrs.evolve(record.message, **named))
-        return claim, record, attrs.evolve(rules, rule_set=self.case.rule_set)
-
-    def headers(self) -> list[Any]:
-        """The columns of headers; those that decide nothing cannot be read."""
-        fields = self.record.headers.__dict__["_fields"]
-        api = self.smt.api
-        return [
-            Int64(self.smt, api.If(fields[name][0].formula, fields[name][1].formula, ABSENT))
-            if name in HEADERS
-            else unread(name)
-            for name in HEADER_COLUMNS
-        ]
-
-    def number_of_message(self) -> Any:
-        """The number that the message carries beside its address; 0 if none."""
-        message = self.record.message
-        return getattr(message, "offset", getattr(message, "expires_unix_s", 0))
-
-    def arguments(self) -> dict[str, Any]:
-        """What `steps.fold` is given, but for claims and verdicts."""
-        record, message = self.record, self.record.message
-        return {
-            "fenced": self.rules.fenced,
-            "stale_ms": plain(self.floor_ms),
-            "original_stale_ms": plain(self.ceil_ms),
-            "pause_max_ms": plain(self.rules.pause_max_ms),
-            "last_offset": plain(self.last),
-            "rows": [0],
-            "offsets": plain(record.offset),
-            "timestamps_ms": plain(record.timestamp_ms),
-            "kinds": number_of(type(message)),
-            "versions": plain(message.version),
-            "unix_s": plain(message.unix_s),
-            "numbers": plain(self.number_of_message()),
-            "addresses": 0,
-            "present": record.headers.present,
-            "headers": self.headers(),
-            "table": [*map(plain, (message.instance_id, message.client_id, message.group_id)), 0],
-            "claims": [plain(getattr(self.claim, name)) for name in FIELDS]
-            if self.case.born
-            else [unread(name) for name in FIELDS],
-            "born": self.case.born,
-            "newborn": [plain(getattr(self.claim, name)) for name in FIELDS],
-            "first_of_group": 0 if self.case.born else -1,
-            "next_in_group": -1,
-            "verdicts": steps.NO_MESSAGE,
-        }
-
-
-_ROWS: Final = ("headers", "table", "claims", "newborn")
-_SINGLE: Final = ("fenced", "stale_ms", "original_stale_ms", "pause_max_ms", "last_offset", "rows")
-
-
-def _columns(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value if name in _SINGLE else Row(list(value)) if name in _ROWS else Column(value)
-        for name, value in arguments.items()
-    }
-
-
-_TYPES: Final = {
-    "kinds": np.int8, "addresses": np.int32, "present": np.bool_, "born": np.bool_,
-    "verdicts": np.int8, "table": np.int32,
-}  # fmt: skip
-
-
-def _arrays(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: np.array([0], np.intp) if name == "rows" else value if name in _SINGLE
-        else np.array([value, value], _TYPES.get(name, np.int64))
-        for name, value in arguments.items()
-    }  # fmt: skip
 
 
 def times_fit(claim: Claim, last: Any) -> Any:
@@ -236,9 +86,9 @@ def _assumptions(inputs: KernelInputs, module: Any) -> Iterator[Formula]:
     yield ids[2].formula <= 1  # the arrays of a path that is taken again have two rows
     for holds in _invariant(inputs).values():
         yield formula_of(smt, partial(holds, inputs.claim, inputs.last))
-    columns = _columns(inputs.arguments())
-    of = [columns[name] for name in ("last_offset", "rows", "offsets", "timestamps_ms")]
-    of += [columns[name] for name in ("kinds", "unix_s", "numbers")]
+    read = columns(inputs.arguments())
+    of = [read[name] for name in ("last_offset", "rows", "offsets", "timestamps_ms")]
+    of += [read[name] for name in ("kinds", "unix_s", "numbers")]
     with uncompiled(module):
         yield formula_of(smt, lambda: module.first_wrong(*of)[1] < 0)
     yield formula_of(smt, lambda: module.rules_fit(inputs.ceil_ms, inputs.rules.pause_max_ms))
@@ -261,7 +111,7 @@ def prove_kernel(case: KernelCase, solver: Smt, module: Any = steps) -> Result:
 
         def both() -> tuple[Claim, Verdict, str | None]:
             after, verdict = step(inputs.claim, inputs.record, inputs.rules)
-            arguments = _columns(given)
+            arguments = columns(given)
             try:
                 with uncompiled(module, guards):
                     begun, last = module.fold(*arguments.values())
@@ -309,6 +159,8 @@ def _differs(
         "newborn": after if of_group else inputs.claim,
     }
     same: dict[str, Callable[[], Any]] = {"the last offset": lambda: last == inputs.record.offset}
+    for name, index in _indexed(inputs).items():
+        same[name] = partial(_is, arguments[name].value, index)
     for name, claim in wanted.items():
         for field, found in zip(FIELDS if claim else (), arguments[name].value, strict=False):
             same[f"{field} in {name}"] = partial(_is, found, getattr(claim, field))
@@ -318,6 +170,17 @@ def _differs(
     if Truth(smt, smt.api.And(*(formula_of(smt, each) for each in same.values()))):
         return None
     return f"{next(what for what, holds in same.items() if not holds())} differs"
+
+
+def _indexed(inputs: KernelInputs) -> dict[str, Any]:
+    """What the lists of claims must hold: a claim's first record puts it before its group's."""
+    begins = not inputs.case.born and inputs.case.message is not ReleaseGroup
+    first = inputs.first_of_group()
+    return {
+        "born": inputs.case.born or begins,
+        "next_in_group": first if begins else -1,
+        "first_of_group": 0 if begins else first,
+    }
 
 
 def _is(found: Any, wanted: Any) -> Any:
@@ -338,13 +201,16 @@ def _repeat(inputs: KernelInputs, explorer: Explorer, after: Claim, verdict: Ver
             return [value(each) for each in of]
         return explorer.value(of.formula) if isinstance(of, Number | Truth) else of
 
-    arrays = _arrays({name: value(each) for name, each in symbols.items()})
-    COMPILED(*arrays.values())
-    said = steps.VERDICTS[arrays["verdicts"][0]]
+    given = arrays({name: value(each) for name, each in symbols.items()})
+    COMPILED(*given.values())
+    said = steps.VERDICTS[given["verdicts"][0]]
     born = inputs.case.born or inputs.case.message is not ReleaseGroup
-    group = arrays["table"][0][2]
-    found = (arrays["claims"][0] if born else arrays["newborn"][group]).tolist()
+    group = given["table"][0][2]
+    found = (given["claims"][0] if born else given["newborn"][group]).tolist()
     wanted = [value(plain(getattr(after, name))) for name in FIELDS]
+    at = {"born": 0, "next_in_group": 0, "first_of_group": group}
+    found += [int(given[name][index]) for name, index in at.items()]
+    wanted += [value(plain(each)) for each in _indexed(inputs).values()]
     if said is not verdict or found != wanted:
         raise Escaped(f"{inputs.concrete(explorer)}: {said} and {found}, not {verdict}, {wanted}")
 

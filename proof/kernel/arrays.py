@@ -13,7 +13,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from kafka_marshal.kernel.steps import NONE
-from proof.symbols import Escaped, Id, Number, Smt, Truth, formula_of
+from proof.smt.solver import Smt
+from proof.symbols import Escaped, Id, Number, Truth, formula_of
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**63 - 1

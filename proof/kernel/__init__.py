@@ -1,0 +1,1 @@
+"""The compiled steps, proved to be the reducer: a part of `make prove`."""

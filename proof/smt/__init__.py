@@ -1,0 +1,1 @@
+"""Formulas, and the solvers that decide them."""

@@ -1,0 +1,105 @@
+"""Marshal promises that `make prove` never finds that all holds of nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proof import __main__ as command
+from proof import jobs, reducer
+from proof.jobs import Job
+from proof.late import table as late_readers
+from proof.machine import table as machine
+from proof.symbols import Escaped, NotDecided
+
+
+def ended(arguments: str, capfd: Any) -> tuple[int, str, str]:
+    """The exit code and the output."""
+    try:
+        code = command.main(arguments.split())
+    except SystemExit as error:
+        assert isinstance(error.code, int)
+        code = error.code
+    return code, *capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exists"),
+    [
+        ("--only Nonsense", "NoneSkipped"),
+        ("--only Nonsense --cases 1", "SuffixExact"),
+        ("--mutants --only Nonsense", "NoSuperseded"),
+        ("--mutants --only Mutex", "BelievesByClient"),
+        ("--needed --only Mutex", "KeepsItsPromise"),
+    ],
+)
+def test_a_name_of_nothing_is_an_error_that_lists_what_there_is(
+    arguments: str, exists: str, capfd: Any
+) -> None:
+    code, _, said = ended(arguments, capfd)
+    assert code == 2
+    assert exists in said
+
+
+@pytest.mark.parametrize("cases", ["0", "-1", "some"])
+def test_no_cases_are_an_error(cases: str, capfd: Any) -> None:
+    code, _, said = ended(f"--cases {cases}", capfd)
+    assert code == 2
+    assert "give 1 or more" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("Mutex", "any number of clients"),
+        ("SuffixExact", "SuffixExact of a reader of"),
+        ("KernelIsReducer", "a step of the reducer"),
+        ("NoReleaseTime", "a step of the reducer"),
+    ],
+)
+def test_one_case_of_any_part_is_proved(name: str, title: str, capfd: Any) -> None:
+    code, said, _ = ended(f"--only {name} --cases 1 --jobs 1", capfd)
+    assert code == 0
+    assert title in said
+    assert "0 jobs escaped, 0 jobs not decided" in said
+
+
+@pytest.mark.parametrize("part", command.PARTS, ids=lambda part: part.__name__)
+def test_so_many_of_each_kind_are_taken(part: Any) -> None:
+    every = part.jobs(part.names())
+    kinds = {each.kind for each in every}
+    assert [each.kind for each in jobs.smallest(every, None)] == [each.kind for each in every]
+    assert len(jobs.smallest(every, 1)) == len(kinds)
+    assert {each.kind for each in jobs.smallest(every, 1)} == kinds
+
+
+def escapes(solver: str) -> None:
+    raise Escaped(solver)
+
+
+def is_not_decided(solver: str) -> None:
+    raise NotDecided(solver)
+
+
+@pytest.mark.parametrize(
+    ("run", "why"), [(escapes, "1 jobs escaped"), (is_not_decided, "1 jobs not decided")]
+)
+def test_a_job_that_proves_nothing_is_counted_apart(
+    run: Any, why: str, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reducer, "jobs", lambda names: [Job("reducer", run)])
+    code, said, _ = ended("--only NoReleaseTime --jobs 1", capfd)
+    assert code == 1
+    assert why in said
+
+
+def test_a_property_that_nothing_asks_of_is_not_proved(capfd: Any) -> None:
+    assert machine.show([], ["Mutex"], "z3", whole=False) == 1
+    assert "never reached: Mutex" in capfd.readouterr().out
+    assert reducer.show([], ["Fenced"], "z3", whole=False) == 1
+
+
+def test_a_chosen_part_has_cases_and_names() -> None:
+    assert late_readers.chosen(["SuffixExact"])
+    assert not late_readers.chosen(["Mutex"])
