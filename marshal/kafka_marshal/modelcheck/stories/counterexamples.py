@@ -22,7 +22,7 @@ from kafka_marshal.counterexample.model import (
     StepKind,
 )
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.stories import itf, stories
+from kafka_marshal.modelcheck.stories import itf, stories, stories_of_ranges
 from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import TlcResult, TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, Value
@@ -39,6 +39,8 @@ KINDS: Final[Mapping[str, StepKind]] = {
     "Tick": StepKind.TIME,
 }
 """Actions that no change of the log or an outbox gives away; any other is drawn as what it is."""
+
+VERDICTS: Final = ACCEPTED | REFUSED | stories_of_ranges.VERDICTS.keys()
 
 UNTOLD: Final = Sentence("", "")
 """Of steps that the next one tells, too."""
@@ -144,7 +146,7 @@ class _Reader:
         sender, set_out, left = self._outboxes(step.number, changed)
         appended = _grown(changed.get("log")) if self.keeps_log else _newest(changed)
         if appended is not None:
-            who = self._known(_sender(appended)) or sender
+            who = sender or self._known(_sender(appended))
             offset = appended.get("offset")
             return attrs.evolve(
                 step,
@@ -254,6 +256,6 @@ def _verdict(changed: Changed) -> str | None:
     for _, after in changed.values():
         newest = after[-1:] if isinstance(after, tuple) else ()
         for value in after.values() if isinstance(after, Function) else newest:
-            if isinstance(value, str) and value in ACCEPTED | REFUSED:
+            if isinstance(value, str) and value in VERDICTS:
                 return value
     return None

@@ -2,8 +2,8 @@
 
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. The line depends on two neighbouring states and the name of the action;
-nothing is run. MCRecords has records only, and `stories_of_admins` describes SetPosition. A step of
-any other module is described by the variables that changed.
+nothing is run. MCRecords has records only, `stories_of_admins` describes SetPosition and
+`stories_of_ranges` MCRanges. A step of any other module is described by the variables that changed.
 """
 
 import re
@@ -16,7 +16,7 @@ import attrs
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.counterexample.words import phrase
-from kafka_marshal.modelcheck.stories import stories_of_admins
+from kafka_marshal.modelcheck.stories import stories_of_admins, stories_of_ranges
 from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, unparse
@@ -65,6 +65,8 @@ def _steps_of(trace: Trace) -> _Steps:
         return _marshal_steps
     if variables.keys() >= stories_of_admins.VARIABLES:
         return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)
+    if variables.keys() >= stories_of_ranges.VARIABLES:
+        return partial(stories_of_ranges.range_steps, landed=_landed)
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 
@@ -235,8 +237,7 @@ def _acts(variable: str, words: str) -> Callable[[Variables, Variables], Sentenc
 TOLD: Mapping[str, Callable[[Variables, Variables], Sentence]] = {
     **{f"Send{layout.name}": _send for layout in wire.MESSAGES},
     "SendAnything": _send,
-    "ResumeForAll": _send,
-    "ResumeClaim": _send,
+    **dict.fromkeys(("ResumeForAll", "ResumeClaim", "ReleaseAll", "GiveBack"), _send),
     "GiveUp": _acts("consumers", "gives up waiting for its ClaimingPartition"),
     "Append": _append,
     "AppendCopy": _append,

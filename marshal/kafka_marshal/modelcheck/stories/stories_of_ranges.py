@@ -1,0 +1,87 @@
+"""A counterexample of `MCRanges.tla` in words: what each record did to a claim and to its ranges.
+
+The caller hands in the words for what a record did to a claim, which are those of any other module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from attrs import evolve
+
+from kafka_marshal.modelcheck.stories.sentence import Sentence
+from kafka_marshal.modelcheck.tlc.output import Trace
+
+Variables: TypeAlias = Mapping[str, Any]
+Landed: TypeAlias = Callable[[Any, str, Any, Any], Sentence]
+
+VARIABLES: Final = {"history", "leases", "said", "passed", "last"}
+"""By these the module is known."""
+
+VERDICTS: Final = {
+    "RangeGranted": "the sender holds one more range",
+    "RangeRefreshed": "the sender is alive, and nothing is granted",
+    "NoRangeTenure": "refused: nobody owns, or the owner does not share",
+    "SeenMissing": "refused: it does not say what its sender had read",
+    "NegativeCount": "refused: it asks for less than nothing",
+}
+"""What became of a ClaimingRange, by the names of `Ranges.tla`."""
+
+_NONE: Final = -1
+
+
+def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
+    """Tell every step in a line."""
+    for number in range(1, len(trace.states)):
+        was: Variables = trace.states[number - 1].variables
+        now: Variables = trace.states[number].variables
+        before, after, last = was["history"][-1], now["history"][-1], now["last"]
+        record, verdict = last["record"], last["verdict"]
+        if record["message"]["type"] == "ClaimingRange":
+            lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
+            sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
+        else:
+            sentence = landed(record, verdict, before["claim"], after["claim"])
+            sentence = evolve(sentence, what=sentence.what + _window(record))
+        changed = _changed(before["ranges"], after["ranges"])
+        yield number, evolve(sentence, result=sentence.result + changed)
+
+
+def _described(record: Any) -> str:
+    headers = record["range_headers"]
+    said = [f"{name} {headers[name]}" for name in ("done", "keep") if headers[name] != _NONE]
+    if said:
+        said.append(f"seen {record['headers']['seen']}")
+    silent = [f"{each} is silent by now" for each in sorted(record["silent"])]
+    words = f"ClaimingRange for {record['message']['count']}"
+    words += f" ({', '.join(said)})" if said else ""
+    return ", ".join([words, *silent])
+
+
+def _window(record: Any) -> str:
+    window = record["range_headers"]["window"]
+    return "" if window == _NONE else f" (ranges {window})"
+
+
+def _changed(before: Any, after: Any) -> str:
+    """What changed in the ranges, beyond clocks."""
+    if after["window"] != _NONE and before["window"] == _NONE:
+        return f"; ranges begin at {after['frontier']}"
+    if after["window"] == _NONE and before["window"] != _NONE:
+        return "; its ranges are void"
+    held = [
+        f"; {each['instance']} holds [{each['from']}, {each['to']}) as {each['id']}"
+        for each in sorted(after["open"] - before["open"], key=lambda one: int(one["id"]))
+    ]
+    pooled = [
+        f"; [{each['from']}, {each['to']}) is free again"
+        for each in sorted(after["pool"] - before["pool"], key=lambda one: int(one["from"]))
+    ]
+    ids = {each["id"] for each in after["open"]}
+    ended = [
+        f"; {each['instance']}'s range {each['id']} ends"
+        for each in sorted(before["open"], key=lambda one: int(one["id"]))
+        if each["id"] not in ids
+    ]
+    return "".join(ended + pooled + held)
