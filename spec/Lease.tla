@@ -3,7 +3,7 @@
 (* What Marshal promises, without saying how: a lease with fencing epochs. *)
 (*                                                                         *)
 (* At any time at most one instance owns the claim.  Every grant has an    *)
-(* epoch above all earlier ones, so whoever is asked to obey an owner can  *)
+(* epoch above all earlier ones, so a process that is to obey an owner can *)
 (* tell a late one by its number.  The position moves forward, unless an   *)
 (* administrator sets it.                                                  *)
 (*                                                                         *)

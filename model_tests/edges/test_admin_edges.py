@@ -17,7 +17,7 @@ from model_tests.edges.admin_edges import Exported
 from model_tests.explorer.admins import mistakes
 from model_tests.explorer.substitutions import Replaced
 
-MODELS = ("MCSetPosition_OneAfterOther", "MCSetPosition_Lossy")
+MODELS = ("MCSetPosition_OneAfterOther", "MCSetPosition_LossyOfOne")
 """Small ones; `python -m model_tests.edges.admin_edges` goes through all."""
 
 

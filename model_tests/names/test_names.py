@@ -139,6 +139,7 @@ def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name()
     names_only = {"KnownVerdicts", "KnownReasons", "ClaimsAreApart", "SuffixGuessGrows"}
     names_only |= {"ReducerInvariant", "MachineInvariant"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
+    known |= OF_WHO_ENDS_A_PAUSE | OF_RANGES
     assert checked(*holding) - names_only == known
 
 
@@ -151,6 +152,15 @@ OF_A_MACHINE = {
 
 OF_A_TENURE = {"NoneSkippedByTenure", "TenureKeepsItsWindow"}
 """Sharper forms of NoneSkipped and ReprocessingBound, which ask who processed what."""
+
+OF_RANGES = {
+    *("VersionsAgree", "RangesDisjoint", "Bounded", "ReserveKept", "PositionIsLow", "WindowHolds"),
+    *("FrontierMonotone", "RefinesLeases"),
+}
+"""What `MCRanges.tla` promises of consumers that share a claim; Python has no ranges yet."""
+
+OF_WHO_ENDS_A_PAUSE = {"GivesBackWhatItWon"}
+"""What `MCResume.tla` promises of an administrator, who has no machine."""
 
 
 def test_what_must_be_accepted_has_the_same_names_in_the_proof() -> None:

@@ -30,7 +30,7 @@ AdminForbidden ==
 Reasons == <<"PausedByAnother", "ClaimTaken", "PauseExpired", "CalledOff">>
 
 (***************************************************************************)
-(* What the log says of an administrator's work, to whoever folds it: the  *)
+(* What the log says of an administrator's work, to every reader: the      *)
 (* claims that the sender of the latest ReleaseGroup won since, set since, *)
 (* and gave back without setting them.  `before` and `after` are the claim *)
 (* of the key.                                                             *)
@@ -140,7 +140,7 @@ MayStopWaiting(me, a, key) ==
     ELSE IF key \in a.awaits THEN PASSES
     ELSE MayGiveUp(me, a.consumers[key])
 
-\* The pause ran out, or whoever asked has no more patience.
+\* The pause ran out, or the operator has no more patience.
 MayCallOff(me, a) == IF ~UnderWay(a) THEN "NotUnderWay" ELSE PASSES
 
 (***************************************************************************)
@@ -229,7 +229,7 @@ AwaitsAfter(me, a, record) ==
     IF record.message.instance_id = me.instance_id /\ record.message.type = "ReleasingPartition"
     THEN a.awaits \ {record.key} ELSE a.awaits
 
-\* Whoever paused last has the group; its records decide, not the older pause's.
+\* The last pauser has the group: its records decide, not those of an older pause.
 PausedByAnother(me, a) == a.work.by # me.instance_id
 
 \* Somebody else owns it, or may.

@@ -226,7 +226,7 @@ SaysPosition(claim, record) ==
 
 IsSetAfter(claim, record) == claim.position_set \/ SaysPosition(claim, record)
 
-\* A win.  The epoch is the log's own offset, so it only grows, and whoever holds an
+\* A win.  The epoch is the log's own offset, so it only grows, and an owner with an
 \* older one can be told apart for ever.  The position stays.  R8a: the pauser's own
 \* win ends its pause.
 Won(claim, record) ==
@@ -389,7 +389,7 @@ OriginalClaimingPartition(claim, record) ==
         ELSE IF FromOwner(claim, record)  THEN "Reclaimed"
         ELSE "TookOver")
 
-\* No guard at all: whoever heartbeats owns.
+\* No guard at all: each heartbeat makes its sender the owner.
 OriginalHeartbeat(claim, record) ==
     Outcome(
         [OriginalOwner(claim, record) EXCEPT !.position = record.message.offset],

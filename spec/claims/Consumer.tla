@@ -130,8 +130,8 @@ MayProcess(me, c, message) ==
     ELSE IF ~InWindow(me, c) THEN "BeyondWindow"
     ELSE PASSES
 
-\* Whoever was granted a range is the only one that was since the position was last set, so
-\* it may process it even after it lost the claim.
+\* A range is granted to one instance only since the position was last set, so that one may
+\* process it even after it lost the claim.
 MayProcessGrant(me, c) == IF c.granted = {} THEN "NotGranted" ELSE PASSES
 
 \* The outcome of its request is not known, and it no longer waits for it.  The request

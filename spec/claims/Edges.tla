@@ -50,7 +50,7 @@ ExportDeeds(i) ==
     /\ Began(i) => Export(<<"Start", Who(i), consumers'[i].view, 0, consumers'[i]>>)
 
 (***************************************************************************)
-(* Whoever begins to read at any offset.                                   *)
+(* A reader that begins at any offset.                                     *)
 (***************************************************************************)
 RECURSIVE Reading(_, _)
 Reading(first, n) ==

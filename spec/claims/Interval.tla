@@ -69,7 +69,7 @@ Fold(n, key, interval) ==
 Known(i, key) == Fold(view[i], key, Own(i))
 
 (***************************************************************************)
-(* Who lives under which interval, as a reader of so many records says.    *)
+(* Who lives under which interval, as a reader of a part of the log says.  *)
 (* `since` is where a lineage of owners began of whom always one lived.    *)
 (***************************************************************************)
 NoLineage == [since |-> NONE, at |-> NONE, tenure |-> [k \in Keys |-> [epoch |-> NONE, at |-> NONE]]]

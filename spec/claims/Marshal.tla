@@ -395,7 +395,7 @@ Truncate ==
 \* are still in the log, which it has processed, for its own.
 Successors(i) == {j \in Instances : status[j] = "unborn" /\ ClientOf[j] = ClientOf[i]}
 
-\* Whoever fetches next is told, drops everything and folds anew.
+\* The next fetch returns an error; the instance drops its state and folds anew.
 Refold(i) ==
     /\ i \in unaware
     /\ status[i] = "up"

@@ -121,7 +121,7 @@ ReprocessingBound ==
     Mode = "ALO" => Repeats <= Window * Max(Epochs - 1, 0) + AskedAgain
 
 \* ALO: a tenure that ended in a release repeats nothing but what was asked for again,
-\* whoever comes next: sharper than the bound, and what R7 is for.
+\* no matter who is next: sharper than the bound, and what R7 is for.
 EndedInRelease(win) ==
     LET ends == {k \in 1 .. win - 1 : IsOwned(Before(k)) /\ ~IsOwned(After(k))}
     IN  /\ verdicts[win] = "Claimed"
@@ -275,7 +275,7 @@ HeadersOutrankAt(k) ==
 HeadersOutrank == ForLast(HeadersOutrankAt)
 
 (***************************************************************************)
-(* Refinement: whoever looks only at the end of the log sees a lease.      *)
+(* Refinement: a reader that looks only at the end of the log sees a lease.*)
 (***************************************************************************)
 TheLease == INSTANCE Lease WITH
     owner    <- Latest.owner_instance,
@@ -286,8 +286,8 @@ TheLease == INSTANCE Lease WITH
 RefinesLease == TheLease!Spec
 
 (***************************************************************************)
-(* Liveness.  Fair: whatever was produced is appended, whoever is up reads *)
-(* on, asks for a claim that looks claimable, and time passes.  Nobody has *)
+(* Liveness.  Fair: what was produced is appended, an instance that is up  *)
+(* reads on and asks for a claim that looks claimable, time passes; no one *)
 (* to heartbeat, release, resume or restart.                               *)
 (***************************************************************************)
 Fairness ==

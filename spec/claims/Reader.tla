@@ -24,8 +24,8 @@ ClockRewindMaxMs == 0
 \* What can be certain.  "owner": both ids of the owner, or that nobody owns, and whether
 \* it won with headers.  "position": where it is not certain, the claim holds a lower
 \* bound once the owner is certain, and a guess before.  "clock": the clock, the owner's last sign of life and whether a
-\* pause is in force.  "position_set": whether anybody ever said where to go on.  Who does not
-\* know the head of the log can know that somebody did, and never that nobody did.
+\* pause is in force.  "position_set": whether anybody ever said where to go on.  A
+\* reader without the head of the log can know that somebody did, never that nobody did.
 Fields == {"owner", "epoch", "position", "clock", "pauser", "position_set"}
 
 (***************************************************************************)
@@ -144,7 +144,7 @@ CertainAfter(reader, record, verdict, certified) ==
 \* rests on was accepted, or refused as not ahead of a position above 0.
 CertainIfSet(claim) == CertainIf(claim.position_set, "position_set")
 
-\* Whoever reads all of it stands here: everything is certain and stays so.
+\* A reader of the whole log is here: everything is certain and stays so.
 ReadKnown(reader, record) ==
     LET claim     == ClockAdvanced(reader.claim, record)
         outcome   == FencedStep(reader.claim, record)
@@ -174,7 +174,7 @@ ReadKnown(reader, record) ==
 (* The owner is not certain.                                               *)
 (***************************************************************************)
 
-\* Whoever owned at the cut, or since, has been silent too long, and no pause can still be
+\* The owner at the cut, or since, has been silent too long, and no pause can still be
 \* in force: the request wins whatever the head says.  The end of a pause that was read is
 \* exact if the reader's clock was the true one; if not, the true clock was at most head_ms,
 \* and that pause is over when one of the head is.

@@ -431,9 +431,9 @@ LoserIsTold ==
             \E own \in PausesOf(i) :
                 own <= View(i) /\ \A other \in PausesOfOthers(i) : other > View(i) \/ other < own
 
-\* Whoever pauses next tells what was left undone before, as the log shows it: of the claims
-\* that were won since the last pause by who paused, those that it neither set nor gave back, and
-\* those that it gave back where it set others.  (Each pauses once in these worlds.)
+\* The next pauser reports what was left undone before, as the log shows it: of the claims that
+\* the last pauser won since its pause, those that it neither set nor gave back, and those that
+\* it gave back although it set others.  (Each pauses once in these worlds.)
 LastPauseBefore(own) ==
     LET earlier == {n \in 1 .. own - 1 : log[n].key = GROUP}
     IN  IF earlier = {} THEN 0 ELSE CHOOSE n \in earlier : \A m \in earlier : m <= n

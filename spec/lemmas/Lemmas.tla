@@ -131,4 +131,34 @@ PauseIsReplacedAt(before, record, after) ==
             /\ after.pauser = record.message.instance_id
             /\ after.paused_until_ms = IF until > after.clock_ms THEN until ELSE NONE
 
+\* Nothing but a ReleaseGroup begins a pause, and nothing but its pauser's win ends one: what
+\* is over is remembered, too.
+PauseIsKeptAt(before, record, after) ==
+    record.message.type # "ReleaseGroup" =>
+        /\ after.pauser = before.pauser
+        /\ \/ after.paused_until_ms = before.paused_until_ms
+           \/ /\ record.message.type = "ClaimingPartition"
+              /\ record.message.instance_id = before.pauser
+              /\ after.paused_until_ms = NONE
+
+\* Nothing but a win says whether an owner has headers.
+HowItWasWonIsKeptAt(before, record, after) ==
+    /\ before.owner_instance # NOBODY
+    /\ after.owner_instance # NOBODY
+    /\ before.epoch = after.epoch
+    => after.won_with_headers = before.won_with_headers
+
+\* R9.  A bare heartbeat of the client of an owner without headers takes over, and lives.
+OriginalMayRestartAt(before, record, after) ==
+    /\ record.message.type = "Heartbeat"
+    /\ CanBeRead(record)
+    /\ ~record.headers.present
+    /\ before.owner_instance \notin {NOBODY, record.message.instance_id}
+    /\ before.owner_client = record.message.client_id
+    /\ ~before.won_with_headers
+    => /\ after.owner_instance = record.message.instance_id
+       /\ after.epoch = record.offset
+       /\ LivesAt(after, IF record.message.offset > before.position
+                         THEN record.message.offset ELSE before.position)
+
 =============================================================================

@@ -202,7 +202,7 @@ Next ==
 
 Spec == Init /\ [][Next]_vars
 
-\* Whoever is there acts, what is sent lands, and who is gone is noticed.
+\* A member that is up acts, what is sent is appended, and a member that is gone is noticed.
 Fairness ==
     \A m \in Members :
         WF_vars(Acts(m)) /\ WF_vars(AskAgain(m)) /\ WF_vars(Lands(m)) /\ WF_vars(Expire(m))

@@ -5,7 +5,7 @@
 (*                                                                         *)
 (* It goes claim by claim, as in MCResume: each is claimed by the pauser,  *)
 (* whose win ends the pause of this claim (R8a), and given back where it   *)
-(* was found.  A second ReleaseGroup would free whoever has won k1 since   *)
+(* was found.  A second ReleaseGroup would free k1, if it was won since    *)
 (* its position was set.                                                   *)
 (*                                                                         *)
 (* A claim that was won and not set, while others were, is one that was    *)
@@ -107,7 +107,7 @@ WasTaken(i, key) ==
                        /\ log[n].message.instance_id # i
                        /\ verdicts[n] = "TookOver"
 
-\* Whoever reads the log of a work that was done finds nothing left undone, but what its
+\* A reader of a finished work's log finds nothing left undone, except what its
 \* administrator still holds, or held until it counted as stale.
 NothingLeftWhenDone ==
     \A i \in Admins :

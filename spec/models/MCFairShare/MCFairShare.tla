@@ -6,7 +6,7 @@ EXTENDS FairShare
 
 ForAll(members, value) == [m \in members |-> value]
 
-\* So many members and claims of one topic; all of them there and all claims free.
+\* Members and claims of one topic: all members are present, all claims are free.
 Base(members, keys) ==
     [keys_of     |-> ForAll(1 .. members, 1 .. keys),
      static_of   |-> ForAll(1 .. members, {}),
@@ -114,7 +114,7 @@ AllFree(me, seen, overdue) == FreeClaims(me, seen)
 \* It does not make itself known first.
 NeedNotAnnounce(me, seen) == TRUE
 
-\* Whoever is rich gives something when anybody asks for anything.
+\* A member that is rich gives something when anybody asks for anything.
 GivesAnything(me, seen, memory) ==
     {key \in OwnedBy(me, seen, me.id) \ memory.giving :
         \E asker \in DOMAIN seen.requests \ {me.id} :

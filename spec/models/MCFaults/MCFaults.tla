@@ -92,8 +92,8 @@ BareAmoUnordered   == Bare(AmoUnordered)
 BareRestart == Bare(AloRestart)
 
 (***************************************************************************)
-(* The log loses its end.  Whoever has read what is gone is told when it   *)
-(* fetches next; until then it goes on.                                    *)
+(* The log loses its end.  An instance that has read what is gone learns it*)
+(* at its next fetch; until then it goes on.                               *)
 (***************************************************************************)
 AmoCut ==
     [Base EXCEPT

@@ -7,8 +7,8 @@
 EXTENDS MCFenced
 
 \* At most once.  Three instances, two of one client: one crashes and its successor comes
-\* back, anybody may stall, a1 releases, and the group is paused at any time.  Whoever
-\* pauses it does nothing else.
+\* back, anybody may stall, a1 releases, and the group is paused at any time.  The
+\* pauser does nothing else.
 AmoEverything ==
     [Base EXCEPT
         !.client_of = [a1 |-> "a", a2 |-> "a", b1 |-> "b", admin |-> "admin"],
@@ -36,8 +36,8 @@ AmoJoinsPaused ==
                        admin |-> Sends(0, 0, 0, 0, 1)],
         !.log_max = 4]
 
-\* Two instances of one client live, and both would ask again: whoever lost its claim to the
-\* other does not, or they would take turns.
+\* Two instances of one client live, and both would ask again: the one that lost its
+\* claim to the other does not, or they would take turns.
 AloTwinsAgain ==
     [AloTwins EXCEPT
         !.client_of = [a1 |-> "a", a2 |-> "a"],

@@ -6,8 +6,8 @@
 (* The worlds of MCSuffix reach a late reader through consumers, so few    *)
 (* of them have a clock that steps back, a pause, an administrator and a   *)
 (* certificate in one log.  Here there are no consumers.  Every record may *)
-(* follow every other, however late, as long as it is honest: whoever      *)
-(* names an epoch had won it, saw what it says that it saw, and sent       *)
+(* follow every other, however late, as long as it is honest: its sender   *)
+(* had won the epoch that it names, had seen what it says, and had sent    *)
 (* nothing more in a tenure after its release.  A reader begins at every   *)
 (* offset, and what it calls certain is compared with the full fold.       *)
 (***************************************************************************)
@@ -82,7 +82,7 @@ Claims(senders, steps) ==
     {Built(step, Present, Message("ClaimingPartition", sender, NONE), {}) :
         sender \in senders, step \in steps}
 
-\* Whoever paused the group.
+\* The instance that paused the group.
 PauserClaims(steps) == IF Latest.pauser = "admin" THEN Claims({"admin"}, steps) ELSE {}
 
 \* A restart names the tenure that it has read of.
@@ -95,8 +95,8 @@ Restarts(sender, steps) ==
 Bare(type, sender, offset, steps) ==
     {Built(step, NoHeaders, Message(type, sender, offset), {}) : step \in steps}
 
-\* For so many seconds from the clock on: not at all, or for as long as there is.  Whoever does
-\* not know the clock may take the first for a pause.
+\* A pause of `seconds` from the clock on: 0, or the longest.  A reader that does not know the
+\* clock may take the first for a pause.
 Pauses(seconds, steps) ==
     {Built(step, NoHeaders,
            [Message("ReleaseGroup", "admin", NONE) EXCEPT
@@ -201,7 +201,7 @@ OldGrants(n) ==
     \cup OfOwner("ClaimingMessages", "a1", 2, {4000}, Certifying)
 
 \* An administrator that sets the position back and does not say so, though it says what it saw.
-\* None of ours is like that.  Who does not know the pauser has the position too high then.
+\* Ours do not.  A reader that does not know the pauser then has too high a position.
 SetBack(n) ==
     Claims({"b1"}, {-1000})
     \cup PauserClaims({-1000})

@@ -3,8 +3,8 @@
 (* What happens in the end, and on which assumption it rests: for each of  *)
 (* them there is a model that leaves it out and must fail.                 *)
 (*                                                                         *)
-(* Time is measured.  Everybody can send only so many records, so a world  *)
-(* gives whoever stays up enough of them to be refused as often as others  *)
+(* Time is measured.  Each can send only a few records, so a world gives an*)
+(* instance that stays up enough of them to be refused as often as others  *)
 (* can get in between.                                                     *)
 (***************************************************************************)
 EXTENDS MCFenced
@@ -22,7 +22,7 @@ WithoutAppend == Spec /\ FairTick /\ FairRead /\ FairAsk
 WithoutRead   == Spec /\ FairTick /\ FairAppend /\ FairAsk
 WithoutAsk    == Spec /\ FairTick /\ FairAppend /\ FairRead
 
-\* Work gets done by whoever stays up, b1; of a1 nothing is asked.
+\* The work is done by b1, which stays up; nothing is asked of a1.
 B1Reads == WF_vars(Read("b1"))
 B1Asks  == WF_vars(SendClaimingPartition("b1"))
 B1Works == WF_vars(Process("b1")) /\ WF_vars(ProcessGrant("b1"))
@@ -44,7 +44,7 @@ A1StaysUp == <>[](status["a1"] = "up")
 Always    == TRUE
 
 (***************************************************************************)
-(* Whoever owns says what it did once, and then reads whether it counted;  *)
+(* An owner says what it did once, and then reads whether it counted;      *)
 (* it could else use up what it may send before it has done anything.      *)
 (***************************************************************************)
 MaySendWhatMatters(i, type) ==
@@ -96,7 +96,7 @@ LostRelease ==
 \* Without R1a: an owner is in its own way.
 LiveOwnerEvenItself(claim, record) == IsOwned(claim) /\ ~IsStale(claim, record)
 
-\* A request may be lost, and whoever sent it gives up on it in the end and asks again.
+\* A request may be lost; its sender gives it up in the end and asks again.
 LostRequest ==
     [ClockTwo EXCEPT
         !.tick_s = 3,
@@ -140,5 +140,13 @@ Skewed(seconds) ==
         !.log_max = 3]
 Behind == Skewed(-5)
 Ahead  == Skewed(5)
+
+\* The same behind a pause: one request may cross with it, the other must not be made in it.
+PausedSkewed(seconds) ==
+    [Paused EXCEPT
+        !.skew_s = [a1 |-> seconds, admin |-> 0],
+        !.crashes_max = 0]
+PausedBehind == PausedSkewed(-5)
+PausedAhead  == PausedSkewed(5)
 
 =============================================================================

@@ -227,7 +227,7 @@ Believed(c) == c.reader.claim
 
 Knows(c, field) == field \in c.reader.certain
 
-\* A guess is not enough.  Whoever sent its release owns no more, as far as it is concerned.
+\* A guess is not enough.  An instance that sent its release takes itself for no owner any more.
 IsOwner(c) ==
     /\ Knows(c, "owner")
     /\ Believed(c).owner_instance = Self.instance_id

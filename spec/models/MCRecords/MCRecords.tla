@@ -205,7 +205,7 @@ NeverNotAhead         == last.verdict # "NotAhead"
 NeverNegativePosition == last.verdict # "NegativePosition"
 
 (***************************************************************************)
-(* What holds for every step, whoever sends what.                          *)
+(* What holds for every step, for every sender and record.                 *)
 (***************************************************************************)
 Obeyed == last'.verdict \in Accepted
 Sent == last'.record.message
@@ -342,6 +342,9 @@ OwnerIsObeyed        == [][OwnerIsObeyedAt(claim, last'.record, claim')]_vars
 OwnerIsGranted       == [][OwnerIsGrantedAt(claim, last'.record, claim')]_vars
 OwnerMayRelease      == [][OwnerMayReleaseAt(claim, last'.record, claim')]_vars
 PauseIsReplaced      == [][PauseIsReplacedAt(claim, last'.record, claim')]_vars
+PauseIsKept          == [][PauseIsKeptAt(claim, last'.record, claim')]_vars
+HowItWasWonIsKept    == [][HowItWasWonIsKeptAt(claim, last'.record, claim')]_vars
+OriginalMayRestart   == [][OriginalMayRestartAt(claim, last'.record, claim')]_vars
 
 \* In the place of a guard, in the configurations that must fail.
 Waived(someClaim, record) == FALSE

@@ -60,6 +60,9 @@ Lossy ==
         !.gives_up_max = 1,
         !.losses_max = 1]
 
+LossyOfOne ==
+    [Lossy EXCEPT !.targets = [x1 |-> [k1 |-> 1]]]
+
 \* Two at once.
 Two ==
     [Base EXCEPT
@@ -101,7 +104,7 @@ StaysConfident(me, a) == FALSE
 \* A release group that leaves the owner in place.
 KeepsOwner(claim) == claim
 
-\* Whoever comes next does not ask what was there.
+\* The next administrator does not ask what was there.
 NeverMind(someWork) == NoWork
 
 (***************************************************************************)

@@ -139,7 +139,7 @@ SuffixOrphaned ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), c1 |-> Sends(2, 1, 0, 0, 0)],
         !.log_max = 5]
 
-\* The same at most once: whoever does not know the position may not even ask.
+\* The same at most once: an instance that does not know the position may not even ask.
 SuffixOrphanedAmo ==
     [SuffixOrphaned EXCEPT
         !.mode = "AMO",
@@ -192,7 +192,7 @@ RECURSIVE ReaderFrom(_, _)
 ReaderFrom(first, n) ==
     IF n = first THEN NewReader(first) ELSE ReadRecord(ReaderFrom(first, n - 1), log[n])
 
-\* Whoever joined late, at the point it has come to.
+\* An instance that joined late, at the offset that it has read to.
 IsUp(i) == status[i] \in {"up", "stalled"} /\ i \notin unaware
 
 ForEveryReader(Holds(_, _)) ==
@@ -377,7 +377,7 @@ KeepsGuess(reader, claim, record) ==
         !.reached   = NONE,
         !.alive_ms  = NONE]
 
-\* Who does not know the head of the log takes what it has not read of for never set.
+\* Without the head of the log, a reader takes a position that it has not read of for never set.
 NeverSetAsFarAsKnown(reader) == ~reader.claim.position_set
 
 \* Who knows the owner takes a position for never set until it reads otherwise.
