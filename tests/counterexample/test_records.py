@@ -65,8 +65,9 @@ def test_a_late_heartbeat_is_told_from_its_records() -> None:
         "1  22:58:54.000  offset 7: a1's ClaimingPartition: Claimed, nobody owned; a1 owns",
         "2  23:01:04.000  offset 8: b1's ClaimingPartition: TookOver, the owner counts as stale; "
         "b1 owns instead of a1",
-        "3  23:01:05.000  offset 9: a1's Heartbeat at 5: Overwritten, whoever heartbeats owns; "
-        "a1 owns instead of b1; position 0 → 5; by its sender's clock it was written 71 s before",
+        "3  23:01:05.000  offset 9: a1's Heartbeat at 5: Overwritten, each heartbeat makes its "
+        "sender the owner; a1 owns instead of b1; position 0 → 5; by its sender's clock it was "
+        "written 71 s before",
         "   Fenced does not hold.",
     ]
 

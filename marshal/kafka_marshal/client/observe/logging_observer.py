@@ -245,7 +245,7 @@ class LoggingObserver(Observer):
         what = (
             f"late: no heartbeat was read back for {late.silent_ms / 1000:.1f} s, "
             f"{late.late_ms / 1000:.1f} s more than an interval after it was due; "
-            f"{_LATE[late.cause]}. Whoever else asks takes the claim when the owner is stale"
+            f"{_LATE[late.cause]}. Another client that asks takes the claim when the owner is stale"
         )
         self._of(logging.WARNING, "late", claim, what, reason=late.cause.value)
 

@@ -43,7 +43,7 @@ class Accepted(_DescribedVerdict):
     """ReleasingPartition that sets the position (R8)."""
     GROUP_RELEASED = "group_released", "nobody may go on"
     """ReleaseGroup (R8)."""
-    OVERWRITTEN = "overwritten", "whoever heartbeats owns"
+    OVERWRITTEN = "overwritten", "each heartbeat makes its sender the owner"
     """Only under `original`: a heartbeat made its sender the owner."""
     IGNORED = "ignored", "the original does nothing with it"
     """Only under `original`: ClaimingMessages does nothing."""
