@@ -15,7 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -93,7 +93,21 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         ranks = {group: rank for rank, group in enumerate(LONGEST)}
         longest = min(self.workqueue, key=lambda group: ranks.get(group, len(ranks)))
         self.workqueue.move_to_end(longest, last=False)
+        for nodeid in self._ended & self.workqueue[longest].keys():
+            self.workqueue[longest][nodeid] = True
         super()._assign_work_unit(node)
+
+    @functools.cached_property
+    def _ended(self) -> set[str]:
+        """Tests that ended their process: by a crash, or since they hung."""
+        return set()
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take a process off that has ended. Its test has failed and is not run again."""
+        units = self.assigned_work[node].values()
+        running = [nodeid for unit in units for nodeid, done in unit.items() if not done]
+        self._ended.update(running[:1])
+        return cast("str | None", super().remove_node(node))
 
 
 @pytest.hookimpl(optionalhook=True)

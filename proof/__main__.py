@@ -17,16 +17,14 @@ nothing has such a name.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from multiprocessing.pool import Pool
 from typing import Any, Final
 
 from proof import mutants, reducer
-from proof.jobs import Failed, Job, Part, run_all, show_failed, smallest
+from proof.jobs import Failed, Job, Part, Run, processes, run_all, show_failed, smallest
 from proof.late import table as late_readers
 from proof.late.relation import EXACT
 from proof.machine import table as machine
@@ -35,7 +33,7 @@ PARTS: Final[tuple[Part, ...]] = (late_readers, machine, reducer)
 """Those with the longest jobs first."""
 
 
-def _show_parts(pool: Pool, names: dict[str, list[str]], asked: argparse.Namespace) -> int:
+def _show_parts(run: Run, names: dict[str, list[str]], asked: argparse.Namespace) -> int:
     """Prove, and print the tables; returns how much is wrong."""
     chosen = {each: names[each.__name__] for each in PARTS if names[each.__name__]}
     jobs = [
@@ -43,7 +41,7 @@ def _show_parts(pool: Pool, names: dict[str, list[str]], asked: argparse.Namespa
     ]
     results: dict[Any, list[Any]] = {each: [] for each in PARTS}
     failed = []
-    for number, found in run_all(pool, [job for _, job in jobs], asked.solver):
+    for number, found in run_all(run, [job for _, job in jobs], asked.solver):
         if isinstance(found, Failed):
             failed.append(found)
         else:
@@ -57,10 +55,10 @@ def _show_parts(pool: Pool, names: dict[str, list[str]], asked: argparse.Namespa
     return wrong
 
 
-def _show_mutants(pool: Pool, jobs: Sequence[Job], asked: argparse.Namespace) -> int:
+def _show_mutants(run: Run, jobs: Sequence[Job], asked: argparse.Namespace) -> int:
     """Judge mistakes, and print a line for each; returns how many are not explained."""
     judged, failed = [], []
-    for number, found in run_all(pool, jobs, asked.solver):
+    for number, found in run_all(run, jobs, asked.solver):
         if isinstance(found, Failed):
             failed.append(found)
             continue
@@ -70,10 +68,10 @@ def _show_mutants(pool: Pool, jobs: Sequence[Job], asked: argparse.Namespace) ->
     return mutants.show(judged, whole=not asked.only and asked.cases is None) + len(failed)
 
 
-def _show_needed(pool: Pool, jobs: Sequence[Job], asked: argparse.Namespace) -> int:
+def _show_needed(run: Run, jobs: Sequence[Job], asked: argparse.Namespace) -> int:
     """Leave out each part, and print what fails; returns how many are not needed."""
     idle, failed = 0, []
-    for _, found in run_all(pool, jobs, asked.solver):
+    for _, found in run_all(run, jobs, asked.solver):
         if isinstance(found, Failed):
             failed.append(found)
             continue
@@ -88,7 +86,7 @@ def _show_needed(pool: Pool, jobs: Sequence[Job], asked: argparse.Namespace) -> 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of cases: give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
     return int(text)
 
 
@@ -101,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--solver", choices=("z3", "cvc5"), default="z3")
     parser.add_argument("--only", default="", help="those with this in their names")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--jobs", type=_positive, default=2, help="processes")
     parser.add_argument("--cases", type=_positive, help="only so many of each kind")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--mutants", action="store_true", help="refute mistakes instead")
@@ -118,12 +116,12 @@ def main(arguments: list[str] | None = None) -> int:
         jobs = [each for each in every if asked.only in each.name]
         jobs = jobs if asked.only else [each for each in jobs if each.kind != mutants.KERNEL]
         check(jobs, "mistake", [each.name for each in every if each.kind == "by hand"] + ["kernel"])
-        run = partial(_show_mutants, jobs=smallest(jobs, asked.cases), asked=asked)
+        show = partial(_show_mutants, jobs=smallest(jobs, asked.cases), asked=asked)
     elif asked.needed:
         parts = [each for each in late_readers.PARTS if asked.only in each]
         check(parts, "part of the late readers' relation", late_readers.PARTS)
         jobs = [Job("part", partial(late_readers.fails_without, each), each) for each in parts]
-        run = partial(_show_needed, jobs=smallest(jobs, asked.cases), asked=asked)
+        show = partial(_show_needed, jobs=smallest(jobs, asked.cases), asked=asked)
     else:
         names = {
             part.__name__: [each for each in part.names() if asked.only in each] for part in PARTS
@@ -133,9 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
             "property",
             [each for part in PARTS for each in part.names()],
         )
-        run = partial(_show_parts, names=names, asked=asked)
-    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
-        wrong = run(pool)
+        show = partial(_show_parts, names=names, asked=asked)
+    with processes(asked.jobs) as run:
+        wrong = show(run)
     print("not all of it holds" if wrong else "all of it holds", end="")
     print(f", after {time.monotonic() - began_s:.0f} s")
     return 1 if wrong else 0

@@ -5,17 +5,35 @@ A job that escapes, or that the solver does not decide, proves nothing: it is co
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from multiprocessing.pool import Pool
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from attrs import frozen
 
 from proof.symbols import Diverged, Escaped, NotDecided
+
+Run: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each argument, and gives what it returns in any order."""
+
+
+@contextmanager
+def processes(number: int) -> Iterator[Run]:
+    """Run jobs in this many processes; one is this process itself.
+
+    A process that has other threads must not fork: the lock that one of them holds stays locked in
+    the child. So a test asks for one.
+    """
+    if number == 1:
+        yield map
+        return
+    with multiprocessing.get_context("fork").Pool(number) as pool:
+        yield pool.imap_unordered
 
 
 @frozen
@@ -63,11 +81,11 @@ def smallest(jobs: Sequence[Job], cases: int | None) -> list[Job]:
     return left[::-1]
 
 
-def run_all(pool: Pool, jobs: Sequence[Job], solver: str) -> Iterable[tuple[int, Any]]:
+def run_all(run: Run, jobs: Sequence[Job], solver: str) -> Iterable[tuple[int, Any]]:
     """Each job's number, with what came of it, as they end. Progress is on the error output."""
     began_s = time.monotonic()
     todo = enumerate(jobs)
-    for done, found in enumerate(pool.imap_unordered(partial(_run, solver=solver), todo), 1):
+    for done, found in enumerate(run(partial(_run, solver=solver), todo), 1):
         yield found
         if done % 20 == 0 or done == len(jobs):
             past_s = time.monotonic() - began_s

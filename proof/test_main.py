@@ -42,9 +42,10 @@ def test_a_name_of_nothing_is_an_error_that_lists_what_there_is(
     assert exists in said
 
 
-@pytest.mark.parametrize("cases", ["0", "-1", "some"])
-def test_no_cases_are_an_error(cases: str, capfd: Any) -> None:
-    code, _, said = ended(f"--cases {cases}", capfd)
+@pytest.mark.parametrize("number", ["0", "-1", "some"])
+@pytest.mark.parametrize("of", ["cases", "jobs"])
+def test_no_cases_or_processes_are_an_error(of: str, number: str, capfd: Any) -> None:
+    code, _, said = ended(f"--{of} {number}", capfd)
     assert code == 2
     assert "give 1 or more" in said
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import OrderedDict
+from pathlib import Path
 from typing import cast
 
 import attrs
@@ -61,7 +64,7 @@ def test_a_process_gets_what_takes_longest_and_then_what_has_most_tests(
 ) -> None:
     many, few, *long = "tests/many.py", "tests/few.py", *reversed(LONGEST)
     spread = object.__new__(Together)
-    spread.workqueue = OrderedDict.fromkeys([many, *long, few])
+    spread.workqueue = OrderedDict((group, {}) for group in (many, *long, few))
     given: list[str] = []
 
     def assigned(self: Together, node: object) -> None:
@@ -71,3 +74,25 @@ def test_a_process_gets_what_takes_longest_and_then_what_has_most_tests(
     while spread.workqueue:
         spread._assign_work_unit("node")
     assert given == [*LONGEST, many, few]
+
+
+HANGS = """
+import threading
+
+def test_before(): pass
+def test_hangs(): threading.Event().wait()
+def test_after(): pass
+"""
+
+
+def test_a_test_that_hangs_fails_by_name_and_the_others_run(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(HANGS)
+    (tmp_path / "test_two.py").write_text("def test_two(): pass")
+    command = [*(sys.executable, "-m", "pytest", "-n", "2", "-c", "pyproject.toml")]
+    command += [*("-p", "conftest", "-o", "faulthandler_timeout=1", str(tmp_path))]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert "in test_hangs" in ran.stderr, "the stack of the thread that hangs"
+    assert "while running" in ran.stdout
+    assert "test_one.py::test_hangs" in ran.stdout
+    assert "1 failed, 3 passed" in ran.stdout
