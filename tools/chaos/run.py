@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from attrs import frozen
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from tests.client.crew import INTERVAL_S, RULES, Stage
 from tools.chaos.agree import Recorded, Replayed, disagreements, processed_by, replay
 from tools.chaos.brokers import BrokerFaults
@@ -59,6 +59,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.produced = 0
         self._topic, self._ended = topic, threading.Event()
+        self._refused: list[str] = []
         # With more in flight a broker's death could lose messages that it had acknowledged.
         settings = {
             "bootstrap.servers": stage.bootstrap,
@@ -75,15 +76,21 @@ class Load(threading.Thread):
                 self._producer.produce(
                     *(self._topic, b"%d" % number, b"%d" % (number % KEYS)),
                     partition=number % PARTITIONS,
+                    on_delivery=self._delivered,
                 )
             self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused.append(f"message {message.value()!r}: {error}")
 
     def end(self) -> None:
         """Wait until the brokers have everything."""
         self._ended.set()
         self.join()
-        if self._producer.flush(120):
-            raise SystemExit("chaos: the brokers did not take what was produced")
+        if self._producer.flush(120) or self._refused:
+            what = "; ".join(self._refused[:3]) or "not within 120 s"
+            raise SystemExit(f"chaos: the brokers did not take what was produced: {what}")
 
 
 @frozen

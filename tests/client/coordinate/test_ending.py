@@ -265,7 +265,7 @@ def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:
         consumer.stop()
         if not in_hand:
             consumer.ack(message)
-            until(lambda: not consumer.claims)
+            until(consumer._coordinator.ended.is_set)
         consumer.add_topic("bills", partition=0)
         consumer.add_topic("rates")
         consumer.remove_topic("rates")
