@@ -20,7 +20,7 @@ from kafka_marshal.core.claims.reducer import step
 from proof.inputs import Case, Inputs
 from proof.properties import INVARIANT, PROVED, Conjunct, Proved, Witness
 from proof.smt.solver import Smt
-from proof.symbols import Diverged, Escaped, Explorer, Formula, Truth, exploring, formula_of
+from proof.symbols import Escaped, Explorer, Formula, Truth, exploring, formula_of
 
 GUARDS: Final = ("_not_decimal", "_from_the_future", "says_position", "says_it_sets")
 """Functions of `fenced` without effect that answer yes or no: each is merged into one formula."""
@@ -181,8 +181,6 @@ def prove(
             try:
                 after, verdict = step(inputs.claim, inputs.record, inputs.rules)
                 return after, type(verdict)(verdict.value)
-            except (Escaped, Diverged):
-                raise
             except Exception as error:
                 return error
 
@@ -225,8 +223,6 @@ def differs(case: Case, solver: Smt) -> bool:
         def same() -> bool:
             try:
                 mine, said = step(*of)
-            except (Escaped, Diverged):
-                raise
             except Exception:
                 return False
             reducer_now.fenced = fenced
@@ -253,8 +249,6 @@ def _examine(
         def holds_here() -> bool:
             try:
                 return bool(proved.holds(taken, witness))
-            except (Escaped, Diverged):
-                raise
             except Exception:  # of a claim that no reducer should make
                 return False
 

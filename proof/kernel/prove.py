@@ -23,7 +23,7 @@ from proof.kernel.inputs import FIELDS, KernelCase, KernelInputs, arrays, column
 from proof.properties import INVARIANT, Conjunct
 from proof.prove import Refuted, Result, merged, unchecked
 from proof.smt.solver import Smt
-from proof.symbols import Diverged, Escaped, Explorer, Formula, Number, Truth, formula_of
+from proof.symbols import Escaped, Explorer, Formula, Number, Truth, formula_of
 
 HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps._FINE)
 """What `_bad_headers` returns."""
@@ -115,8 +115,6 @@ def prove_kernel(case: KernelCase, solver: Smt, module: Any = steps) -> Result:
             try:
                 with uncompiled(module, guards):
                     begun, last = module.fold(*arguments.values())
-            except (Escaped, Diverged):
-                raise
             except Exception as error:
                 return after, verdict, repr(error)
             return after, verdict, _differs(inputs, arguments, after, verdict, begun, last)

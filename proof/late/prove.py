@@ -36,7 +36,7 @@ from proof.late.symbols import followed, valued
 from proof.properties import INVARIANT
 from proof.prove import merged, unchecked
 from proof.smt.solver import Smt
-from proof.symbols import Diverged, Escaped, Explorer, formula_of
+from proof.symbols import Escaped, Explorer, formula_of
 
 OF_THE_LOG: Final = "ClockBoundedByTheLog"
 """The hypothesis on brokers' clocks; `promise.clock_bounded`."""
@@ -161,8 +161,6 @@ def prove_late(
                 before = inputs.state
                 reader, read = read_record(before.reader, inputs.record, inputs.rules)
                 full, verdict = step(before.full, inputs.record, inputs.rules)
-            except (Escaped, Diverged):
-                raise
             except Exception as error:
                 return error
             after = State(full, reader, inputs.rules)

@@ -228,12 +228,12 @@ def situation(a: Inputs, me: InstanceConfig) -> Situation:
         a.truth("tenure position set"),
     )
     memory = Memory(
-        a.truth("has resigned"),
-        a.number("resigned"),
-        a.number("next"),
+        a.truth("memory has resigned"),
+        a.number("memory resigned"),
+        a.number("memory next"),
         seen(a, "known"),
         None,
-        a.truth("holds some"),
+        a.truth("memory granted"),
     )
     epoch, message = a.number("e"), a.number("m")
     window, start, batch = (a.terms[name] for name in ("window", "start", "batch"))
