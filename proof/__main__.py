@@ -136,7 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
         run = partial(_show_parts, names=names, asked=asked)
     with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
         wrong = run(pool)
-    print("not all of it holds" if wrong else "all of it holds", end="")
+    whole = "what was asked" if asked.only or asked.cases else "it"
+    print(f"{'not all' if wrong else 'all'} of {whole} holds", end="")
     print(f", after {time.monotonic() - began_s:.0f} s")
     return 1 if wrong else 0
 
