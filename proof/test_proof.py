@@ -102,6 +102,17 @@ def test_a_mutant_is_proved_equivalent_or_not(instead: str, changes: bool) -> No
         assert differs(Case(Heartbeat, OWNED), Z3) is changes
 
 
+def test_a_mistake_in_what_no_step_asks_is_refuted_too() -> None:
+    numbers = [
+        number
+        for number, each in enumerate(mutants.generated())
+        if each.function == "has_bad_headers"
+    ]
+    assert len(numbers) > 3
+    judged = [mutants.judge_generated(number) for number in numbers[:2]]
+    assert {each.verdict.partition(":")[0] for each in judged} <= {"HasBadHeaders", "NeverRaises"}
+
+
 def test_no_prose_says_that_a_mutant_of_the_reducer_is_the_same() -> None:
     listed = [each for each in survivors() if each.change.module == "core.claims.fenced"]
     assert listed
