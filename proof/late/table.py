@@ -105,7 +105,8 @@ def show(
     missed = missed - NEVER - reached if whole else set()
     if missed:
         print(f"no reader ends in {', '.join(sorted(missed))}")
-    idle = {each.name for each in rests} - {each.name for each in rests if each.reached}
+    idle = {each.name for each in rests} if whole else set()
+    idle -= {each.name for each in rests if each.reached}
     idle |= set() if paths else set(chosen(only))
     if idle:
         print(f"never reached: {', '.join(sorted(idle))}")
