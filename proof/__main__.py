@@ -134,7 +134,8 @@ def main(arguments: list[str] | None = None) -> int:
         show = partial(_show_parts, names=names, asked=asked)
     with processes(asked.jobs) as run:
         wrong = show(run)
-    print("not all of it holds" if wrong else "all of it holds", end="")
+    whole = "what was asked" if asked.only or asked.cases else "it"
+    print(f"{'not all' if wrong else 'all'} of {whole} holds", end="")
     print(f", after {time.monotonic() - began_s:.0f} s")
     return 1 if wrong else 0
 

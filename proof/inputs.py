@@ -7,7 +7,7 @@ no verdict may depend on has no value at all: whoever reads it escapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import RuleSet
 from proof.smt.solver import Smt
+from proof.smt.terms import Term
 from proof.symbols import Escaped, Explorer, Formula, Id, Number, Truth
 
 MESSAGES: Final = (Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup)
@@ -102,8 +103,8 @@ class Inputs:
     case: Case
     assumed: list[Formula] = field(factory=list)
     """What values their types have, and nothing more."""
-    terms: dict[str, Any] = field(factory=dict)
-    """Each symbol's name, for models."""
+    terms: dict[str, Term] = field(factory=dict)
+    """Each symbol, by its name."""
     claim: Claim = field(init=False)
     record: Record = field(init=False)
     rules: Rules = field(init=False)
@@ -144,18 +145,21 @@ class Inputs:
 
     def number(self, name: str, *, real: bool = False) -> Any:
         """A number."""
-        made = self.terms[name] = (self.smt.api.Real if real else self.smt.api.Int)(name)
-        return Number(self.smt, made)
+        return Number(self.smt, self._made(self.smt.api.Real if real else self.smt.api.Int, name))
 
     def an_id(self, name: str) -> Any:
         """An id: there are as many as numbers."""
-        made = self.terms[name] = self.smt.api.Int(name)
-        return Id(self.smt, made)
+        return Id(self.smt, self._made(self.smt.api.Int, name))
 
     def truth(self, name: str) -> Any:
         """A truth value."""
-        made = self.terms[name] = self.smt.api.Bool(name)
-        return Truth(self.smt, made)
+        return Truth(self.smt, self._made(self.smt.api.Bool, name))
+
+    def _made(self, kind: Callable[[str], Term], name: str) -> Term:
+        if name in self.terms:  # Two that are one would always be equal.
+            raise ValueError(f"there is a symbol {name} already")
+        made = self.terms[name] = kind(name)
+        return made
 
     def _message(self) -> Any:
         fields = {

@@ -14,8 +14,9 @@ from model_tests.mutants.judges import JUDGES
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, Claim, Headers, Record
-from kafka_marshal.core.claims import invariants
+from kafka_marshal.core.claims import invariants, reducer
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property, sets_position
+from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
@@ -24,6 +25,13 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from proof.causes import verdict_names_cause
+
+WHATEVER_THE_CLAIM: Final = (
+    Refused.UNKNOWN_VERSION,
+    Refused.HEADER_NOT_DECIMAL,
+    Refused.HEADER_FROM_THE_FUTURE,
+)
+"""Why a record is refused whatever the claim."""
 
 Conjunct: TypeAlias = Callable[[Claim, Any], Any]
 """Of a claim, and the offset of the last record that it has seen."""
@@ -364,6 +372,14 @@ def _same(one: Any, other: Any) -> Any:
     return other if one else not other
 
 
+def has_bad_headers(taken: Triple) -> Any:
+    """`has_bad_headers`, which no step asks, says what is refused whatever the claim."""
+    if isinstance(taken.record.message, ReleaseGroup):
+        return True
+    bad: Any = reducer.fenced  # type: ignore[attr-defined]  # a mutant's, where one is judged
+    return _same(bad.has_bad_headers(taken.record), taken.verdict in WHATEVER_THE_CLAIM)
+
+
 ACCEPTED: Final[Mapping[str, Callable[[Triple], Any]]] = {
     "FreeClaimIsGiven": free_claim_is_given,
     "StaleOwnerIsReplaced": stale_owner_is_replaced,
@@ -417,6 +433,7 @@ PROVED: Final = (
     *(_conjunct(name, check) for name, check in INVARIANT.items()),
     *(_accepted(name, check) for name, check in ACCEPTED.items()),
     _accepted("VerdictNamesCause", verdict_names_cause),
+    _accepted("HasBadHeaders", has_bad_headers),
     Proved(Property.REFINES_LEASE.value, lambda taken, _: refines_lease(taken)),
     Proved(Property.AT_MOST_ONCE.value, at_most_once, (witness_invariant,)),
     Proved("TenureBeginsBelow", tenure_begins_below, (witness_invariant,)),

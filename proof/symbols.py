@@ -21,15 +21,18 @@ Formula: TypeAlias = Term
 """A truth value."""
 
 
-class Escaped(Exception):
-    """The code did something with a symbol that no proxy follows: nothing would be proved."""
+class Escaped(BaseException):
+    """The code did something with a symbol that no proxy follows: nothing would be proved.
+
+    No `except Exception` of that code meets it.
+    """
 
 
 class NotDecided(Escaped):
     """The solver does not know: nothing is proved."""
 
 
-class Diverged(Exception):
+class Diverged(BaseException):
     """The code took another path with the same answers: it depends on more than its input."""
 
 
@@ -240,6 +243,8 @@ class _Tree:
                 return answer
         if self.depth == len(self.answers):
             self.answers.append((condition, True))
+        if self.answers[self.depth][0] is not condition:
+            raise Diverged(f"{condition} instead of {self.answers[self.depth][0]}")
         self.depth += 1
         return self.answers[self.depth - 1][1]
 

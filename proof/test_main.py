@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from kafka_marshal import Heartbeat
 from proof import __main__ as command
 from proof import jobs, reducer
 from proof.jobs import Job
 from proof.late import table as late_readers
+from proof.late.inputs import Knows, LateCase
+from proof.late.lemmas import LemmaResult
+from proof.late.prove import LateResult
 from proof.machine import table as machine
 from proof.symbols import Escaped, NotDecided
 
@@ -63,6 +68,7 @@ def test_one_case_of_any_part_is_proved(name: str, title: str, capfd: Any) -> No
     code, said, _ = ended(f"--only {name} --cases 1 --jobs 1", capfd)
     assert code == 0
     assert title in said
+    assert "all of what was asked holds" in said
     assert "0 jobs escaped, 0 jobs not decided" in said
 
 
@@ -99,6 +105,18 @@ def test_a_property_that_nothing_asks_of_is_not_proved(capfd: Any) -> None:
     assert machine.show([], ["Mutex"], "z3", whole=False) == 1
     assert "never reached: Mutex" in capfd.readouterr().out
     assert reducer.show([], ["Fenced"], "z3", whole=False) == 1
+    assert late_readers.show([], ["OwnerExact"], "z3", whole=False) == 1
+    assert "never reached: OwnerExact" in capfd.readouterr().out
+
+
+def test_a_lemma_with_nothing_to_show_is_not_proved(capfd: Any) -> None:
+    nobody_sends = LemmaResult("SendersAreHonest", paths=9)
+    someone_does = evolve(nobody_sends, reached=1)
+    whole = LateResult(LateCase(Heartbeat, Knows.EVERYTHING), paths=1)
+    both: list[Any] = [nobody_sends, whole]
+    less = late_readers.show(both, ["OwnerExact"], "z3", whole=True)
+    assert "never reached: SendersAreHonest" in capfd.readouterr().out
+    assert late_readers.show([*both, someone_does], ["OwnerExact"], "z3", whole=True) == less - 1
 
 
 def test_a_chosen_part_has_cases_and_names() -> None:

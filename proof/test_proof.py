@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import itertools
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from model_tests.mutants.generated import survivors
 from model_tests.mutants.hand_made import HandMade
 from tests import triples
+from tests.triples import Triple
 
 from kafka_marshal import (
     Claim,
@@ -26,11 +30,12 @@ from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.messages import NO_HEADERS
 from proof import mutants
-from proof.inputs import Case, Inputs, cases
+from proof.inputs import HEADERS, MESSAGES, OPTIONAL, Case, Inputs, cases
 from proof.properties import INVARIANT, PROVED
 from proof.prove import differs, prove, reducer_now
 from proof.smt.solver import Smt, smt
-from proof.symbols import Diverged, Escaped, Explorer
+from proof.smt.terms import Valuation
+from proof.symbols import Diverged, Escaped, Explorer, formula_of
 
 OWNED = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
 PAUSED = frozenset({"pauser", "paused_until_ms"})
@@ -95,6 +100,17 @@ def test_a_mutant_is_proved_equivalent_or_not(instead: str, changes: bool) -> No
     assert mutated != text
     with mutants.made(mutated):
         assert differs(Case(Heartbeat, OWNED), Z3) is changes
+
+
+def test_a_mistake_in_what_no_step_asks_is_refuted_too() -> None:
+    numbers = [
+        number
+        for number, each in enumerate(mutants.generated())
+        if each.function == "has_bad_headers"
+    ]
+    assert len(numbers) > 3
+    judged = [mutants.judge_generated(number) for number in numbers[:2]]
+    assert {each.verdict.partition(":")[0] for each in judged} <= {"HasBadHeaders", "NeverRaises"}
 
 
 def test_no_prose_says_that_a_mutant_of_the_reducer_is_the_same() -> None:
@@ -228,6 +244,60 @@ def test_the_reducer_has_nothing_that_no_proxy_notices() -> None:
 
 def test_a_new_claim_has_the_invariant() -> None:
     assert [name for name, holds in INVARIANT.items() if not holds(Claim(), -1)] == []
+
+
+def presences() -> Iterator[tuple[frozenset[str], Claim]]:
+    """Each choice of the fields of a claim that are None, with a claim."""
+    for chosen in itertools.product((False, True), repeat=len(OPTIONAL)):
+        known = frozenset(itertools.compress(OPTIONAL, chosen))
+        yield known, Claim(**dict.fromkeys(known, 0), clock_ms=0)  # type: ignore[arg-type]
+
+
+def test_no_choice_of_fields_that_a_claim_may_have_is_left_out() -> None:
+    possible = {
+        (message, known)
+        for message in MESSAGES
+        for known, claim in presences()
+        if all(holds(claim, 0) for holds in INVARIANT.values())
+    }
+    assert {(each.message, each.known) for each in cases()} == possible
+    assert len(cases()) == len(possible)
+
+
+def test_every_step_that_tlc_takes_is_one_of_those_that_are_proved() -> None:
+    assumed = {}
+    for case in cases():
+        inputs = Inputs(Z3, case)
+        of = [partial(each, inputs.claim, inputs.last) for each in INVARIANT.values()]
+        assumed[case] = [*inputs.assumed, *(formula_of(Z3, each) for each in of)]
+    taken = [each for each in triples.read() if each.rules.rule_set is RuleSet.FENCED]
+    assert len(taken) > 1000
+    # And the first record of a log, without a timestamp, under the shortest of rules.
+    first = attrs.evolve(taken[0].record, offset=0, timestamp_ms=-1)
+    rules = attrs.evolve(taken[0].rules, heartbeat_interval_ms=5e-324, pause_max_ms=1)
+    least = attrs.evolve(taken[0], before=Claim(), record=first, rules=rules)
+    for each in (*taken, least):
+        values = values_of(each)
+        known = frozenset(each for each in OPTIONAL if each in values)
+        valuation = Valuation(lambda symbol: values[symbol.args[0]])  # noqa: B023
+        for formula in assumed[Case(type(each.record.message), known)]:
+            assert valuation.value(formula), (each, formula)
+
+
+def values_of(taken: Triple) -> dict[str, Any]:
+    """Of the symbols, by name. What is absent has none, or any."""
+    record, rules = taken.record, taken.rules
+    message, headers = attrs.asdict(record.message), attrs.asdict(record.headers)
+    found = {**attrs.asdict(taken.before), **attrs.asdict(rules)}
+    found |= {"offset": record.offset, "timestamp_ms": record.timestamp_ms}
+    found |= {"last": record.offset - 1, "present": record.headers.present}
+    for name in HEADERS:
+        value = headers[name]
+        found |= {f"has {name}": value is not None, f"header {name}": value or 0}
+    if "offset" in message:
+        found["message offset"] = message.pop("offset")
+    found |= message
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def test_a_case_of_which_nothing_is_left_proves_nothing() -> None:

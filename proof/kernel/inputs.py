@@ -61,6 +61,7 @@ class KernelInputs(Inputs):
         with unchecked():
             self.rules = attrs.evolve(self.rules, rule_set=self.case.rule_set)
         self.floor_ms, self.ceil_ms = self.number("floor"), self.number("ceil")
+        self.other_of_group = plain(self.number("other of group"))
         stale_ms: Any = self.rules.stale_after_ms
         for each in (
             *(self.floor_ms <= stale_ms, stale_ms < self.floor_ms + 1),
@@ -114,7 +115,7 @@ class KernelInputs(Inputs):
         """The claim at the head of its group's list: this one, any other, or none."""
         if self.case.born:
             return 0
-        return -1 if self.case.message is ReleaseGroup else plain(self.number("first of group"))
+        return -1 if self.case.message is ReleaseGroup else self.other_of_group
 
     def arguments(self) -> dict[str, Any]:
         """What `steps.fold` is given, but for claims and verdicts."""

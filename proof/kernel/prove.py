@@ -17,13 +17,14 @@ from tests.triples import Triple
 from kafka_marshal import Claim, Verdict
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.state import RuleSet
 from kafka_marshal.kernel import steps
 from proof.kernel.arrays import LEAST, MOST, Merged, plain, uncompiled
 from proof.kernel.inputs import FIELDS, KernelCase, KernelInputs, arrays, columns
 from proof.properties import INVARIANT, Conjunct
 from proof.prove import Refuted, Result, merged, unchecked
 from proof.smt.solver import Smt
-from proof.symbols import Diverged, Escaped, Explorer, Formula, Number, Truth, formula_of
+from proof.symbols import Escaped, Explorer, Formula, Number, Truth, formula_of
 
 HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps._FINE)
 """What `_bad_headers` returns."""
@@ -49,7 +50,14 @@ def sign_of_life_is_a_time(claim: Claim, last: Any) -> Any:
 
 
 def only_the_fenced_set(claim: Claim, last: Any) -> Any:
-    """Invariant of the original's rules: what only the fenced ones know stays unknown."""
+    """Invariant of the original's rules: what only the fenced ones know stays unknown.
+
+    What it sets together is known together, as in the cases.
+    """
+    owner = (claim.owner_instance is None) == (claim.owner_client is None)
+    pause = (claim.pauser is None) == (claim.paused_until_ms is None)
+    if claim.epoch is not None or not owner or not pause:
+        return False
     return not (claim.position_set or claim.won_with_headers)
 
 
@@ -60,10 +68,10 @@ def numbers_fit(claim: Claim, last: Any) -> Any:
     return all(low <= each <= MOST for each, low in found)
 
 
-def _invariant(inputs: KernelInputs) -> Mapping[str, Conjunct]:
+def invariant(rule_set: RuleSet) -> Mapping[str, Conjunct]:
     """What is assumed of the claim before, and proved of the claim after."""
     both: dict[str, Conjunct] = {"TimesFit": times_fit, "NumbersFit": numbers_fit}
-    if inputs.rules.fenced:
+    if rule_set is RuleSet.FENCED:
         return {**INVARIANT, **both, "SignOfLifeIsATime": sign_of_life_is_a_time}
     return {**both, "OnlyTheFencedSet": only_the_fenced_set}
 
@@ -84,7 +92,7 @@ def _assumptions(inputs: KernelInputs, module: Any) -> Iterator[Formula]:
         if each is not None:
             yield from (each.formula >= 0, each.formula < 2**31)
     yield ids[2].formula <= 1  # the arrays of a path that is taken again have two rows
-    for holds in _invariant(inputs).values():
+    for holds in invariant(inputs.case.rule_set).values():
         yield formula_of(smt, partial(holds, inputs.claim, inputs.last))
     read = columns(inputs.arguments())
     of = [read[name] for name in ("last_offset", "rows", "offsets", "timestamps_ms")]
@@ -115,8 +123,6 @@ def prove_kernel(case: KernelCase, solver: Smt, module: Any = steps) -> Result:
             try:
                 with uncompiled(module, guards):
                     begun, last = module.fold(*arguments.values())
-            except (Escaped, Diverged):
-                raise
             except Exception as error:
                 return after, verdict, repr(error)
             return after, verdict, _differs(inputs, arguments, after, verdict, begun, last)
@@ -164,7 +170,7 @@ def _differs(
     for name, claim in wanted.items():
         for field, found in zip(FIELDS if claim else (), arguments[name].value, strict=False):
             same[f"{field} in {name}"] = partial(_is, found, getattr(claim, field))
-    for name, holds in _invariant(inputs).items():
+    for name, holds in invariant(inputs.case.rule_set).items():
         same[name] = partial(holds, after, inputs.record.offset)
     smt = inputs.smt
     if Truth(smt, smt.api.And(*(formula_of(smt, each) for each in same.values()))):

@@ -8,9 +8,19 @@ from typing import Any
 
 import attrs
 import pytest
+from model_tests.mutants.hand_made import HandMade
 from tests import triples
 
-from kafka_marshal import ClaimingPartition, Heartbeat, ReleaseGroup, ReleasingPartition, RuleSet
+from kafka_marshal import (
+    Claim,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+    RuleSet,
+)
+from kafka_marshal.core.claims import original
 from kafka_marshal.kernel import steps
 from proof import mutants
 from proof.kernel import prove as kernel
@@ -131,6 +141,25 @@ def test_a_guard_that_the_invariant_implies_may_go() -> None:
     assert TEXT.count(written) == 1
     mutated = mutants.kernel_of(TEXT.replace(written, ""))
     assert not prove_kernel(case(Heartbeat, OWNED), smt("z3"), mutated).refuted
+
+
+@pytest.mark.parametrize("rule_set", RuleSet)
+def test_a_new_claim_has_the_invariant_of_either_rules(rule_set: RuleSet) -> None:
+    invariant = kernel.invariant(rule_set)
+    assert [name for name, holds in invariant.items() if not holds(Claim(), -1)] == []
+
+
+def test_a_field_that_no_case_of_the_original_has_is_noticed() -> None:
+    right = original.claiming_partition
+
+    def wins_an_epoch(claim: Claim, record: Record, *of: Any) -> Any:
+        after, verdict = right(claim, record, *of)
+        return attrs.evolve(after, epoch=record.offset), verdict
+
+    mistake = HandMade("Epoch", "", original, "claiming_partition", wins_an_epoch)
+    with mistake.made():
+        result = prove_kernel(case(ClaimingPartition, rules=RuleSet.ORIGINAL), smt("z3"))
+    assert differences(result)
 
 
 def test_the_kernel_has_nothing_that_no_proxy_notices() -> None:

@@ -131,7 +131,6 @@ def copied(one: Any) -> Any:
 
 _MERGED: Final = (
     (fenced, "clock_advanced"),
-    (fenced, "has_bad_headers"),
     (fenced, "is_stale"),
     (fenced, "restart_takeover"),
     (suffix_reader, "_certain_after"),

@@ -105,7 +105,12 @@ def show(
     missed = missed - NEVER - reached if whole else set()
     if missed:
         print(f"no reader ends in {', '.join(sorted(missed))}")
-    return len(stories) + len(missed)
+    idle = {each.name for each in rests} if whole else set()
+    idle -= {each.name for each in rests if each.reached}
+    idle |= set() if paths else set(chosen(only))
+    if idle:
+        print(f"never reached: {', '.join(sorted(idle))}")
+    return len(stories) + len(missed) + len(idle)
 
 
 def fails_without(name: str, solver: str = "z3") -> tuple[str, str]:

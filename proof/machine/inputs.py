@@ -62,7 +62,7 @@ def readings() -> list[MachineCase]:
         for resigned in (False, True)
         for granted in (False, True)
         if not resigned or "epoch" in before
-        if not granted or (message is ClaimingMessages and before == after == OWNERS[2])
+        if not granted or (message is ClaimingMessages and after == OWNERS[2])
         if not before or after
         if (before, after) != NO_STEP
     ]
@@ -74,7 +74,6 @@ def doings() -> list[MachineCase]:
         MachineCase(case, resigned, mode)
         for case in cases()
         if case.message is Heartbeat
-        and ("pauser" in case.known) is ("paused_until_ms" in case.known)
         for resigned in (False, True)
         for mode in Mode
         if not resigned or "epoch" in case.known
@@ -83,6 +82,10 @@ def doings() -> list[MachineCase]:
 
 INTERVAL: Final = unread("interval_ms")
 """What a header says of an interval: whoever looks at it escapes, so nothing is decided by it."""
+PAUSE: Final = unread("a pause")
+"""Whose it is and when it ends, to who reads: likewise."""
+NO_GRANT: Final = unread("a verdict that is no grant")
+"""Likewise."""
 
 
 def an_int(of: Any) -> Any:
@@ -174,6 +177,8 @@ class Machine:
         match found:
             case Held():
                 return self._ranges(explorer, found)
+            case _ if found is PAUSE:
+                return None
             case _ if found is INTERVAL:
                 return int(self.inputs.concrete(explorer)[2].heartbeat_interval_ms)
             case SymbolicRange():
@@ -228,12 +233,12 @@ def situation(a: Inputs, me: InstanceConfig) -> Situation:
         a.truth("tenure position set"),
     )
     memory = Memory(
-        a.truth("has resigned"),
-        a.number("resigned"),
-        a.number("next"),
+        a.truth("memory has resigned"),
+        a.number("memory resigned"),
+        a.number("memory next"),
         seen(a, "known"),
         None,
-        a.truth("holds some"),
+        a.truth("memory granted"),
     )
     epoch, message = a.number("e"), a.number("m")
     window, start, batch = (a.terms[name] for name in ("window", "start", "batch"))

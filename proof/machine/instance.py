@@ -17,7 +17,15 @@ from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from proof.inputs import Inputs
 from proof.machine.actions import ACTIONS, READ, START, Action, Took
-from proof.machine.inputs import Machine, MachineCase, doings, machine_merged, readings
+from proof.machine.inputs import (
+    NO_GRANT,
+    PAUSE,
+    Machine,
+    MachineCase,
+    doings,
+    machine_merged,
+    readings,
+)
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE, is_prefix
 from proof.machine.logic import choose, every, implies, no, some
 from proof.machine.prove import Prover, assume, epoch_has_one_owner, hypotheses, one_step
@@ -108,8 +116,10 @@ def reads(prover: Prover, case: MachineCase) -> None:
     with instance(prover, case) as now:
         of, explorer = now.of, now.explorer
         record, before, after = of.inputs.record, of.consumer.known, of.after
+        reader = attrs.evolve(of.consumer.reader, claim=_paused(before))
+        consumer, becomes = attrs.evolve(of.consumer, reader=reader), _paused(after)
         sent = Sent.of(record.message, record.headers, of.me.instance_id)
-        verdict = Accepted.GRANTED if case.granted else Accepted.IGNORED
+        verdict: Any = Accepted.GRANTED if case.granted else NO_GRANT
         if "OwnIdentity" not in prover.without:
             prover.assumed(explorer, PROMISE, of.now, sent)
         for each in INVARIANT.values():
@@ -128,16 +138,21 @@ def reads(prover: Prover, case: MachineCase) -> None:
             with stepping(consumer.known, record, me.rules, (becomes, verdict)):
                 return Took(None, machine.after_read(me, consumer, record))
 
-        for took in explorer.explore(lambda: run(of.me, of.consumer, None, record, after)):
+        for took in explorer.explore(lambda: run(of.me, consumer, None, record, becomes)):
             later = attrs.evolve(of.now, memory=Memory.of(took.consumer))
             given = of.given + choose(grants, 1, 0)
             goals = now.goals(later, given, of.taken, took)
             lines = partial(told, of, explorer, reads=True)
             goes_on = prover.ask(explorer, READ, goals, lines, took)
-            _repeat(now, took, partial(run, becomes=of.values(explorer, after)))
+            _repeat(now, took, partial(run, becomes=of.values(explorer, becomes)))
             prover.outcome.reached.add((READ, type(record.message).__name__))
             if not goes_on:
                 return
+
+
+def _paused(claim: Claim) -> Claim:
+    """Whoever looks for a pause in it escapes."""
+    return attrs.evolve(claim, pauser=PAUSE, paused_until_ms=PAUSE)
 
 
 def does(prover: Prover, case: MachineCase) -> None:
@@ -174,8 +189,6 @@ def _without_record(action: Action, me: Any, consumer: Any, target: Any, _: Any)
 def _repeat(now: _Instance, took: Took, run: Callable[..., Took]) -> None:
     """Plain Python takes the same path with the solver's values, and comes to the same."""
     of, explorer = now.of, now.explorer
-    if explorer.smt.name != "z3":
-        return
     me, consumer, target, message = (
         of.values(explorer, each) for each in (of.me, of.consumer, of.target, of.now.message)
     )

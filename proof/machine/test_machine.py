@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,21 @@ import pytest
 from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
 
+from kafka_marshal import ClaimingMessages, Heartbeat
 from kafka_marshal.core.claims import fenced, suffix_reader
 from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import RELEASES
 from kafka_marshal.machines.consumer import consumer as machine
+from proof.inputs import Case, cases
 from proof.machine import mutants
-from proof.machine.inputs import NO_STEP, OWNERS, doings, readings
+from proof.machine.inputs import OWNERS, MachineCase, doings, readings
 from proof.machine.instance import does, follows, reads, starts, two_act, unites
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE
 from proof.machine.prove import HYPOTHESES, append
 from proof.machine.table import Task, run, tasks
 from proof.properties import INVARIANT
 from proof.symbols import Escaped
+from proof.test_proof import beyond_symbols
 
 SPEC = Path(__file__).parents[2] / "spec"
 READS_ON = next(
@@ -57,13 +62,6 @@ def test_it_holds_by_either_solver(job: Task, solver: str) -> None:
     outcome = run(job, solver)
     assert sum(outcome.paths.values()) > 0
     assert not outcome.broken
-
-
-def test_a_case_that_no_step_takes_proves_nothing() -> None:
-    before, after = NO_STEP
-    claim = attrs.evolve(READS_ON.claim, known=before)
-    with pytest.raises(Escaped, match="nothing is left of it"):
-        run((reads, (attrs.evolve(READS_ON, claim=claim, becomes=after),)))
 
 
 def at_the_start(taken: Any, claim: Any, record: Any, message: Any, *_: Any) -> Any:
@@ -138,6 +136,56 @@ def test_the_machine_decides_nothing_by_an_interval(
 ) -> None:
     with planted(attribute, instead).made(), pytest.raises(Escaped, match=r"depends on .*interval"):
         run(task)
+
+
+def by_its_pause(after: Any, me: Any, consumer: Any, *_: Any) -> Any:
+    return attrs.evolve(after, next=0) if consumer.known.pauser == me.instance_id else after
+
+
+def by_the_pause_that_it_reads(after: Any, me: Any, *_: Any) -> Any:
+    return attrs.evolve(after, next=0) if after.known.paused else after
+
+
+def by_a_verdict(after: Any, me: Any, consumer: Any, record: Any, reader: Any, verdict: Any) -> Any:
+    return attrs.evolve(after, next=0) if verdict in RELEASES else after
+
+
+@pytest.mark.parametrize("mistake", [by_its_pause, by_the_pause_that_it_reads, by_a_verdict])
+def test_who_reads_decides_by_no_pause_and_by_no_verdict_but_a_grant(mistake: Any) -> None:
+    case = attrs.evolve(READS_ON, granted=False)
+    assert not run((reads, (case,))).broken
+    with planted("after_fold", mistake).made(), pytest.raises(Escaped):
+        run((reads, (case,)))
+
+
+def test_the_machine_has_nothing_that_no_proxy_notices() -> None:
+    text = Path(str(machine.__file__)).read_text(encoding="utf-8")
+    found = beyond_symbols(text)
+    assert all(
+        each.startswith(("isinstance(message", "isinstance(record.message"))
+        for each in found
+        if not each.startswith("me.mode is ")
+    )
+    assert set(re.findall(r"verdict is (\S+)", text)) == {"Accepted.GRANTED"}
+
+
+def test_cases_that_are_left_out_are_none() -> None:
+    def key(case: MachineCase) -> tuple[object, ...]:
+        return case.claim, case.resigned, case.granted, case.becomes
+
+    here = {key(each) for each in readings()}
+    messages = Heartbeat, ClaimingMessages
+    some = itertools.product(messages, OWNERS, OWNERS, (False, True), (False, True))
+    for message, before, after, resigned, granted in some:
+        case = MachineCase(Case(message, before), resigned, becomes=after, granted=granted)
+        if key(case) not in here:
+            with pytest.raises(Escaped, match="nothing is left of it"):
+                run((reads, (case,)))
+    for claim in cases():
+        case = MachineCase(claim, resigned=True)
+        if claim.message is Heartbeat and case not in doings():
+            with pytest.raises(Escaped, match="nothing is left of it"):
+                run((does, (case,)))
 
 
 COUNTERMODELS: list[tuple[str, Task, str]] = [

@@ -79,8 +79,9 @@ class Term:
         return self.bank.arithmetic("multiply", self, self.bank.term(other))
 
     def __floordiv__(self, other: Any) -> Term:
-        if self.sort is not Sort.INTEGER:
-            raise TypeError(f"{self} // {other}: only integers are divided")
+        # By what is 0 or below, Python and solvers differ.
+        if self.sort is not Sort.INTEGER or not isinstance(other, int) or other <= 0:
+            raise TypeError(f"{self} // {other}: only integers are divided, by a number above 0")
         return self.bank.arithmetic("divide", self, self.bank.term(other))
 
     __radd__, __rmul__ = __add__, __mul__

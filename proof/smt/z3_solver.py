@@ -158,14 +158,17 @@ class Z3Session:
     def add(self, condition: Term) -> None:
         """Assume it, until the last `push` is undone."""
         _assert(self.of.pointer, self._solver, self.of.own(condition))
+        self.of.fine()
 
     def push(self) -> None:
         """Remember what is assumed."""
         _push(self.of.pointer, self._solver)
+        self.of.fine()
 
     def pop(self) -> None:
         """Forget what was assumed since."""
         _pop(self.of.pointer, self._solver, 1)
+        self.of.fine()
 
     def model(self, *conditions: Term) -> Valuation | None:
         """Values of which all that is assumed is true, and these conditions; None if none are.
