@@ -155,7 +155,7 @@ OF_A_TENURE = {"NoneSkippedByTenure", "TenureKeepsItsWindow"}
 
 OF_RANGES = {
     *("VersionsAgree", "RangesDisjoint", "Bounded", "ReserveKept", "PositionIsLow", "WindowHolds"),
-    *("FrontierMonotone", "RefinesLeases"),
+    *("FrontierMonotone", "RefinesLeases", "BeginsAtTheStart", "SilentForgotten", "LiveHolderKept"),
 }
 """What `MCRanges.tla` promises of consumers that share a claim; Python has no ranges yet."""
 

@@ -70,16 +70,17 @@ ItsOwn(range, record) ==
 (***************************************************************************)
 RangeWins == {"Claimed", "Reclaimed", "Restarted", "TookOver", "FastReclaimed"}
 
-\* The ranges of the tenure before go on; what does not exist begins at the position.
-Begun(ranges, claim, record) ==
-    IF HasBegun(ranges)
-    THEN [ranges EXCEPT !.window = record.range_headers.window]
-    ELSE [ranges EXCEPT !.window   = record.range_headers.window,
-                        !.frontier = claim.position]
-
 \* Who wins without the header does not know of ranges, and who sets the position asks for what
 \* was done: nothing of them holds any more.
 Void(ranges) == [NewRanges EXCEPT !.clock_ms = ranges.clock_ms]
+
+\* The ranges of the tenure before go on under the same window.  Under another they end: what was
+\* cut beyond the position at least once must not be granted twice at most once.
+Begun(ranges, claim, record) ==
+    IF ranges.window = record.range_headers.window
+    THEN ranges
+    ELSE [Void(ranges) EXCEPT !.window   = record.range_headers.window,
+                              !.frontier = claim.position]
 
 \* While nobody owns, ranges sleep: they stay as they are, and nothing is granted.
 AfterClaim(ranges, claim, record, verdict) ==
@@ -151,7 +152,7 @@ GivenBack(ranges, record) ==
 
 \* 4. What another instance that is silent held goes to the pool, if it lies at or above the
 \* position.  What lies below was reserved at most once, and is forgotten: its holder may
-\* process it yet.
+\* process it yet.  An instance that holds nothing and is silent is forgotten, too.
 Reaped(ranges, claim, record) ==
     LET IsGone(i) == i # Sender(record) /\ IsSilent(ranges, record, i)
         gone == {range \in ranges.open : IsGone(range.instance)}
@@ -204,12 +205,15 @@ Asked(ranges, claim, record) ==
     THEN RangeOutcome(ranges, "RangeRefreshed", "WindowFull")
     ELSE RangeOutcome(FromFrontier(ranges, claim, record), "RangeGranted", PASSES)
 
-\* A holder that speaks while ranges sleep stays alive.
+\* A holder that speaks while ranges sleep stays alive.  Whoever holds nothing has nothing to
+\* lose, and would be remembered as long as they sleep.
+SleepsAlive(ranges, record) == HasBegun(ranges) /\ OpenOf(ranges, Sender(record)) # {}
+
 ClaimingRange(ranges, claim, record) ==
     LET guard == RangeGuard(ranges, claim, record)
         alive == Alive(ranges, record)
         told  == GivenBack(Progressed(alive, record), record)
-    IN  IF guard = "NoRangeTenure" /\ HasBegun(ranges)
+    IN  IF guard = "NoRangeTenure" /\ SleepsAlive(ranges, record)
         THEN RangeOutcome(alive, guard, PASSES)
         ELSE IF guard # PASSES
         THEN RangeOutcome(ranges, guard, PASSES)
@@ -219,18 +223,20 @@ ClaimingRange(ranges, claim, record) ==
 (* One step: of the claim, and of its ranges.                              *)
 (***************************************************************************)
 
-\* Every record moves the clock of the ranges, refused ones too.
-RangesClockAdvanced(ranges, record) ==
-    [ranges EXCEPT !.clock_ms = Max(@, record.timestamp_ms)]
-
 IsRangeMessage(record) == record.message.type = "ClaimingRange"
+
+\* Every record moves the clock of the ranges, refused ones too.  But ClaimingRange makes no
+\* claim: before the first old record of the key it leaves nothing.
+RangesClockAdvanced(ranges, claim, record) ==
+    IF IsRangeMessage(record) /\ claim = NewClaim THEN ranges
+    ELSE [ranges EXCEPT !.clock_ms = Max(@, record.timestamp_ms)]
 
 \* A reader that does not know ClaimingRange skips it.
 ClaimOutcome(claim, record) ==
     IF IsRangeMessage(record) THEN Outcome(claim, "Skipped") ELSE FencedStep(claim, record)
 
 RangesStep(ranges, claim, record) ==
-    LET moved   == RangesClockAdvanced(ranges, record)
+    LET moved   == RangesClockAdvanced(ranges, claim, record)
         outcome == ClaimOutcome(claim, record)
     IN  IF IsRangeMessage(record)
         THEN ClaimingRange(moved, claim, record)

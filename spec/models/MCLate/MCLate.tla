@@ -209,6 +209,50 @@ SetBack(n) ==
     \cup OfOwner("Heartbeat", "admin", 1, {-1000}, Certifying)
     \cup SetsSilently({-1000})
 
+\* Several processes write under a1's instance id, as participants of a claim that is shared by
+\* ranges do: each from a view of its own, so offsets do not rise, one still writes after another
+\* has released, and one certifies while another does not know what it could.
+ByAnyProcess(sender, v, isRelease, certifies) == TRUE
+
+SharedHeartbeats ==
+    Claims({"a1", "b1"}, {-1000, 4000})
+    \cup OfOwner("Heartbeat", "a1", 0, {-1000}, Certifying)
+    \cup OfOwner("Heartbeat", "a1", 2, {-1000, 4000}, Certifying)
+    \cup OfOwner("Heartbeat", "a1", 1, {-1000}, Uncertified)
+
+Shared(n) == SharedHeartbeats
+
+SharedGrants(n) ==
+    Claims({"a1"}, {-1000, 4000})
+    \cup Pauses({0}, {-1000})
+    \cup OfOwner("Heartbeat", "a1", 0, {-1000}, Certifying)
+    \cup OfOwner("ClaimingMessages", "a1", 1, {-1000}, Certifying)
+    \cup OfOwner("ClaimingMessages", "a1", 2, {-1000}, Certifying)
+
+\* And a release among them.
+SharedReleases(n) ==
+    SharedHeartbeats
+    \cup OfOwner("ReleasingPartition", "a1", 0, {-1000}, Certifying)
+
+\* A guess that such a release ends: another process may know no more of it, and certify.  So
+\* nothing that was seen before it certifies.
+ReleaseIsUndecided(reader, claim, record) ==
+    LET newer == record.headers.epoch > claim.epoch
+        guess == [claim EXCEPT
+                     !.owner_instance    = record.message.instance_id,
+                     !.owner_client      = record.message.client_id,
+                     !.epoch             = record.headers.epoch,
+                     !.position          = Max(@, record.message.offset),
+                     !.last_heartbeat_ms = claim.clock_ms,
+                     !.won_with_headers  = TRUE]
+        isRelease == record.message.type = "ReleasingPartition"
+    IN  [reader EXCEPT
+            !.claim     = IF isRelease THEN Freed(guess) ELSE guess,
+            !.undecided = IF isRelease THEN record.offset ELSE @,
+            !.reached   = IF newer THEN record.message.offset
+                          ELSE Max(@, record.message.offset),
+            !.alive_ms  = claim.clock_ms]
+
 \* Pauses that last longer than an owner may be silent.
 LongPauses(n) == Claims({"a1", "b1"}, Steps) \cup Pauses({9}, {4000})
 

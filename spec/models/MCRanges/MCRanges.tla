@@ -1,7 +1,7 @@
 ------------------------------- MODULE MCRanges ------------------------------
 (***************************************************************************)
 (* Consumers that share one claim by ranges, beside one that does not know *)
-(* ranges and an administrator.                                            *)
+(* ranges, an original and an administrator.                               *)
 (*                                                                         *)
 (* There are no consumers here, as in MCLate.  Every record that anybody   *)
 (* could have built from any view of any beginning of the log may land at  *)
@@ -28,9 +28,13 @@ VARIABLES
     said,                 \* [instance, seen, done, keep]: what participants have said of theirs
     passed,               \* every offset that may be passed over: processed since a set, or, at
                           \* most once, granted, or reserved when an exclusive tenure began
+    repeatable,           \* how many messages may have been processed again, since a set: what
+                          \* was taken from the silent, and a window for each end of ranges
+    set_at,               \* the position that was set, until a later tenure moves it
+    heard,                \* [instance, ms]: when each participant last spoke, by the clock
     last                  \* the last record and its verdict; not part of the VIEW
 
-vars == <<history, leases, said, passed, last>>
+vars == <<history, leases, said, passed, repeatable, set_at, heard, last>>
 
 Appended == Length(history) - 1
 Latest   == history[Length(history)]
@@ -41,11 +45,33 @@ AtMost   == Window = 0    \* at most once
 \* The instance and the client that participants write the old messages under.
 ANCHOR == "ranges"
 
+(***************************************************************************)
+(* What most worlds have one of; a cfg substitutes others.                 *)
+(***************************************************************************)
+Windows   == {Window}     \* what participants may write in marshal-ranges
+Originals == {}           \* instances of the original: no headers at all
+
+\* Somebody said where to go on, and that is the beginning of the data.
+FirstClaim == [NewClaim EXCEPT !.position_set = TRUE]
+Start      == 0
+
+\* Nobody ever did, and the data begins behind 0.
+NeverSet   == NewClaim
+BehindZero == 1
+
+OneOrTwo   == {1, 2}
+NoneOrOne  == {0, 1}
+OneOrBad   == {1, NOT_DECIMAL}
+JustOne    == {"x"}
+
 Init ==
-    /\ history = <<[claim |-> NewClaim, ranges |-> NewRanges, older |-> NewClaim]>>
+    /\ history = <<[claim |-> FirstClaim, ranges |-> NewRanges, older |-> FirstClaim]>>
     /\ leases = {}
     /\ said = {}
-    /\ passed = {}
+    /\ passed = 0 .. Start - 1
+    /\ repeatable = 0
+    /\ set_at = NONE
+    /\ heard = {}
     /\ last = [record |-> NONE, verdict |-> "Nothing", void |-> FALSE]
 
 (***************************************************************************)
@@ -54,10 +80,13 @@ Init ==
 Offsets(from, to) == {x \in 0 .. to : from <= x /\ x < to}
 
 \* A request of one that does not know ranges grants to it; one of the anchor only reserves.
+\* At least once its heartbeat says what it processed.  A range that was granted under a window
+\* of the other semantics is judged by that, so not here.
 NewLeases(before, record, outcome, verdict) ==
     IF verdict = "RangeGranted"
-    THEN {range \in outcome.ranges.open : range.id = record.offset}
-    ELSE IF verdict = "Granted" /\ Sender(record) # ANCHOR
+    THEN {range \in outcome.ranges.open :
+              range.id = record.offset /\ (outcome.ranges.window > 0) = ~AtMost}
+    ELSE IF verdict = (IF AtMost THEN "Granted" ELSE "Refreshed") /\ Sender(record) # ANCHOR
     THEN {[id |-> record.offset, instance |-> Sender(record),
            from |-> before.claim.position, to |-> outcome.claim.position]}
     ELSE {}
@@ -77,15 +106,41 @@ OfLease(lease) == Offsets(lease.from, lease.to)
 Covered(notes, all) ==
     UNION {{x \in OfLease(lease) : SaysDone(notes, lease, x)} : lease \in all}
 
-\* One that knows no ranges goes on behind everything that was reserved.
+\* A win without the header, or with another window, ends the ranges.
+EndsRanges(before, upper) ==
+    /\ upper.verdict \in RangeWins
+    /\ \/ ~HasBegun(upper.ranges)
+       \/ HasBegun(before.ranges) /\ upper.ranges.window # before.ranges.window
+
+\* Who ends them goes on behind everything that was reserved.
 Given(before, granted, upper) ==
     UNION {OfLease(lease) : lease \in granted}
-    \cup (IF upper.verdict \in RangeWins /\ ~HasBegun(upper.ranges)
-          THEN Offsets(0, before.claim.position) ELSE {})
+    \cup (IF EndsRanges(before, upper) THEN Offsets(0, before.claim.position) ELSE {})
+
+\* What silent holders had at or above the position is processed again by somebody else, and
+\* after the end of the ranges everything from the position to the frontier.
+TakenFrom(before, record, upper) ==
+    IF upper.verdict \notin RangeVerdicts THEN {}
+    ELSE LET moved == RangesClockAdvanced(before.ranges, before.claim, record)
+         IN  {x \in UNION {OfLease(range) :
+                  range \in {r \in moved.open :
+                      r.instance # Sender(record) /\ IsSilent(moved, record, r.instance)}} :
+                 x >= before.claim.position}
+
+MoreRepeatable(before, record, upper) ==
+    Cardinality(TakenFrom(before, record, upper))
+    + (IF EndsRanges(before, upper) /\ HasBegun(before.ranges) THEN before.ranges.window ELSE 0)
+
+\* By any record of a later tenure that has an effect on where it goes on.
+MovesOn(ground, upper) ==
+    \/ ground.verdict \in {"Refreshed", "Granted", "Released", "FastReclaimed"}
+    \/ upper.verdict = "RangeGranted"
 
 ByAnother(record, verdict) ==
     IF verdict = "Refreshed" /\ Sender(record) # ANCHOR
     THEN Offsets(0, record.message.offset) ELSE {}
+
+TimeIsFree == Steps = {0}
 
 Land(built) ==
     LET record  == built.record
@@ -103,9 +158,15 @@ Land(built) ==
         /\ said' = notes
         /\ passed' =
                IF isSet THEN Offsets(0, ground.claim.position)
-               ELSE passed \cup (IF AtMost THEN Given(before, granted, upper)
-                                ELSE Covered(notes, leases \cup granted)
-                                     \cup ByAnother(record, ground.verdict))
+               ELSE passed \cup ByAnother(record, ground.verdict)
+                           \cup (IF AtMost THEN Given(before, granted, upper)
+                                 ELSE Covered(notes, leases \cup granted))
+        /\ repeatable' = IF isSet THEN 0 ELSE repeatable + MoreRepeatable(before, record, upper)
+        /\ set_at' = IF isSet THEN ground.claim.position
+                     ELSE IF MovesOn(ground, upper) THEN NONE ELSE set_at
+        /\ heard' = IF TimeIsFree \/ ~IsRangeMessage(record) THEN heard
+                    ELSE {each \in heard : each.instance # Sender(record)}
+                         \cup {[instance |-> Sender(record), ms |-> upper.ranges.clock_ms]}
         /\ last' = [record |-> record, verdict |-> upper.verdict,
                     void |-> HasBegun(before.ranges) /\ ~HasBegun(upper.ranges)]
 
@@ -115,6 +176,7 @@ Land(built) ==
 (***************************************************************************)
 NoSteps   == {0}
 ClockSteps == {-1000, 2000, 4000}
+FewSteps   == {-1000, 4000}
 AnySilent(i) == SUBSET (Participants \ {i})
 NoChoice(i)  == {{}}
 
@@ -150,10 +212,10 @@ Claims(sender, more) ==
     {Built(record) :
         record \in Freely({Record(Present, more, Message("ClaimingPartition", sender, NONE))})}
 
-WithRanges == [NoRangeHeaders EXCEPT !.window = Window]
+WithRanges(window) == [NoRangeHeaders EXCEPT !.window = window]
 
 \* Where the anchor's heartbeat and release say that they are.
-AnchorAt(state) == IF AtMost THEN state.claim.position ELSE Low(state.ranges)
+AnchorAt(state) == IF state.ranges.window = 0 THEN state.claim.position ELSE Low(state.ranges)
 
 \* The lowest offset that nothing was cut from yet, and one more to reserve.
 ReserveAt(state) == state.ranges.frontier + 1
@@ -161,16 +223,30 @@ ReserveAt(state) == state.ranges.frontier + 1
 AnchorViews ==
     {v \in Views : history[v].claim.owner_instance = ANCHOR /\ HasBegun(history[v].ranges)}
 
-OfAnchor(type, OffsetAt(_)) ==
+OfAnchor(type, views, OffsetAt(_)) ==
     {Built(Record(Of(v), NoRangeHeaders, Message(type, ANCHOR, OffsetAt(history[v])))) :
-        v \in AnchorViews}
+        v \in views}
 
-\* A participant anchors the claim only if a position was ever set.
+ReserveViews == {v \in AnchorViews : history[v].ranges.window = 0}
+
+\* A participant shares the claim only if a position was ever set.
+MayShare == Claim.position_set
+
+\* Where none was, it first wins without the header and says where it begins.
+UnsetViews ==
+    {v \in Views : history[v].claim.owner_instance = ANCHOR /\ ~history[v].claim.position_set}
+
+Begins ==
+    (IF MayShare THEN {} ELSE Claims(ANCHOR, NoRangeHeaders))
+    \cup {Built(Record([Of(v) EXCEPT !.start = Start], NoRangeHeaders,
+                       Message("Heartbeat", ANCHOR, Start))) : v \in UnsetViews}
+
 Anchors ==
-    Claims(ANCHOR, WithRanges)
-    \cup OfAnchor("Heartbeat", AnchorAt)
-    \cup OfAnchor("ReleasingPartition", AnchorAt)
-    \cup (IF AtMost THEN OfAnchor("ClaimingMessages", ReserveAt) ELSE {})
+    (IF MayShare THEN UNION {Claims(ANCHOR, WithRanges(window)) : window \in Windows} ELSE {})
+    \cup Begins
+    \cup OfAnchor("Heartbeat", AnchorViews, AnchorAt)
+    \cup OfAnchor("ReleasingPartition", AnchorViews, AnchorAt)
+    \cup OfAnchor("ClaimingMessages", ReserveViews, ReserveAt)
 
 Note(i, v, done, keep) == [instance |-> i, seen |-> Seen(v), done |-> done, keep |-> keep]
 
@@ -200,6 +276,9 @@ RangingFrom(i, v) ==
         \cup UNION {Ranging(i, v, 0, NONE, keep) :
                     keep \in {k \in keeps : Honest(Note(i, v, NONE, k))}}
 
+\* A world in which nobody says anything but that it is alive, and asks.
+OnlyAsks(i, v) == UNION {Ranging(i, v, count, NONE, NONE) : count \in Counts}
+
 RangeViews == {v \in Views : HasBegun(history[v].ranges)}
 Requests == UNION {RangingFrom(i, v) : i \in Participants, v \in RangeViews}
 
@@ -214,6 +293,15 @@ OtherOnes ==
            \cup {OfOwner(o, IF AtMost THEN "ClaimingMessages" ELSE "Heartbeat",
                          history[v].claim.position + 1, v) : v \in OwnViews(o)} : o \in Others}
 
+\* The original claims, and says what it processed; it asks for no messages.
+OfOriginals ==
+    UNION {{Built(record) :
+                record \in Freely({Record(NoHeaders, NoRangeHeaders,
+                                         Message("ClaimingPartition", x, NONE))})}
+           \cup {Built(Record(NoHeaders, NoRangeHeaders,
+                              Message("Heartbeat", x, history[v].claim.position + 1))) :
+                     v \in OwnViews(x)} : x \in Originals}
+
 \* An administrator pauses, claims, and sets the position to 0.
 OfAdmins ==
     UNION {{Built(Record(Present, NoRangeHeaders, Message("ReleaseGroup", a, NONE)))}
@@ -222,15 +310,17 @@ OfAdmins ==
                               Message("ReleasingPartition", a, 0))) : v \in OwnViews(a)} :
            a \in Admins}
 
+Buildable == Anchors \cup Requests \cup OtherOnes \cup OfOriginals \cup OfAdmins
+
 Next ==
     /\ Appended < LogMax
-    /\ \E built \in Anchors \cup Requests \cup OtherOnes \cup OfAdmins, step \in Steps :
+    /\ \E built \in Buildable, step \in Steps :
            Land([built EXCEPT !.record.timestamp_ms = At(step)])
 
 Spec == Init /\ [][Next]_vars
 
 \* The future does not depend on how the last record was judged.
-WithoutTheLast == <<history, leases, said, passed>>
+WithoutTheLast == <<history, leases, said, passed, repeatable, set_at, heard>>
 
 (***************************************************************************)
 (* Properties.                                                             *)
@@ -272,16 +362,57 @@ NoneSkipped ==
 
 \* At most once: as long as all share, nothing that was reserved is passed over.
 ReserveKept ==
-    AtMost /\ HasBegun(Ranges) => Offsets(0, Ranges.frontier) \subseteq passed
+    AtMost /\ Ranges.window = 0 => Offsets(0, Ranges.frontier) \subseteq passed
 
 PositionIsLow ==
     HasBegun(Ranges) /\ ~AtMost => Claim.position <= Low(Ranges)
 
-WindowHolds == HasBegun(Ranges) => Ranges.frontier <= Claim.position + Window
+WindowHolds == HasBegun(Ranges) => Ranges.frontier <= Claim.position + Ranges.window
+
+\* At least once: what is processed again is what was taken from silent holders, and at most a
+\* window whenever ranges end.
+MayBeProcessed ==
+    UNION {{<<x, lease.id>> : x \in {y \in OfLease(lease) : ~SaysNever(said, lease, y)}} :
+               lease \in leases}
+
+ReprocessingBound ==
+    ~AtMost =>
+        Cardinality(MayBeProcessed) - Cardinality({pair[1] : pair \in MayBeProcessed})
+        <= repeatable
+
+\* What an administrator set stays until a later tenure moves it, and ranges begin there.
+SetPositionSticks ==
+    set_at # NONE =>
+        /\ Claim.position = set_at
+        /\ HasBegun(Ranges) =>
+               Ranges.frontier = set_at /\ Ranges.open = {} /\ Ranges.pool = {}
+
+\* Nobody works before the beginning of the data.
+BeginsAtTheStart == \A lease \in leases : lease.from >= Start
+
+\* Who is remembered holds something, or was heard: after a request that counts.
+SilentForgotten ==
+    [][last'.verdict \in RangeVerdicts =>
+          \A each \in Latest.ranges.alive' :
+              \/ OpenOf(Latest.ranges, each.instance)' # {}
+              \/ each.instance = Sender(last'.record)
+              \/ ~IsSilent(Latest.ranges, last.record, each.instance)']_vars
+
+\* By the clock: what another takes was a holder's that had not spoken for two intervals, refused
+\* records and those that came while ranges slept included.
+LiveHolderKept ==
+    [][last'.verdict \in RangeVerdicts /\ ~TimeIsFree =>
+          \A range \in Latest.ranges.open : \A each \in heard :
+              \/ range.instance = Sender(last'.record)
+              \/ each.instance # range.instance
+              \/ \E other \in Latest.ranges.open' : other.id = range.id
+              \/ Latest.ranges.clock_ms' - each.ms > 2 * HeartbeatIntervalMs]_vars
+
+\* Ranges went on from one record to the next.
+GoOn == HasBegun(Latest.ranges) /\ Latest.ranges.window' = Latest.ranges.window
 
 FrontierMonotone ==
-    [][HasBegun(Latest.ranges) /\ HasBegun(Latest.ranges)'
-       => Latest.ranges.frontier <= Latest.ranges.frontier']_vars
+    [][GoOn => Latest.ranges.frontier <= Latest.ranges.frontier']_vars
 
 \* In a pause nobody owns, and nothing is granted.
 PauseHolds ==
@@ -301,10 +432,10 @@ FreeIn(state, x) ==
 
 MayBeFreed(range, x, state, record) ==
     \/ Sender(record) = range.instance /\ record.range_headers.keep \in 0 .. x
-    \/ ~AtMost /\ IsSilent(state.ranges, record, range.instance)
+    \/ state.ranges.window > 0 /\ IsSilent(state.ranges, record, range.instance)
 
 RefinesLeases ==
-    [][HasBegun(Latest.ranges) /\ HasBegun(Latest.ranges)' =>
+    [][GoOn =>
           /\ \A x \in Offsets(0, Latest.ranges.frontier) : DoneIn(Latest, x) => DoneIn(Latest, x)'
           /\ \A range \in Latest.ranges.open : \A x \in OfLease(range) :
                  FreeIn(Latest, x)' => MayBeFreed(range, x, Latest', last'.record)]_vars
@@ -351,6 +482,40 @@ TakesWhatItAsksFor(before, record, outcome, verdict) ==
 \* What a record says of ranges, it says also of those that came after its view, or of everybody's.
 OfLaterOnes(range, record)  == range.instance = Sender(record)
 OfEverybodys(range, record) == range.id <= record.headers.seen
+
+\* Another instance need not be silent.
+RobsTheLiving(ranges, claim, record) ==
+    LET gone == {range \in ranges.open : range.instance # Sender(record)}
+    IN  [ranges EXCEPT !.open = @ \ gone,
+                       !.pool = @ \cup NotEmpty({Interval(Max(range.from, claim.position), range.to) :
+                                                    range \in gone})]
+
+\* Nobody is forgotten.
+ForgetsNobody(ranges, claim, record) ==
+    LET gone == {range \in ranges.open : HasGone(range.instance, ranges, record)}
+    IN  [ranges EXCEPT !.open = @ \ gone,
+                       !.pool = @ \cup NotEmpty({Interval(Max(range.from, claim.position), range.to) :
+                                                    range \in gone})]
+
+\* Ranges go on under another window.
+GoesOnAnyhow(ranges, claim, record) ==
+    IF HasBegun(ranges)
+    THEN [ranges EXCEPT !.window = record.range_headers.window]
+    ELSE [ranges EXCEPT !.window   = record.range_headers.window,
+                        !.frontier = claim.position]
+
+\* Nobody is heard while ranges sleep.
+HeardByNobody(ranges, record) == FALSE
+
+\* A participant shares a claim of which nobody knows where to begin.
+SharesAtOnce == TRUE
+
+\* A new header on an old message that is not decimal has it refused.
+RefusesABadHeader(claim, record) ==
+    IF IsRangeMessage(record) THEN Outcome(claim, "Skipped")
+    ELSE IF record.range_headers.window = NOT_DECIMAL
+    THEN Outcome(ClockAdvanced(claim, record), "HeaderNotDecimal")
+    ELSE FencedStep(claim, record)
 
 \* The anchor says how far ranges were cut.
 AtFrontier(state) == state.ranges.frontier

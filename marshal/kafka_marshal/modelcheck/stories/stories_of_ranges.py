@@ -16,7 +16,7 @@ from kafka_marshal.modelcheck.tlc.output import Trace
 Variables: TypeAlias = Mapping[str, Any]
 Landed: TypeAlias = Callable[[Any, str, Any, Any], Sentence]
 
-VARIABLES: Final = {"history", "leases", "said", "passed", "last"}
+VARIABLES: Final = {"history", "leases", "said", "passed", "repeatable", "last"}
 """By these the module is known."""
 
 VERDICTS: Final = {
@@ -38,6 +38,10 @@ def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
         now: Variables = trace.states[number].variables
         before, after, last = was["history"][-1], now["history"][-1], now["last"]
         record, verdict = last["record"], last["verdict"]
+        if verdict == "LogTruncated":
+            lost = f"offset {len(now['history']) - 1}"
+            yield number, Sentence("The log loses its end: ", "everything", f" from {lost} on")
+            continue
         if record["message"]["type"] == "ClaimingRange":
             lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
             sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
@@ -70,6 +74,8 @@ def _changed(before: Any, after: Any) -> str:
         return f"; ranges begin at {after['frontier']}"
     if after["window"] == _NONE and before["window"] != _NONE:
         return "; its ranges are void"
+    if after["window"] != before["window"] and after["frontier"] < before["frontier"]:
+        return f"; its ranges are void, and begin at {after['frontier']}"
     held = [
         f"; {each['instance']} holds [{each['from']}, {each['to']}) as {each['id']}"
         for each in sorted(after["open"] - before["open"], key=lambda one: int(one["id"]))
