@@ -53,7 +53,7 @@ class Limits:
     """How many ranges a claim may have, and how long they may be.
 
     All versions that read `ClaimingRange` must agree, so these belong to the message's version: no
-    option changes them. [Decision 022](../../../../docs/decisions) has the figures behind them.
+    option changes them. docs/decisions/022 has the figures behind them.
     """
 
     intervals_max: int = field(default=512, validator=positive)
