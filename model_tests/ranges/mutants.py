@@ -125,8 +125,22 @@ def each_tenure_is_new(ranges: Ranges, claim: Claim, window: int) -> Ranges:
     return _begun(reducer.void(ranges), claim, window)
 
 
-def last_timestamp(ranges: Ranges, record: RangesRecord) -> Ranges:
+def last_timestamp(ranges: Ranges, claim: Claim, record: RangesRecord) -> Ranges:
     return attrs.evolve(ranges, clock_ms=record.timestamp_ms)
+
+
+def makes_a_claim(ranges: Ranges, claim: Claim, record: RangesRecord) -> Ranges:
+    return attrs.evolve(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
+
+
+def goes_on_anyhow(ranges: Ranges, claim: Claim, window: int) -> Ranges:
+    if ranges.has_begun:
+        return attrs.evolve(ranges, window=window)
+    return _begun(ranges, claim, window)
+
+
+def remembers_anybody(ranges: Ranges, message: ClaimingRange) -> bool:
+    return ranges.has_begun
 
 
 _mutant(
@@ -181,6 +195,16 @@ _mutant(
 )
 _mutant(
     *("VoidKeepsThem", "whatever ends ranges ends nothing", "void", same, P.AT_MOST_ONCE),
+    module=reducer,
+)
+_mutant(
+    *("GoesOnAnyhow", "ranges go on under another window", "begun", goes_on_anyhow),
+    R.WINDOW_HOLDS,
+    module=reducer,
+)
+_mutant(
+    *("MakesAClaim", "a ClaimingRange before the first old record leaves its time"),
+    *("ranges_clock_advanced", makes_a_claim),
     module=reducer,
 )
 _mutant(
@@ -261,6 +285,10 @@ _mutant(
 _mutant(
     *("NeverSleeps", "ranges are granted while nobody owns", "no_range_tenure", never_sleeps),
     P.PAUSE_HOLDS,
+)
+_mutant(
+    *("EverybodyIsHeardAsleep", "who holds nothing is remembered while ranges sleep"),
+    *("sleeps_alive", remembers_anybody),
 )
 _mutant(
     *("NobodyIsHeardAsleep", "who speaks while ranges sleep is silent"),

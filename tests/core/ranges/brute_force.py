@@ -46,12 +46,11 @@ class Cells:
         self.clock_ms = max(self.clock_ms, record.timestamp_ms)
         wanted = record.range_headers.window
         shares = isinstance(record.message, ClaimingPartition) and (wanted or 0) >= 0
-        if verdict in WINS and shares and wanted is not None:
-            if self.window is None:
-                self.frontier = position
-            self.window = wanted
-        elif verdict in WINS or verdict == "position_set":
-            self.window, self.frontier = None, 0
+        begins = verdict in WINS and shares and wanted is not None
+        if begins and wanted == self.window:
+            return
+        if verdict in WINS or verdict == "position_set":
+            self.window, self.frontier = (wanted, position) if begins else (None, 0)
             self.cells.clear()
             self.heard.clear()
 
@@ -59,13 +58,13 @@ class Cells:
         """A ClaimingRange: its verdict, and why it was granted nothing."""
         message, said = record.message, record.range_headers
         assert isinstance(message, ClaimingRange)
-        self.clock_ms = max(self.clock_ms, record.timestamp_ms)
+        if claim != Claim():
+            self.clock_ms = max(self.clock_ms, record.timestamp_ms)
         me, seen = message.instance_id, record.headers.seen
         refusal = self.refusal(claim, record, message)
-        if refusal and not (refusal == "no_range_tenure" and self.window is not None):
-            return refusal, None
-        self.heard[me] = self.clock_ms
-        if refusal:
+        if refusal is None or (refusal == "no_range_tenure" and self.holds(me)):
+            self.heard[me] = self.clock_ms
+        if refusal is not None:
             return refusal, None
         mine = [
             offset
@@ -79,6 +78,9 @@ class Cells:
             self.give_back([o for o in mine if o in self.cells], said.keep)
         self.reap(me, claim.position)
         return self.grant(claim, record, message)
+
+    def holds(self, who: str) -> bool:
+        return any(piece.holder == who for piece in self.cells.values())
 
     def refusal(self, claim: Claim, record: RangesRecord, message: ClaimingRange) -> str | None:
         headers, said = record.headers, record.range_headers

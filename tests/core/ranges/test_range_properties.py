@@ -73,7 +73,7 @@ def broken(**changes: Any) -> list[RangesProperty | Property]:
     ranges_after = changes.pop("ranges_after", attrs.evolve(SHARED, clock_ms=1500))
     verdict = changes.pop("verdict", RangeAccepted.RANGE_REFRESHED)
     outcome = RangeOutcome(ranges_after, verdict)
-    right = RangesStep(SHARED, OWNED, record, outcome, OWNED, RULES, LIMITS, 10)
+    right = RangesStep(SHARED, OWNED, record, outcome, OWNED, RULES, LIMITS)
     return broken_by(attrs.evolve(right, **changes))
 
 
@@ -94,7 +94,7 @@ BROKEN: dict[RangesProperty | Property, list[dict[str, Any]]] = {
     ],
     RangesProperty.WINDOW_HOLDS: [
         {"ranges_after": attrs.evolve(SHARED, frontier=13)},
-        {"ranges_after": attrs.evolve(SHARED, window=0), "window": 0},
+        {"ranges_after": attrs.evolve(SHARED, window=0)},
     ],
     RangesProperty.FRONTIER_MONOTONE: [{"ranges_after": attrs.evolve(SHARED, frontier=5)}],
     RangesProperty.REFINES_LEASES: [
@@ -126,9 +126,10 @@ def test_what_was_held_gets_free_if_its_holder_was_silent_for_more_than_two_inte
     )
 
 
-def test_the_window_that_counts_is_the_widest_since_the_ranges_began() -> None:
-    narrower = attrs.evolve(SHARED, window=0, clock_ms=1500)
-    assert broken(ranges_after=narrower, window=10) == []
+def test_what_began_anew_under_another_window_did_not_go_on() -> None:
+    anew = Ranges(3, 2, clock_ms=1500)
+    assert broken(ranges_after=anew) == []
+    assert broken(ranges_after=attrs.evolve(anew, window=10)) == [RangesProperty.FRONTIER_MONOTONE]
 
 
 def test_at_least_once_the_position_is_no_higher_than_what_is_done() -> None:

@@ -229,6 +229,30 @@ def test_ranges_sleep_while_nobody_owns_and_their_holders_stay_alive() -> None:
     assert board.held == [("p", 0, 4)], "it spoke in its sleep"
 
 
+def test_who_holds_nothing_is_not_remembered_while_they_sleep() -> None:
+    board = Board().anchored(window=10)
+    board.released(0)
+    assert board.asks("p", 1) is RangeRefused.NO_RANGE_TENURE
+    assert board.ranges.alive == ()
+
+
+def test_another_window_ends_the_ranges_and_the_next_begin_at_the_position() -> None:
+    """What was cut beyond the position must not be granted twice at most once."""
+    board = Board().anchored(window=10)
+    board.asks("p", 4)
+    board.anchored(window=0)
+    assert board.ranges == Ranges(window=0, frontier=0, clock_ms=board.now_ms)
+
+
+def test_a_request_makes_no_claim() -> None:
+    board = Board()
+    assert board.asks("p", 1) is RangeRefused.NO_RANGE_TENURE
+    assert board.ranges == Ranges()
+    board.old(ReleaseGroup(0, 0, "a", "a", "g", "", Partition(0), 0), NO_HEADERS)
+    board.asks("p", 1, after_ms=5)
+    assert board.ranges == Ranges(clock_ms=1005)
+
+
 def test_a_pause_only_lets_them_sleep() -> None:
     board = Board().anchored(window=10)
     board.asks("p", 4)

@@ -103,7 +103,6 @@ class Walk:
     passed: set[int] = attrs.Factory(set)
     """At least once: processed, or skipped by the administrator."""
     now_ms: int = 10_000
-    widest: int = 0
     verdicts: set[object] = attrs.Factory(set)
     again: Built | None = None
 
@@ -246,10 +245,8 @@ class Walk:
         self.history.append((claim, ranges))
         self.claim, self.ranges = after, outcome.ranges
         self.verdicts |= {outcome.verdict, outcome.guard}
-        widest = max(self.widest, outcome.ranges.window or 0)
-        self.widest = widest if outcome.ranges.has_begun else 0
         broken: set[object] = set(
-            broken_by(RangesStep(ranges, claim, record, outcome, after, RULES, LIMITS, self.widest))
+            broken_by(RangesStep(ranges, claim, record, outcome, after, RULES, LIMITS))
         )
         if not self.agrees(claim, record, outcome):
             broken.add("brute force")

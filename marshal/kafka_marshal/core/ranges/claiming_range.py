@@ -53,17 +53,24 @@ def claiming_range(
     Spec: ClaimingRange. Keeps: RangesDisjoint, Bounded, WindowHolds, RefinesLeases, PauseHolds.
 
     The clock of `ranges` is already at the record. A ClaimingRange cannot be stale: it names no
-    offset to begin at, so a double of it grants the same sender a second range. A holder that
-    speaks while ranges sleep stays alive, or the next tenure would take from it what it holds.
+    offset to begin at, so a double of it grants the same sender a second range.
     """
     guard = range_guard(ranges, claim, record, message)
-    if guard is RangeRefused.NO_RANGE_TENURE and ranges.has_begun:
+    if guard is RangeRefused.NO_RANGE_TENURE and sleeps_alive(ranges, message):
         return RangeOutcome(alive(ranges, message), guard)
     if guard is not None:
         return RangeOutcome(ranges, guard)
     spoken = alive(ranges, message)
     told = given_back(progressed(spoken, record), record, limits)
     return asked(reaped(told, claim, message, rules), claim, record, message, limits)
+
+
+def sleeps_alive(ranges: Ranges, message: ClaimingRange) -> bool:
+    """A holder that speaks while ranges sleep stays alive: it has something to lose.
+
+    Spec: SleepsAlive. Of others nothing is remembered, or they would be as long as ranges sleep.
+    """
+    return ranges.has_begun and bool(ranges.open_of(message.instance_id))
 
 
 # --- the guards, in order -------------------------------------------------------------------------

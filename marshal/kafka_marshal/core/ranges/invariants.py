@@ -76,8 +76,12 @@ class RangesStep:
     claim_after: Claim
     rules: Rules
     limits: Limits
-    window: int | None
-    """The widest window since the ranges began: a narrower one may find the frontier beyond it."""
+
+    @property
+    def go_on(self) -> bool:
+        """The ranges went on, and did not begin anew. Spec: GoOn."""
+        before, after = self.ranges, self.outcome.ranges
+        return before.has_begun and before.window == after.window
 
 
 StepCheck: TypeAlias = Callable[[RangesStep], bool]
@@ -101,15 +105,12 @@ def bounded(step: RangesStep) -> bool:
 def window_holds(step: RangesStep) -> bool:
     """Spec: WindowHolds."""
     after = step.outcome.ranges
-    if not after.has_begun:
-        return True
-    return after.frontier <= step.claim_after.position + max(step.window or 0, after.window or 0)
+    return after.window is None or after.frontier <= step.claim_after.position + after.window
 
 
 def frontier_monotone(step: RangesStep) -> bool:
     """Spec: FrontierMonotone."""
-    before, after = step.ranges, step.outcome.ranges
-    return not (before.has_begun and after.has_begun) or before.frontier <= after.frontier
+    return not step.go_on or step.ranges.frontier <= step.outcome.ranges.frontier
 
 
 def versions_agree(step: RangesStep) -> bool:
@@ -162,7 +163,7 @@ def refines_leases(step: RangesStep) -> bool:
     Nothing changes within an interval of either state, so its first offset speaks for all.
     """
     before, after = step.ranges, step.outcome.ranges
-    if not (before.has_begun and after.has_begun):
+    if not step.go_on:
         return True
     for offset in _edges(before) | _edges(after) | {step.claim.position}:
         if is_done(before, offset) and not is_done(after, offset):

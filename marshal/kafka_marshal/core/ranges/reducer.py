@@ -7,6 +7,8 @@ but to let ranges begin, go on and end; `claiming_range` says what the new messa
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from kafka_marshal.core.claims.reducer import step as claim_step
@@ -16,6 +18,9 @@ from kafka_marshal.core.ranges.claiming_range import RangeOutcome, claiming_rang
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
 from kafka_marshal.core.state import FENCED, Claim, Rules
+
+NEW_CLAIM: Final = Claim()
+"""Before the first old record of the key. Spec: NewClaim."""
 
 
 def step(
@@ -41,7 +46,7 @@ def step(
     >>> outcome.verdict.value, outcome.ranges.open
     ('range_granted', (OpenRange(id=8, from_=0, to=10, instance='i1'),))
     """
-    moved = ranges_clock_advanced(ranges, record)
+    moved = ranges_clock_advanced(ranges, claim, record)
     message = record.message
     match message:
         case ClaimingRange():
@@ -51,11 +56,14 @@ def step(
             return RangeOutcome(after_claim(moved, after, record, verdict), verdict)
 
 
-def ranges_clock_advanced(ranges: Ranges, record: RangesRecord) -> Ranges:
+def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) -> Ranges:
     """The ranges at the record's time: every record moves their clock, refused ones too.
 
-    Spec: RangesClockAdvanced.
+    Spec: RangesClockAdvanced. But ClaimingRange makes no claim: before the first old record of the
+    key it leaves nothing.
     """
+    if isinstance(record.message, ClaimingRange) and claim == NEW_CLAIM:
+        return ranges
     return attrs.evolve(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
 
 
@@ -88,13 +96,14 @@ def after_claim(ranges: Ranges, claim: Claim, record: RangesRecord, verdict: Ver
 
 
 def begun(ranges: Ranges, claim: Claim, window: int) -> Ranges:
-    """A range tenure: the ranges before it go on; if there were none they begin at the position.
+    """A range tenure: under the same window the ranges before it go on; others begin anew.
 
-    Spec: Begun. Keeps: RangesDisjoint, FrontierMonotone.
+    Spec: Begun. Keeps: AtMostOnce, RangesDisjoint, FrontierMonotone. What at least once was cut
+    beyond the position must not be granted twice at most once, so another window ends the ranges.
     """
-    if ranges.has_begun:
-        return attrs.evolve(ranges, window=window)
-    return attrs.evolve(ranges, window=window, frontier=claim.position)
+    if ranges.window == window:
+        return ranges
+    return attrs.evolve(void(ranges), window=window, frontier=claim.position)
 
 
 def void(ranges: Ranges) -> Ranges:

@@ -33,8 +33,8 @@ class RangeRefused(enum.Enum):
     HEADER_FROM_THE_FUTURE = "header_from_the_future"
     """`epoch` or `seen` is not below the record's own offset: the log was cut or made anew."""
     NO_RANGE_TENURE = "no_range_tenure"
-    """Nobody owns the claim, or its owner does not share. While ranges sleep the sender still
-    counts as alive."""
+    """Nobody owns the claim, or its owner does not share. While ranges sleep a holder
+    still counts as alive."""
     SEEN_MISSING = "seen_missing"
     """`done` or `keep` without `seen`: nobody knows which ranges they speak of."""
     NEGATIVE_COUNT = "negative_count"
