@@ -8,8 +8,8 @@ reader of the original crash. This room does not know what a message does to a c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, Headers, Message
@@ -20,7 +20,9 @@ PARTITION_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _BASE_FIELDS: Final = 1 + len(wire.TIME) + len(wire.ADDRESS)
-_LAYOUTS: Final[dict[str, tuple[Callable[..., Message], str | None, bool]]] = {
+Layouts: TypeAlias = Mapping[str, tuple[Callable[..., Message], str | None, bool]]
+"""By a message's name its class, the name of its number, and whether it names a claim."""
+LAYOUTS: Final[Layouts] = {
     layout.name: (layout.message, layout.number, layout.keyed) for layout in wire.MESSAGES
 }
 """As a tuple, which `decode` takes apart faster than it asks a `Layout` three times."""
@@ -48,8 +50,11 @@ class UnsendableMessage(ValueError):
         self.reason = reason
 
 
-def decode(value: bytes | None) -> Message:
+def decode(value: bytes | None, layouts: Layouts = LAYOUTS) -> Message:
     """The message in a record's value.
+
+    `layouts` is for a reader that knows more messages (`range_codec`). To every other one they are
+    malformed, as they are to the versions that came before them.
 
     As tolerant as the original on well-formed text: any version, a sign before a number, empty ids,
     negative offsets. Ids that are not UTF-8 survive a round trip (surrogate escapes).
@@ -75,7 +80,7 @@ def decode(value: bytes | None) -> Message:
     if not 0 <= partition <= PARTITION_MAX:
         raise MalformedRecord("partition", f"{partition} is not in 0..{PARTITION_MAX}")
 
-    layout = _LAYOUTS.get(kind)
+    layout = layouts.get(kind)
     if layout is None:
         raise MalformedRecord("type", f"{kind[:40]!r} is no message of the protocol")
     message, number, keyed = layout
@@ -119,8 +124,10 @@ def _integer(text: str, field: str) -> int:
     return number
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message, layouts: Layouts = LAYOUTS) -> bytes:
     """The record value of a message, byte for byte as the original writes it.
+
+    `layouts` as in `decode`.
 
     Raises:
         UnsendableMessage: an id or topic contains '/', which would corrupt the message, or a field
@@ -132,17 +139,18 @@ def encode(message: Message) -> bytes:
     for field in ("instance_id", "client_id", "group_id", "topic"):
         if "/" in getattr(message, field):
             raise UnsendableMessage(field, "'/' separates fields and cannot stand in one")
-    layout = wire.BY_CLASS[type(message)]
-    if not layout.keyed and (message.topic or message.partition):
-        raise UnsendableMessage("topic", f"a {layout.name} has neither topic nor partition")
-    tail = "" if layout.number is None else f"/{getattr(message, layout.number)}"
+    name = type(message).__name__
+    _, number, keyed = layouts[name]
+    if not keyed and (message.topic or message.partition):
+        raise UnsendableMessage("topic", f"a {name} has neither topic nor partition")
+    tail = "" if number is None else f"/{getattr(message, number)}"
     text = (
-        f"{layout.name}/{message.version}/{message.unix_s}/{message.instance_id}/"
+        f"{name}/{message.version}/{message.unix_s}/{message.instance_id}/"
         f"{message.client_id}/{message.group_id}/{message.topic}/{message.partition}{tail}"
     )
     try:
         value = text.encode("utf-8", "surrogateescape")
-        if decode(value) != message:
+        if decode(value, layouts) != message:
             raise UnsendableMessage("message", "it would decode to another message")
     except UnicodeEncodeError as error:
         raise UnsendableMessage("message", f"an id is not text: {error.reason}") from None

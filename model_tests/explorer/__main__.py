@@ -2,7 +2,8 @@
 
 For each model that must hold: as many states and edges. For each that must fail, where the Python
 makes the same mistake: the same property, after as many states. Then every edge of an instance, as
-TLC exports it, driven through the machine. Exit code 1 on any difference.
+TLC exports it, driven through the machine, and every edge of ranges through their reducer. Exit
+code 1 on any difference.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kafka_marshal.modelcheck.models import Model
 from model_tests.edges import consumer_edges, driven
 from model_tests.explorer import compare
 from model_tests.explorer.compare import Compared
+from model_tests.ranges import edges as range_edges
 
 EDGES_MAX = 600_000
 """Of a larger model the edges of instances are not exported: TLC would take too long."""
@@ -30,7 +32,7 @@ EDGES_MAX = 600_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; the exit code."""
     parser = argparse.ArgumentParser(prog="make model-full", description=__doc__)
-    parser.add_argument("--graphs", action="store_true", help="leave out the edges of instances")
+    parser.add_argument("--graphs", action="store_true", help="leave out what TLC exports")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="models at a time")
     parser.add_argument("names", nargs="*", metavar="NAME", help="models; all, if none is named")
     asked = parser.parse_args(arguments)
@@ -40,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = graphs(chosen, asked.processes)
     if not asked.graphs:
         wrong += instances(chosen, asked.processes)
+        wrong += ranges(chosen, asked.processes)
     print(f"\n{time.monotonic() - started:.0f} s in all")
     for sentence in wrong:
         print(f"WRONG {sentence}")
@@ -80,6 +83,21 @@ def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
     wrong: list[str] = []
     for row in each(driven.of_model, begun, processes, wrong):
         print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
+        if row.partings:
+            wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
+    return wrong
+
+
+def ranges(chosen: Sequence[Model], processes: int | None) -> list[str]:
+    """The table of edges held against the reducer of ranges; a sentence about each that parts."""
+    begun = [model for model in chosen if range_edges.of_ranges(model)]
+    print(f"\nEdges of ranges, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}")
+    wrong: list[str] = []
+    recorded = {model.name: model.edges for model in begun}
+    for row in each(range_edges.held, begun, processes, wrong):
+        print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
+        if row.edges != recorded[row.name]:
+            wrong.append(f"{row.name}: {row.edges:,} edges, recorded are {recorded[row.name]:,}")
         if row.partings:
             wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
     return wrong

@@ -14,6 +14,7 @@ from kafka_marshal import Accepted, Claim, Headers, Record, Refused
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, SIGNS_OF_LIFE, WON_BY_REQUEST
 from kafka_marshal.core.messages import UNSPECIFIED
+from kafka_marshal.core.ranges.invariants import RangesProperty
 from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.stories import stories
@@ -153,11 +154,8 @@ OF_A_MACHINE = {
 OF_A_TENURE = {"NoneSkippedByTenure", "TenureKeepsItsWindow"}
 """Sharper forms of NoneSkipped and ReprocessingBound, which ask who processed what."""
 
-OF_RANGES = {
-    *("VersionsAgree", "RangesDisjoint", "Bounded", "ReserveKept", "PositionIsLow", "WindowHolds"),
-    *("FrontierMonotone", "RefinesLeases", "BeginsAtTheStart", "SilentForgotten", "LiveHolderKept"),
-}
-"""What `MCRanges.tla` promises of consumers that share a claim; Python has no ranges yet."""
+OF_RANGES = {prop.value for prop in RangesProperty}
+"""What `MCRanges.tla` promises of consumers that share a claim."""
 
 OF_WHO_ENDS_A_PAUSE = {"GivesBackWhatItWon"}
 """What `MCResume.tla` promises of an administrator, who has no machine."""
@@ -181,6 +179,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
     known = operators(
         *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords", "Lemmas"),
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
+        *("Ranges", "MCRanges"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}

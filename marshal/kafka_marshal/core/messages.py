@@ -96,6 +96,18 @@ class ReleaseGroup(_Addressed):
     expires_unix_s: int
 
 
+@frozen(slots=False)
+class ClaimingRange(_Keyed):
+    """A participant of a shared claim asks for `count` offsets, or with 0 says that it lives.
+
+    Spec: ClaimingRange. It is none of `Message`, on purpose. Readers that do not know ranges skip
+    it, older versions and the original alike, so what `Message` decides must not know it. A reader
+    of ranges decodes it by `range_codec`.
+    """
+
+    count: int
+
+
 OwnersMessage: TypeAlias = Heartbeat | ReleasingPartition | ClaimingMessages
 """What an owner sends, or a pauser that releases: the messages that have an `offset`."""
 

@@ -97,3 +97,17 @@ HEADERS: Final = (
     Header("done", "marshal-done"),
 )
 """Every header that says something, in the order of the fields of `Headers` after `present`."""
+
+RANGE_HEADERS: Final = (
+    Header("window", "marshal-ranges"),
+    Header("done", "marshal-done"),
+    Header("keep", "marshal-keep"),
+)
+"""The headers of ranges, in the order of the fields of `RangeHeaders`.
+
+They stand in a table of their own, because `Headers` is what every version reads of a record.
+`marshal-done` is in both: everything below it is processed, wherever it stands.
+"""
+CHECKPOINT_HEADER: Final = "marshal-ranges-at"
+"""On the anchor's heartbeat: the claim and its ranges as of `marshal-seen`. It is not decimal, and
+no version refuses a record for it."""

@@ -6,6 +6,8 @@ refusal; then one new claim. A refused record still moves the claim's clock.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
 from kafka_marshal.core.claims.verdicts import Accepted, Refused, Verdict
@@ -22,6 +24,15 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import Claim, Rules
 
 KNOWN_VERSIONS = (0, 1)
+
+
+class _Appended(Protocol):
+    """What the guards of headers ask of a record, whatever its message."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def headers(self) -> Headers: ...
 
 
 def clock_advanced(claim: Claim, record: Record) -> int:
@@ -287,6 +298,13 @@ def refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
     return None if message.instance_id == claim.owner_instance else Refused.NOT_OWNER
 
 
+def header_guard(record: _Appended) -> Refused | None:
+    """The first guard that refuses a record for what its headers say. Spec: HeaderGuard."""
+    if _not_decimal(record.headers):
+        return Refused.HEADER_NOT_DECIMAL
+    return Refused.HEADER_FROM_THE_FUTURE if _from_the_future(record) else None
+
+
 def has_bad_headers(record: Record) -> bool:
     """Refused whatever the claim: for its version, or for a header. Spec: HasBadHeaders."""
     return record.message.version not in KNOWN_VERSIONS or (
@@ -305,7 +323,7 @@ def _not_decimal(headers: Headers) -> bool:
     )
 
 
-def _from_the_future(record: Record) -> bool:
+def _from_the_future(record: _Appended) -> bool:
     """Spec: HeaderFromTheFuture."""
     headers, offset = record.headers, record.offset
     return (headers.epoch is not None and headers.epoch >= offset) or (

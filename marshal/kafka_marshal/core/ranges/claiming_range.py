@@ -1,0 +1,280 @@
+"""What a ClaimingRange does to the ranges of its claim.
+
+It reads like `Ranges.tla`: guards first, in the specification's order, each a named refusal; then
+the effects in order, each the next ranges. Nothing here changes the claim, and nothing of it but
+the owner and the position is asked for.
+
+`window` 0 is at most once: ranges are cut only from what ClaimingMessages has reserved. So the next
+owner begins behind every range. With a wider window the position stays at the lowest offset that is
+not done: at least once. No flag tells the two apart; the bound does.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS, header_guard
+from kafka_marshal.core.claims.verdicts import Refused
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange
+from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
+from kafka_marshal.core.ranges.state import (
+    OFFSET_MAX,
+    Interval,
+    Limits,
+    OpenRange,
+    Ranges,
+    SignOfLife,
+)
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, RangeVerdict, Unmet
+from kafka_marshal.core.state import Claim, Rules
+from kafka_marshal.core.values import value
+
+
+@value
+class RangeOutcome:
+    """What became of the ranges, and why. Spec: RangeOutcome."""
+
+    ranges: Ranges
+    verdict: RangeVerdict
+    guard: Unmet | None = None
+    """Why nothing was granted, if something was asked for."""
+
+
+def claiming_range(
+    ranges: Ranges,
+    claim: Claim,
+    record: RangesRecord,
+    message: ClaimingRange,
+    rules: Rules,
+    limits: Limits,
+) -> RangeOutcome:
+    """Give the sender the next offsets that are nobody's; it says besides what it has done.
+
+    Spec: ClaimingRange. Keeps: RangesDisjoint, Bounded, WindowHolds, RefinesLeases, PauseHolds.
+
+    The clock of `ranges` is already at the record. A ClaimingRange cannot be stale: it names no
+    offset to begin at, so a double of it grants the same sender a second range.
+    """
+    guard = range_guard(ranges, claim, record, message)
+    if guard is RangeRefused.NO_RANGE_TENURE and sleeps_alive(ranges, message):
+        return RangeOutcome(alive(ranges, message), guard)
+    if guard is not None:
+        return RangeOutcome(ranges, guard)
+    spoken = alive(ranges, message)
+    told = given_back(progressed(spoken, record), record, limits)
+    return asked(reaped(told, claim, message, rules), claim, record, message, limits)
+
+
+def sleeps_alive(ranges: Ranges, message: ClaimingRange) -> bool:
+    """A holder that speaks while ranges sleep stays alive: it has something to lose.
+
+    Spec: SleepsAlive. Of others nothing is remembered, or they would be as long as ranges sleep.
+    """
+    return ranges.has_begun and bool(ranges.open_of(message.instance_id))
+
+
+# --- the guards, in order -------------------------------------------------------------------------
+
+
+def range_guard(
+    ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange
+) -> RangeRefused | None:
+    """The first guard that refuses a ClaimingRange, or None. Spec: RangeGuard."""
+    if message.version not in KNOWN_VERSIONS:
+        return RangeRefused.UNKNOWN_VERSION
+    against = header_guard(record)
+    if against is Refused.HEADER_NOT_DECIMAL or range_header_not_decimal(record.range_headers):
+        return RangeRefused.HEADER_NOT_DECIMAL
+    if against is not None:
+        return RangeRefused.HEADER_FROM_THE_FUTURE
+    if no_range_tenure(ranges, claim):
+        return RangeRefused.NO_RANGE_TENURE
+    if seen_missing(record):
+        return RangeRefused.SEEN_MISSING
+    return RangeRefused.NEGATIVE_COUNT if message.count < 0 else None
+
+
+def range_header_not_decimal(headers: RangeHeaders) -> bool:
+    """A header of ranges is no number. Spec: RangeHeaderNotDecimal."""
+    return NOT_DECIMAL in (headers.window, headers.done, headers.keep)
+
+
+def no_range_tenure(ranges: Ranges, claim: Claim) -> bool:
+    """Nobody owns the claim, so ranges sleep; or its owner does not share. Spec: NoRangeTenure."""
+    return not claim.owned or not ranges.has_begun
+
+
+def seen_missing(record: RangesRecord) -> bool:
+    """It speaks of the sender's ranges, and not of which. Spec: SeenMissing."""
+    speaks = record.range_headers.done is not None or record.range_headers.keep is not None
+    return speaks and record.headers.seen is None
+
+
+# --- the effects, in order ------------------------------------------------------------------------
+
+
+def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
+    """1. The sender lives: it was silent, spoke before anybody asked, and still holds.
+
+    Spec: Alive.
+    """
+    sign = SignOfLife(message.instance_id, ranges.clock_ms)
+    others = (each for each in ranges.alive if each.instance != sign.instance)
+    signs = sorted([*others, sign], key=lambda each: each.instance)
+    return attrs.evolve(ranges, alive=tuple(signs))
+
+
+def its_own(range_: OpenRange, record: RangesRecord) -> bool:
+    """The record speaks of this range: its sender's, who had read that it is. Spec: ItsOwn."""
+    seen = record.headers.seen
+    own = range_.instance == record.message.instance_id
+    return own and seen is not None and range_.id <= seen
+
+
+def progressed(ranges: Ranges, record: RangesRecord) -> Ranges:
+    """2. Everything below `done` in the sender's ranges is processed. Spec: Progressed."""
+    done = record.range_headers.done
+    if done is None:
+        return ranges
+    moved = (
+        attrs.evolve(each, from_=max(each.from_, done)) if its_own(each, record) else each
+        for each in ranges.open
+    )
+    return attrs.evolve(ranges, open=tuple(each for each in moved if each.from_ < each.to))
+
+
+def cut(range_: OpenRange, keep: int) -> bool:
+    """`keep` lies within the range, so one part stays open. Spec: Cut."""
+    return range_.from_ < keep < range_.to
+
+
+def gives_back(ranges: Ranges, range_: OpenRange, record: RangesRecord, limits: Limits) -> bool:
+    """Something of this range goes to the pool.
+
+    Spec: GivesBack. Keeps: Bounded. A range that would be cut in two stays whole where there is no
+    room for one more interval: its holder says `keep` again, later.
+    """
+    keep = record.range_headers.keep
+    if keep is None or not its_own(range_, record) or keep >= range_.to:
+        return False
+    return ranges.intervals < limits.intervals_max if cut(range_, keep) else True
+
+
+def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
+    """3. Everything at or above `keep` in the sender's ranges goes to the pool. Spec: GivenBack."""
+    keep = record.range_headers.keep
+    if keep is None:
+        return ranges
+    back = [each for each in ranges.open if gives_back(ranges, each, record, limits)]
+    kept = (
+        attrs.evolve(each, to=max(each.from_, keep)) if each in back else each
+        for each in ranges.open
+    )
+    return attrs.evolve(
+        ranges,
+        open=tuple(each for each in kept if each.from_ < each.to),
+        pool=in_order(*ranges.pool, *(Interval(max(each.from_, keep), each.to) for each in back)),
+    )
+
+
+def is_silent(ranges: Ranges, instance: str, rules: Rules) -> bool:
+    """The instance was silent for *more than* twice the heartbeat interval.
+
+    Spec: ClockSaysSilent.
+    """
+    signs = (each for each in ranges.alive if each.instance == instance)
+    return all(ranges.clock_ms - each.ms > rules.stale_after_ms for each in signs)
+
+
+def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:
+    """4. What a silent instance held at or above the position goes to the pool.
+
+    Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. What lies below the position was reserved, at
+    most once, and is forgotten: its holder may process it yet.
+    """
+    known = {each.instance for each in ranges.open} | {each.instance for each in ranges.alive}
+    others = known - {message.instance_id}
+    gone = {instance for instance in others if is_silent(ranges, instance, rules)}
+    if not gone:
+        return ranges
+    taken = (
+        Interval(max(each.from_, claim.position), each.to)
+        for each in ranges.open
+        if each.instance in gone
+    )
+    return attrs.evolve(
+        ranges,
+        open=tuple(each for each in ranges.open if each.instance not in gone),
+        pool=in_order(*ranges.pool, *(each for each in taken if each.from_ < each.to)),
+        alive=tuple(each for each in ranges.alive if each.instance not in gone),
+    )
+
+
+def in_order(*pool: Interval) -> tuple[Interval, ...]:
+    """Intervals by offset, as a pool keeps them. They are never merged."""
+    return tuple(sorted(pool, key=lambda each: each.from_))
+
+
+def asked(
+    ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange, limits: Limits
+) -> RangeOutcome:
+    """5. The lowest interval of the pool, whole; else the next offsets behind the frontier.
+
+    Spec: Asked. Keeps: RangesDisjoint, Bounded, WindowHolds. The pool is for everybody who
+    asks, also with its hands full: a limit would starve messages behind ranges that wait.
+    """
+    if message.count == 0:
+        return RangeOutcome(ranges, RangeAccepted.RANGE_REFRESHED)
+    if ranges.pool:
+        return RangeOutcome(from_pool(ranges, record), RangeAccepted.RANGE_GRANTED)
+    if too_many_open(ranges, message, limits):
+        return RangeOutcome(ranges, RangeAccepted.RANGE_REFRESHED, Unmet.TOO_MANY_OPEN)
+    if window_full(ranges, claim, limits):
+        return RangeOutcome(ranges, RangeAccepted.RANGE_REFRESHED, Unmet.WINDOW_FULL)
+    granted = from_frontier(ranges, claim, record, message, limits)
+    return RangeOutcome(granted, RangeAccepted.RANGE_GRANTED)
+
+
+def frontier_max(ranges: Ranges, claim: Claim) -> int:
+    """How far the frontier may be: a window ahead of the position, and no further than offsets."""
+    return min(claim.position + (ranges.window or 0), OFFSET_MAX)
+
+
+def at_the_frontier(
+    ranges: Ranges, claim: Claim, message: ClaimingRange, limits: Limits
+) -> Interval:
+    """The offsets behind the frontier that a request is for. Spec: AtTheFrontier."""
+    wanted = ranges.frontier + min(message.count, limits.range_messages_max)
+    return Interval(ranges.frontier, min(wanted, frontier_max(ranges, claim)))
+
+
+def too_many_open(ranges: Ranges, message: ClaimingRange, limits: Limits) -> bool:
+    """The sender has as many ranges as it may have. Spec: TooManyOpen."""
+    return len(ranges.open_of(message.instance_id)) >= limits.open_ranges_max
+
+
+def window_full(ranges: Ranges, claim: Claim, limits: Limits) -> bool:
+    """No room ahead of the position, or for one more interval. Spec: WindowFull."""
+    return (
+        ranges.frontier >= frontier_max(ranges, claim) or ranges.intervals >= limits.intervals_max
+    )
+
+
+def holding(ranges: Ranges, interval: Interval, record: RangesRecord) -> Ranges:
+    """The interval is the sender's from here on, under the record's offset. Spec: Holding."""
+    held = OpenRange(record.offset, interval.from_, interval.to, record.message.instance_id)
+    return attrs.evolve(ranges, open=(*ranges.open, held))
+
+
+def from_pool(ranges: Ranges, record: RangesRecord) -> Ranges:
+    """The lowest interval of the pool, whole. Spec: FromPool, InPool."""
+    lowest, *others = ranges.pool
+    return holding(attrs.evolve(ranges, pool=tuple(others)), lowest, record)
+
+
+def from_frontier(
+    ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange, limits: Limits
+) -> Ranges:
+    """A range that nobody ever held; the frontier is behind it. Spec: FromFrontier."""
+    interval = at_the_frontier(ranges, claim, message, limits)
+    return holding(attrs.evolve(ranges, frontier=interval.to), interval, record)

@@ -1,0 +1,111 @@
+"""`step`: the one place where a record meets the ranges of a claim.
+
+The ground floor never looks up: a claim is what `kafka_marshal.core.claims` makes of the five
+messages, and nothing here is asked for it. This room says what those do up here, which is nothing
+but to let ranges begin, go on and end; `claiming_range` says what the new message does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from kafka_marshal.core.claims.reducer import step as claim_step
+from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, Verdict
+from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Message, Record
+from kafka_marshal.core.ranges.claiming_range import RangeOutcome, claiming_range
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.state import FENCED, Claim, Rules
+
+NEW_CLAIM: Final = Claim()
+"""Before the first old record of the key. Spec: NewClaim."""
+
+
+def step(
+    ranges: Ranges,
+    claim: Claim,
+    record: RangesRecord,
+    rules: Rules = FENCED,
+    limits: Limits = LIMITS,
+) -> RangeOutcome:
+    """The next ranges of a claim, and what the record did or the guard that refused it.
+
+    Spec: RangesStep. `claim` is the claim before the record, and `rules` are the fenced ones: under
+    the original's there are no ranges. The record must belong to the claim: its key, or a
+    ReleaseGroup of its group. Never raises.
+
+    >>> from kafka_marshal.core.ranges.messages import RangeHeaders
+    >>> anchor = ClaimingPartition(1, 1700000000, "anchor", "ranges", "g", "events", 0)
+    >>> win = RangesRecord(0, 7, 1700000000123, anchor, range_headers=RangeHeaders(window=100))
+    >>> ranges = step(Ranges(), Claim(), win).ranges
+    >>> claim, _ = claim_outcome(Claim(), win, anchor, FENCED)
+    >>> ask = ClaimingRange(1, 1700000000, "i1", "c1", "g", "events", 0, 10)
+    >>> outcome = step(ranges, claim, RangesRecord(0, 8, 1700000000124, ask))
+    >>> outcome.verdict.value, outcome.ranges.open
+    ('range_granted', (OpenRange(id=8, from_=0, to=10, instance='i1'),))
+    """
+    moved = ranges_clock_advanced(ranges, claim, record)
+    message = record.message
+    match message:
+        case ClaimingRange():
+            return claiming_range(moved, claim, record, message, rules, limits)
+        case _:
+            after, verdict = claim_outcome(claim, record, message, rules)
+            return RangeOutcome(after_claim(moved, after, record, verdict), verdict)
+
+
+def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) -> Ranges:
+    """The ranges at the record's time: every record moves their clock, refused ones too.
+
+    Spec: RangesClockAdvanced. But ClaimingRange makes no claim: before the first old record of the
+    key it leaves nothing.
+    """
+    if isinstance(record.message, ClaimingRange) and claim == NEW_CLAIM:
+        return ranges
+    return attrs.evolve(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
+
+
+def claim_outcome(
+    claim: Claim, record: RangesRecord, message: Message, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """What every reader makes of the claim, also one that knows no ranges.
+
+    Spec: ClaimOutcome. Keeps: VersionsAgree.
+    """
+    theirs = Record(record.partition, record.offset, record.timestamp_ms, message, record.headers)
+    return claim_step(claim, theirs, rules)
+
+
+def after_claim(ranges: Ranges, claim: Claim, record: RangesRecord, verdict: Verdict) -> Ranges:
+    """The ranges after one of the five messages, by what it made of the claim.
+
+    Spec: AfterClaim. Keeps: AtMostOnce, NoneSkipped, ReserveKept, FrontierMonotone.
+
+    `claim` is the claim after the record. A winner without the header does not know ranges (R9's
+    never does). Setting the position asks for what was done. Both end all ranges. While nobody
+    owns, ranges sleep: a fleet that restarts finds them as it left them.
+    """
+    window = record.range_headers.window
+    if verdict in FENCED_WINS:
+        if isinstance(record.message, ClaimingPartition) and window is not None and window >= 0:
+            return begun(ranges, claim, window)
+        return void(ranges)
+    return void(ranges) if verdict is Accepted.POSITION_SET else ranges
+
+
+def begun(ranges: Ranges, claim: Claim, window: int) -> Ranges:
+    """A range tenure: under the same window the ranges before it go on; others begin anew.
+
+    Spec: Begun. Keeps: AtMostOnce, RangesDisjoint, FrontierMonotone. What at least once was cut
+    beyond the position must not be granted twice at most once, so another window ends the ranges.
+    """
+    if ranges.window == window:
+        return ranges
+    return attrs.evolve(void(ranges), window=window, frontier=claim.position)
+
+
+def void(ranges: Ranges) -> Ranges:
+    """Nothing holds any more; only the clock stays. Spec: Void."""
+    return Ranges(clock_ms=ranges.clock_ms)
