@@ -175,9 +175,9 @@ class Process:
                     consumer.add_topic(LATE)
                 except BrokerFailed:
                     pass
-                except ConsumerClosed:
+                except ConsumerClosed as error:
                     if not consumer.delivery.closed:
-                        raise
+                        raise MarshalError("a call after `stop` failed") from error
 
     def _in_loop(self) -> None:
         async def main() -> None:
