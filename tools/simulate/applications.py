@@ -112,8 +112,12 @@ def lists(consumer: Consumer, work: Work) -> None:
 
 
 def mixed(consumer: Consumer, work: Work) -> None:
-    """All ways in turn. What was polled is processed later, and acknowledged one by one."""
+    """All ways in turn. What was polled is processed later, and acknowledged one by one.
+
+    When a claim was lost it commits all, which says whether the log has what was done of it.
+    """
     chance, polled = work.scheduler.chance, deque[tuple[Given, Message]]()
+    last: Message | None = None
 
     def process(left: int) -> None:
         while len(polled) > left:
@@ -123,6 +127,9 @@ def mixed(consumer: Consumer, work: Work) -> None:
 
     while not work.stopped:
         way = chance.choice(("loop", "poll", "poll", "poll", "list", "all"))
+        lost = last is not None and last.claim.lost is not None
+        if lost:
+            way, last = "all", None
         if way == "loop":  # which may wait for long
             process(0)
             for message in consumer:
@@ -133,12 +140,13 @@ def mixed(consumer: Consumer, work: Work) -> None:
             process(POLLED_MAX - 1)
             if (one := consumer.poll(0.1)) is not None:
                 polled.append((work.gets(one), one))
+                last = one
         elif way == "list":
             for message in consumer.consume(chance.choice((1, 3)), 0.1):
                 work.takes(message)
         else:
             process(0)
-            if chance.random() < 0.5:
+            if chance.random() < 0.7 and not lost:
                 consumer.ack()
             else:
                 with whatever_comes(), work.commits(None):
