@@ -181,6 +181,8 @@ class History:
     """When a process ended by itself, which, and the error that it met, or nothing."""
     unended: list[str] = field(factory=list)
     """Processes that were asked to end while there were no faults, and did not in time."""
+    interrupted: set[str] = field(factory=set)
+    """Processes whose consumer was closed while the application was at work."""
     lines: Counter[str] = field(factory=Counter)
     """Log lines, by their wording without what varies."""
     ends: dict[Topic, int] = field(factory=dict)

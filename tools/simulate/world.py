@@ -209,6 +209,8 @@ class World:
             process.thread.join(2 * self.setting.heartbeat_interval_s + patience_s)
             if mended and process.thread.is_alive():
                 self.history.unended.append(process.name)
+            if process.thread.is_alive():
+                self.history.interrupted.add(process.name)
             process.consumer.close(timeout_s=2.0)
         process.thread.join()
 
