@@ -290,12 +290,15 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "authentic": (trusts_everybody, "at_least_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
+SLOW = attrs.evolve(
+    worlds.ONE_BY_ONE, clients=1, simulated_s=30.0, ways=("iterator", "poll"), faults=("slow",)
+)
 WORLDS = {
     "drained": CALLS,
     "withheld": CALLS,
     "in_time": attrs.evolve(SHORTER, ways=("poll", "lists"), faults=("kill",)),
-    "turns": worlds.ONE_BY_ONE,
-    "wedged": worlds.ONE_BY_ONE,
+    "turns": SLOW,
+    "wedged": SLOW,
     "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
