@@ -339,7 +339,7 @@ class Process:
         return "paused" if tenure in self.paused else ""
 
     def _silent(self, claim: Claim) -> bool:
-        """No heartbeat of it was read back for so long that others may take it."""
+        """Its last heartbeat that was read back is so old that others may take it."""
         assert self.consumer is not None
         tenure = self.consumer._coordinator.held._tenures.any_of(claim)
         if tenure is None or not self.looks:
