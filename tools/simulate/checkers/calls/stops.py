@@ -12,8 +12,8 @@ from tools.simulate.judged import Judged
 from tools.simulate.process import LATE
 
 IN_VAIN: Final = "the log of claims does not say that what this consumer had is given up"
-"""What a consumer logs that waited for its releases for 30 s. While there are faults, the run closes
-it before."""
+"""What a consumer logs that waited for its releases for 30 s. While there are faults, the run
+closes it before."""
 
 
 def check(judged: Judged) -> Iterator[str]:
