@@ -18,7 +18,8 @@ PAGE: Final = """\
 
 `make simulated-mutants` puts one mistake at a time into the consumer that ships and runs the
 [simulation](../simulation.md) until a checker finds it. Runs are counted from seed {seed} on, in
-the worlds of `tools/simulate/mutants/worlds.py`. A run that raises, hangs or takes all memory is a
+the worlds of `tools/simulate/mutants/worlds.py`: in one where it is named, else in all, in turn. A
+run that raises, hangs or takes all memory is a
 find, too. Results are kept with the commit that was run; ARGS="--again" searches all of them anew.
 
 - *once*: mistakes that this client had, kept in `tests/client/fleet/test_mutants.py`;
@@ -32,8 +33,8 @@ find, too. Results are kept with the commit that was run; ARGS="--again" searche
 
 ## Found
 
-| mutant | kind | runs | simulated s | found by |
-|---|---|---|---|---|
+| mutant | kind | world | runs | simulated s | found by |
+|---|---|---|---|---|---|
 {found}
 
 ## Not found
@@ -54,7 +55,14 @@ def page() -> str:
         seed=SEED,
         kinds=_rows(_count(kind, rows, why) for kind in KINDS),
         found=_rows(
-            (_named(one), one.kind, one.search.runs, one.search.simulated_s, _by(one))
+            (
+                _named(one),
+                one.kind,
+                one.search.world or "all",
+                one.search.runs,
+                one.search.simulated_s,
+                _by(one),
+            )
             for one in order
             if one.search.found
         ),

@@ -7,17 +7,30 @@ says so to the consumer. It does not know which faults there are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, Protocol
 
+from tools.simulate.history import Given
+
 from kafka_marshal import AsyncConsumer, ClaimLost, Consumer, ConsumerClosed, OutcomeUnknown
+from kafka_marshal.client.api.consumer import HandlerFailed
 from kafka_marshal.client.message import Message
 from kafka_marshal.testing.in_memory import Scheduler
 
 WORK_S: Final = (0.001, 0.02, 0.3)
 """How long it takes to process a message that takes time."""
 AT_ONCE: Final = (1, 7, 100)
+COMMIT_S: Final = 5.0
+FAILS: Final = 0.02
+"""How often a message fails in an application that goes on after that."""
+POLLED_MAX: Final = 5
+"""How many messages an application polls before it processes the first of them."""
+
+
+class PassingFailure(Exception):
+    """The application failed at a message, and goes on."""
 
 
 class Work(Protocol):
@@ -34,11 +47,27 @@ class Work(Protocol):
     def takes(self, message: Message) -> None:
         """Process it, which takes a while, and may fail where that is a fault."""
 
-    def committed(self, message: Message) -> None:
-        """A commit of it has returned."""
+    def gets(self, message: Message) -> Given:
+        """Have it, and process it later."""
+
+    def finishes(self, given: Given, message: Message) -> None:
+        """Process what it got before."""
+
+    def commits(self, message: Message | None) -> AbstractContextManager[None]:
+        """A commit of it, or of everything, is waited for within this; it notes the outcome."""
+
+    def waits(self, what: str, timeout_s: float) -> AbstractContextManager[None]:
+        """A call that returns in this time is under way within this."""
 
     async def takes_in_loop(self, message: Message) -> None:
         """The same in an event loop."""
+
+
+@contextmanager
+def whatever_comes() -> Iterator[None]:
+    """A commit may fail: its messages are processed again."""
+    with suppress(ClaimLost, OutcomeUnknown):
+        yield
 
 
 def acknowledges(consumer: Consumer | AsyncConsumer) -> None:
@@ -59,14 +88,15 @@ def poll(consumer: Consumer, work: Work) -> None:
     """One by one; each is acknowledged, and some are committed."""
     chance = work.scheduler.chance
     while not work.stopped:
-        message = consumer.poll(timeout_s=chance.choice((0.1, 1.0, 5.0)))
+        timeout_s = chance.choice((0.1, 1.0, 5.0))
+        with work.waits("poll", timeout_s):
+            message = consumer.poll(timeout_s)
         if message is None:
             continue
         work.takes(message)
-        if chance.random() < 0.05:
-            with suppress(ClaimLost, OutcomeUnknown):
-                consumer.commit(message, timeout_s=5.0)
-                work.committed(message)
+        if chance.random() < 0.1:
+            with whatever_comes(), work.commits(message):
+                consumer.commit(message, timeout_s=COMMIT_S)
         else:
             consumer.ack(message)
 
@@ -74,8 +104,55 @@ def poll(consumer: Consumer, work: Work) -> None:
 def lists(consumer: Consumer, work: Work) -> None:
     """Lists, each done when the next one is asked for."""
     while not work.stopped:
-        for message in consumer.consume(work.scheduler.chance.choice(AT_ONCE), 1.0):
+        with work.waits("consume", 1.0):
+            messages = consumer.consume(work.scheduler.chance.choice(AT_ONCE), 1.0)
+        for message in messages:
             work.takes(message)
+    acknowledges(consumer)
+
+
+def mixed(consumer: Consumer, work: Work) -> None:
+    """All ways in turn. What was polled is processed later, and acknowledged one by one.
+
+    When a claim was lost it commits all, which says whether the log has what was done of it.
+    """
+    chance, polled = work.scheduler.chance, deque[tuple[Given, Message]]()
+    last: Message | None = None
+
+    def process(left: int) -> None:
+        while len(polled) > left:
+            given, message = polled.popleft()
+            work.finishes(given, message)
+            consumer.ack(message)
+
+    while not work.stopped:
+        way = chance.choice(("loop", "poll", "poll", "poll", "list", "all"))
+        lost = last is not None and last.claim.lost is not None
+        if lost:
+            way, last = "all", None
+        if way == "loop":  # which may wait for long
+            process(0)
+            for message in consumer:
+                work.takes(message)
+                if chance.random() < 0.3:
+                    break
+        elif way == "poll":
+            process(POLLED_MAX - 1)
+            if (one := consumer.poll(0.1)) is not None:
+                polled.append((work.gets(one), one))
+                last = one
+        elif way == "list":
+            for message in consumer.consume(chance.choice((1, 3)), 0.1):
+                work.takes(message)
+        else:
+            process(0)
+            if chance.random() < 0.7 and not lost:
+                consumer.ack()
+            else:
+                with whatever_comes(), work.commits(None):
+                    consumer.commit(timeout_s=COMMIT_S)
+        process(chance.randint(0, POLLED_MAX))
+    process(0)
     acknowledges(consumer)
 
 
@@ -101,14 +178,29 @@ def run_none(consumer: Consumer, work: Work) -> None:
     consumer.run(work.takes, workers=3, order="none")
 
 
+def run_again(consumer: Consumer, work: Work) -> None:
+    """Threads. `run` ends at a message that fails, and is called once more."""
+
+    def handle(message: Message) -> None:
+        if work.scheduler.chance.random() < FAILS:
+            raise PassingFailure
+        work.takes(message)
+
+    while not work.stopped:
+        try:
+            consumer.run(handle, workers=3, order="none", retries=0, timeout_s=5.0)
+        except HandlerFailed as failed:
+            if not isinstance(failed.__cause__, PassingFailure):
+                raise
+
+
 async def loop(consumer: AsyncConsumer, work: Work) -> None:
     """An event loop over messages, that commits now and then."""
     async for message in consumer:
         await work.takes_in_loop(message)
         if work.scheduler.chance.random() < 0.05:
-            with suppress(ClaimLost, OutcomeUnknown):
-                await consumer.commit(message, timeout_s=5.0)
-                work.committed(message)
+            with whatever_comes(), work.commits(message):
+                await consumer.commit(message, timeout_s=COMMIT_S)
 
 
 async def loop_lists(consumer: AsyncConsumer, work: Work) -> None:
@@ -123,20 +215,40 @@ async def loop_lists(consumer: AsyncConsumer, work: Work) -> None:
 
 
 async def run_loop(consumer: AsyncConsumer, work: Work) -> None:
-    """An event loop with many handlers, in the order of each key."""
-    await consumer.run(work.takes_in_loop, concurrency=5, order="key")
+    """An event loop with many handlers, in the order of each key; `run` is cancelled at times."""
+    chance = work.scheduler.chance
+    while not work.stopped:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(chance.choice((3.0, 30.0, None))):
+                await consumer.run(
+                    work.takes_in_loop, concurrency=chance.choice((5, 100)), order="key"
+                )
 
 
 THREADED: Final[Mapping[str, Callable[[Consumer, Work], None]]] = {
     each.__name__: each
-    for each in (iterator, poll, lists, batches, run_partition, run_key, run_none)
+    for each in (
+        iterator,
+        poll,
+        lists,
+        mixed,
+        batches,
+        run_partition,
+        run_key,
+        run_none,
+        run_again,
+    )
 }
 IN_LOOPS: Final[Mapping[str, Callable[[AsyncConsumer, Work], Coroutine[Any, Any, None]]]] = {
     each.__name__: each for each in (loop, loop_lists, run_loop)
 }
 WAYS: Final = (*THREADED, *IN_LOOPS)
-UNORDERED: Final = frozenset({"run_key", "run_none", "run_loop"})
+UNORDERED: Final = frozenset({"run_key", "run_none", "run_again", "run_loop"})
 """Ways in which a partition's messages may be processed out of order."""
-AS_LISTS: Final = frozenset({"lists", "batches", "loop_lists"})
+AS_LISTS: Final = frozenset({"lists", "batches", "loop_lists", "mixed"})
 """Ways in which an application is given many messages at once."""
-AT_LEAST_ONCE_ONLY: Final = frozenset({"run_partition", "run_key", "run_none", "run_loop"})
+ONE_BY_ONE: Final = frozenset({"iterator", "poll", "loop"})
+"""Ways in which it has one message at a time."""
+AT_LEAST_ONCE_ONLY: Final = frozenset(
+    {"run_partition", "run_key", "run_none", "run_again", "run_loop"}
+)

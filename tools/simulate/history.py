@@ -38,6 +38,8 @@ class Given:
     """Why nothing more of its claim is to begin: lost, paused or stopped; nothing where it may."""
     beside: bool = False
     """Another message of its lane is in hand: of its key, or of its partition."""
+    turn_s: float = 0.0
+    """For how long its claim has its turn while another one waits; only where both are known."""
 
     @property
     def where(self) -> Topic:
@@ -61,6 +63,30 @@ class Called:
     """How many messages of it the application had begun and not finished."""
     gives_up: bool = False
     """The application was asked to end, or has failed."""
+
+
+@frozen
+class NotCommitted:
+    """A commit of a message that failed."""
+
+    process: str
+    message: str
+    error: str
+    took_s: float
+    lost: str
+    """Why its claim was lost then; nothing, if it was not."""
+    calm: bool
+    """It was called for a claim of ours, and there were no faults any more."""
+
+
+@frozen
+class TimedCall:
+    """A call that waits for messages, without faults."""
+
+    process: str
+    what: str
+    timeout_s: float
+    took_s: float
 
 
 @frozen
@@ -132,12 +158,21 @@ class History:
     observed: list[Called] = field(factory=list)
     """What observers heard, in its order; also `fenced` and `left`."""
     committed: list[Committed] = field(factory=list)
+    not_committed: list[NotCommitted] = field(factory=list)
+    calls: list[TimedCall] = field(factory=list)
+    """Calls that had a timeout and began when there were no faults any more."""
+    wedged: list[str] = field(factory=list)
+    """Claims that were called wedged while the application was busy with another one."""
+    trusting: list[str] = field(factory=list)
+    """Processes that require signatures and went on after a record without one."""
     log: list[Appended] = field(factory=list)
     """The coordination topic, in the order of the appends to all its partitions."""
     cuts: list[LogCut] = field(factory=list)
     """What the coordination topic lost, in that order."""
     removed: dict[Topic, list[tuple[int, int]]] = field(factory=lambda: defaultdict(list))
     """What retention removed of a partition: how many entries `log` had, and below which offset."""
+    vanished: dict[Topic, list[int]] = field(factory=lambda: defaultdict(list))
+    """Where a partition ended, each time that its topic was deleted."""
     faults: list[tuple[float, str, str]] = field(factory=list)
     """When, which, and to whom."""
     ways: Counter[str] = field(factory=Counter)
@@ -146,6 +181,8 @@ class History:
     """When a process ended by itself, which, and the error that it met, or nothing."""
     unended: list[str] = field(factory=list)
     """Processes that were asked to end while there were no faults, and did not in time."""
+    interrupted: set[str] = field(factory=set)
+    """Processes whose consumer was closed while the application was at work."""
     lines: Counter[str] = field(factory=Counter)
     """Log lines, by their wording without what varies."""
     ends: dict[Topic, int] = field(factory=dict)
@@ -165,7 +202,11 @@ class History:
     files_max: int = 0
     """The most files that one process had open."""
     buffered_max: int = 0
-    """The most messages in the buffers of one process."""
+    """The most messages in one buffer."""
+    miscounted: list[str] = field(factory=list)
+    """Buffers that held something else than they counted."""
+    tenures_max: int = 0
+    """The most tenures of one partition that were over and one process kept at the end."""
 
     def cut(self, partition: int, end: int, committed: Mapping[tuple[str, str, int], int]) -> None:
         """Note that the coordination topic lost the end of a partition."""

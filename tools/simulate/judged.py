@@ -149,14 +149,18 @@ class Judged:
         return self.generation(given.where, won)
 
     def granted(self) -> Iterator[tuple[Topic, int, range]]:
-        """Partition, how often its position was set before, and range of each grant."""
+        """Partition, how often its position was set before, and range of each grant.
+
+        Not what may have been gone with its topic before anybody could be given it.
+        """
         for appended, _, changes in self.changes:
             for change in changes:
                 before, after = change.before.claim, change.after.claim
                 if change.verdict is Accepted.GRANTED and after.epoch is not None:
                     where = place(change)
                     generation = self.generation(where, appended.index)
-                    yield where, generation, range(before.position, after.position)
+                    first = max([before.position, *self.history.vanished.get(where, ())])
+                    yield where, generation, range(first, max(first, after.position))
 
     def wins(self) -> Iterator[tuple[Topic, int, str, int]]:
         """Partition, epoch, instance and position of each tenure, in the order of the log."""

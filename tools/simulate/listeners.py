@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_marshal import Lost, Observer
 from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.health import Wedged
 from kafka_marshal.client.observe.observers import Takeover
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ class NotingObserver(Observer):
     def left(self, claim: Claim) -> None:
         """As `Observer` has it."""
         self._note("left", claim)
+
+    def wedged(self, claim: Claim, wedged: Wedged) -> None:
+        """As `Observer` has it."""
+        self._process.called_wedged(claim)
 
 
 class RaisingObserver(Observer):

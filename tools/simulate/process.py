@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +17,30 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import define, field
-from tools.simulate.applications import AS_LISTS, IN_LOOPS, THREADED, UNORDERED, WORK_S
-from tools.simulate.history import Called, Committed, Given
-from tools.simulate.listeners import listeners
+from tools.simulate.applications import (
+    AS_LISTS,
+    IN_LOOPS,
+    ONE_BY_ONE,
+    THREADED,
+    UNORDERED,
+    WORK_S,
+)
+from tools.simulate.history import Called, Committed, Given, NotCommitted, TimedCall
+from tools.simulate.listeners import SlowObserver, listeners
 
-from kafka_marshal import AsyncConsumer, Claiming, Consumer, Lost, MarshalError, Observer
+from kafka_marshal import (
+    AsyncConsumer,
+    Claiming,
+    ClaimLost,
+    Consumer,
+    Lost,
+    MarshalError,
+    Observer,
+    OutcomeUnknown,
+)
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.errors import BrokerFailed, ConsumerClosed
 from kafka_marshal.testing.in_memory import ScheduledEventLoop, ScheduledThread, Scheduler
@@ -33,6 +51,10 @@ if TYPE_CHECKING:
 
 WORKS: Final = 0.05
 """How often processing a message takes time."""
+LATE: Final = "late"
+"""A topic that applications add only after `stop`."""
+LOOKS_S: Final = 1.0
+"""Within this time a consumer that runs has looked what it may give out."""
 
 
 class Broke(Exception):
@@ -77,6 +99,16 @@ class Process:
     """How much its monotonic clock is ahead of the true time."""
     files: int = 0
     """How many files it has open."""
+    standing: int = 0
+    """How many faults let it, or one of its threads, stand still now."""
+    woke_s: float = 0.0
+    """When the last of them was over."""
+    _at: tuple[Claim, float] | None = None
+    """The claim of the message that the application is at, and since when."""
+    _turn: tuple[InFlight, float, float] | None = None
+    """What is given out, since when, and since when another claim waits."""
+    _given_since: list[Given] = field(factory=list)
+    """What was given since the last commit of everything."""
 
     def __attrs_post_init__(self) -> None:
         self.date = ClockBeside(of=self.scheduler.clock)
@@ -121,6 +153,7 @@ class Process:
             "heartbeat_interval_s": setting.heartbeat_interval_s,
             "window": setting.window,
             "batch": setting.batch,
+            "bounds": setting.bounds,
             "claiming": Claiming(reclaim_delay_ms=int(1000 * setting.reclaim_delay_s)),
             "on_claimed": partial(self.called, "claimed"),
             "on_lost": partial(self.called, "lost"),
@@ -139,12 +172,12 @@ class Process:
             THREADED[self.way](consumer, self)
             if self.stopping:  # a call after `stop` does nothing, and is no error
                 try:
-                    consumer.subscribe(self.world.setting.topics)
+                    consumer.add_topic(LATE)
                 except BrokerFailed:
                     pass
-                except ConsumerClosed:
+                except ConsumerClosed as error:
                     if not consumer.delivery.closed:
-                        raise
+                        raise MarshalError("a call after `stop` failed") from error
 
     def _in_loop(self) -> None:
         async def main() -> None:
@@ -173,6 +206,18 @@ class Process:
         """It was asked to end, or its consumer has."""
         return self.stopping or self.consumer is None or self.consumer.delivery.ended
 
+    def goes_on(self) -> None:
+        """A fault is over that let it stand still."""
+        self.standing -= 1
+        self.woke_s = self.scheduler.clock.monotonic()
+
+    @property
+    def looks(self) -> bool:
+        """Its threads had time to see how its claims stand."""
+        slow = any(isinstance(each, SlowObserver) for each in self.observers)
+        now_s = self.scheduler.clock.monotonic()
+        return not self.standing and not slow and now_s > self.woke_s + LOOKS_S
+
     def takes(self, message: Message) -> None:
         """Process it."""
         with self._begun(message) as given:
@@ -187,37 +232,155 @@ class Process:
                 await asyncio.sleep(for_s)
             self._processed(given)
 
-    @contextmanager
-    def _begun(self, message: Message) -> Iterator[Given]:
+    def _lanes(self, message: Message) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         claim = message.claim
         tenure = claim.topic, claim.partition, claim.epoch
-        lane = {"run_partition": (*tenure, None), "run_none": (*tenure, message.offset, None)}.get(
-            self.way, (*tenure, message.key)
-        )
-        given = self._given(message, beside=self.way.startswith("run") and self.in_hand[lane] > 0)
-        self.in_hand.update((tenure, lane))
+        alone = (*tenure, message.offset, None)
+        lanes = {"run_partition": (*tenure, None), "run_none": alone, "run_again": alone}
+        return tenure, lanes.get(self.way, (*tenure, message.key))
+
+    @contextmanager
+    def _begun(self, message: Message) -> Iterator[Given]:
+        given = self.gets(message)
         try:
             yield given
         finally:
-            self.in_hand.subtract((tenure, lane))
+            self._at = None
+            self.in_hand.subtract(self._lanes(message))
 
-    def committed(self, message: Message) -> None:
-        """The commit of this message has returned."""
-        claim, now_s = message.claim, self.scheduler.clock.monotonic()
-        self.world.history.committed.append(
-            Committed(now_s, self.name, claim.topic, claim.partition, claim.epoch, message.offset)
-        )
+    def gets(self, message: Message) -> Given:
+        """Have it, and process it later."""
+        lanes = self._lanes(message)
+        beside = self.way.startswith("run") and self.in_hand[lanes[1]] > 0
+        given = self._given(message, beside=beside)
+        self.in_hand.update(lanes)
+        self._given_since.append(given)
+        self._at = message.claim, given.at_s
+        return given
+
+    def finishes(self, given: Given, message: Message) -> None:
+        """Process what it got before."""
+        try:
+            if for_s := self._works_s():
+                self.scheduler.sleep(for_s)
+            self._processed(given)
+        finally:
+            self.in_hand.subtract(self._lanes(message))
+
+    @contextmanager
+    def commits(self, message: Message | None) -> Iterator[None]:
+        """A commit of it, or of everything, is waited for within this; it notes the outcome."""
+        clock, history = self.scheduler.clock, self.world.history
+        began_s, since = clock.monotonic(), self._given_since
+        calm = self.world.mended and message is not None and message.claim.lost is None
+        if message is None:
+            self._given_since = []
+        try:
+            yield
+        except (ClaimLost, OutcomeUnknown) as error:
+            if message is not None:
+                took_s, lost = clock.monotonic() - began_s, message.claim.lost
+                history.not_committed.append(
+                    NotCommitted(
+                        self.name,
+                        str(message),
+                        type(error).__name__,
+                        took_s,
+                        "" if lost is None else lost.value,
+                        calm,
+                    )
+                )
+            raise
+        now_s = clock.monotonic()
+        if message is not None:
+            claim = message.claim
+            done = {(claim.topic, claim.partition, claim.epoch): message.offset}
+        else:
+            done = {(one.topic, one.partition, one.epoch): one.offset for one in since}
+        history.committed += [Committed(now_s, self.name, *key, at) for key, at in done.items()]
+
+    @contextmanager
+    def waits(self, what: str, timeout_s: float) -> Iterator[None]:
+        """A call that returns in this time is under way within this."""
+        clock, calm = self.scheduler.clock, self.world.mended
+        began_s = clock.monotonic()
+        yield
+        if calm:
+            took_s = clock.monotonic() - began_s
+            self.world.history.calls.append(TimedCall(self.name, what, timeout_s, took_s))
+
+    def miscounted(self) -> Iterator[str]:
+        """What its buffers count otherwise than they hold it."""
+        assert self.consumer is not None
+        buffers = self.consumer._fetcher._buffers
+        of = list(buffers._buffers.values())
+        held = [sum(len(each.messages) for each in one.fetched) for one in of]
+        sizes = [sum(each.bytes or 0 for each in one.fetched) for one in of]
+        counted = [(one.messages, one.bytes) for one in of]
+        found = [*zip(held, sizes, strict=True)]
+        if counted != found:
+            yield f"{self.name}: buffers count {counted}, and hold {found}"
+        if (buffers._messages, buffers._bytes) != (sum(held), sum(sizes)):
+            in_all = buffers._messages, buffers._bytes
+            yield f"{self.name}: buffers count {in_all} in all, and hold {sum(held), sum(sizes)}"
 
     def _withheld(self, claim: Claim) -> str:
         assert self.consumer is not None
         if self.way in AS_LISTS:
             return ""
-        if claim.lost is not None and self.world.setting.at_least_once:
+        at_least_once = self.world.setting.at_least_once
+        if claim.lost is not None and at_least_once:
             return "lost"
+        if at_least_once and self._silent(claim):
+            return "silent"
         if self.stop_returned and self.consumer.delivery.stopped:
             return "stopped"
         tenure = claim.topic, claim.partition, claim.epoch
         return "paused" if tenure in self.paused else ""
+
+    def _silent(self, claim: Claim) -> bool:
+        """Its last heartbeat that was read back is so old that others may take it."""
+        assert self.consumer is not None
+        tenure = self.consumer._coordinator.held._tenures.any_of(claim)
+        if tenure is None or not self.looks:
+            return False
+        now_ms = self.consumer._environment.steady_ms()
+        silent_ms = tenure.watched.heartbeats.silent_ms(now_ms)
+        return silent_ms > self.world.setting.rules.stale_after_ms + 1000 * LOOKS_S
+
+    def _turn_s(self, claim: Claim, now_s: float) -> float:
+        """For how long this claim has had its turn while another one waited."""
+        assert self.consumer is not None
+        if self.way not in ONE_BY_ONE or not self.looks:
+            self._turn = None
+            return 0.0
+        tenure = self.consumer._coordinator.held._tenures.any_of(claim)
+        buffers = self.consumer._fetcher._buffers
+        waits = tenure is not None and buffers.ready_beside(tenure.fetched)
+        in_flight, before = self.consumer.delivery.in_flight, self._turn
+        if in_flight is None:
+            return 0.0
+        since_s, waits_s = now_s, math.inf
+        if before is not None and before[0] is in_flight:
+            _, since_s, waits_s = before
+        waits_s = min(waits_s, now_s) if waits else math.inf
+        self._turn = in_flight, since_s, waits_s
+        return max(0.0, now_s - max(since_s, waits_s))
+
+    def called_wedged(self, claim: Claim) -> None:
+        """It is a mistake where the application is busy with another claim, and not with this."""
+        if self._at is None or self.way not in ONE_BY_ONE or not self.looks or self.pauses:
+            return
+        other, since_s = self._at
+        waits = other is not claim and not self.in_hand[claim.topic, claim.partition, claim.epoch]
+        busy = other.owned and not other.silent
+        now_s = self.scheduler.clock.monotonic()
+        if waits and busy and now_s > since_s + LOOKS_S:
+            self.world.history.wedged.append(
+                f"{self.name}: {(claim.topic, claim.partition)} was called wedged, and the "
+                f"application had {(other.topic, other.partition)} in hand for "
+                f"{now_s - since_s:.1f} s"
+            )
 
     def _given(self, message: Message, *, beside: bool) -> Given:
         assert self.consumer is not None
@@ -234,6 +397,7 @@ class Process:
             self.scheduler.current_name,
             self._withheld(claim),
             beside,
+            self._turn_s(claim, self.scheduler.clock.monotonic()),
         )
         self.world.history.given.append(given)
         return given

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.core.state import FENCED, Rules
 
 
@@ -32,6 +33,8 @@ class Setting:
     """After how long a consumer asks again for what it gave up."""
     window: int = 100_000
     batch: int = 10_000
+    bounds: BufferLimits = field(factory=BufferLimits)
+    """How much is fetched ahead."""
     simulated_s: float = 600.0
     """How long there are faults and new messages; then a while follows without either."""
     faults: tuple[str, ...] = ()

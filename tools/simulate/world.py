@@ -23,9 +23,10 @@ from tools.simulate.applications import AT_LEAST_ONCE_ONLY, WAYS
 from tools.simulate.faults import FAULTS, Happening, planned
 from tools.simulate.history import Appended, History
 from tools.simulate.keys import Keys
-from tools.simulate.process import Process
+from tools.simulate.process import LATE, Process
 from tools.simulate.setting import Setting
 
+from kafka_marshal import Consumer
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import COORDINATION_TOPIC, MarshalError
 from kafka_marshal.testing.in_memory import (
@@ -74,9 +75,12 @@ class NotedKafka(InMemoryKafka):
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and what groups have committed for it."""
-        if topic == COORDINATION_TOPIC:
-            for partition in range(len(self.topics[topic])):
-                self.history.cut(partition, 0, self.committed)
+        history = self.history
+        for number, partition in enumerate(self.topics[topic]):
+            if topic == COORDINATION_TOPIC:
+                history.cut(number, 0, self.committed)
+            else:
+                history.vanished[topic, number].append(partition.high)
         super().delete(topic)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
@@ -108,6 +112,8 @@ class World:
     calm: bool = False
     """There are no more faults, and no more messages."""
     keys: Keys = field(factory=Keys)
+    forged_ms: int = -1
+    """When the last record was written that no key signed, by the brokers' clock."""
     originals: int = 0
     """How many there were."""
     disk_full: bool = False
@@ -129,6 +135,7 @@ class World:
         self.kafka.history = self.history
         for topic in setting.topics:
             self.kafka.create(topic, setting.partitions)
+        self.kafka.create(LATE)
 
     @property
     def settings(self) -> Settings:
@@ -150,8 +157,10 @@ class World:
     def start(self, client_id: str) -> Process:
         """Start a process under this client id."""
         setting = self.setting
-        ways = setting.ways or [
-            way for way in WAYS if setting.at_least_once or way not in AT_LEAST_ONCE_ONLY
+        ways = [
+            way
+            for way in setting.ways or WAYS
+            if setting.at_least_once or way not in AT_LEAST_ONCE_ONLY
         ]
         way = self.scheduler.chance.choice(ways)
         self.history.ways[way] += 1
@@ -194,15 +203,20 @@ class World:
         if process.consumer is not None:
             process.consumer.stop()
             process.stop_returned = True
-            with suppress(MarshalError):
-                process.consumer.subscribe(self.setting.topics)
+            self.scheduler.start(partial(self._adds, process.consumer), LATE, process.name)
             mended = self.mended
             patience_s = UNKNOWN_S if mended else 0.0
             process.thread.join(2 * self.setting.heartbeat_interval_s + patience_s)
             if mended and process.thread.is_alive():
                 self.history.unended.append(process.name)
+            if process.thread.is_alive():
+                self.history.interrupted.add(process.name)
             process.consumer.close(timeout_s=2.0)
         process.thread.join()
+
+    def _adds(self, consumer: Consumer) -> None:
+        with suppress(MarshalError):
+            consumer.subscribe([*self.setting.topics, LATE])
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -243,11 +257,6 @@ class World:
             self.scheduler.close()
             gc.enable()
         history, scheduler = self.history, self.scheduler
-        history.ends = {
-            (topic, number): partition.high
-            for topic in self.setting.topics
-            for number, partition in enumerate(self.kafka.topics[topic])
-        }
         history.group_offsets = {
             (topic, number): offset
             for (group, topic, number), offset in self.kafka.committed.items()
@@ -284,9 +293,34 @@ class World:
             scheduler.sleep(0.5)
             idle = idle + 1 if self.done and len(self.history.given) == before else 0
         self.history.finished = self.done
-        for client_id in list(self.processes):
+        self._look_at_the_end()
+        # What is done of this is in releases, and in no heartbeat.
+        for topic in setting.topics:
+            for number in range(self.partitions(topic)):
+                for _ in range(scheduler.chance.randint(0, setting.burst_max)):
+                    self.kafka.append(topic, number, b"", key=b"0")
+        scheduler.sleep(scheduler.chance.choice((0.1, 1.0)))
+        for client_id in scheduler.chance.sample(sorted(self.processes), len(self.processes)):
             if client_id in self.processes:  # else it has failed meanwhile
                 self.end(client_id)
+
+    def _look_at_the_end(self) -> None:
+        """How things stand when all was consumed, and nothing was a fault for a while."""
+        history = self.history
+        history.ends = {
+            (topic, number): partition.high
+            for topic in self.setting.topics
+            for number, partition in enumerate(self.kafka.topics[topic])
+        }
+        for process in self.processes.values():
+            if process.consumer is None:
+                continue
+            since_ms = 0 if process.keyring is None else process.keyring.signed_since_ms or 0
+            if self.setting.signing == "required" and self.forged_ms >= since_ms:
+                history.trusting.append(process.name)
+            tenures = process.consumer._coordinator.held._tenures.all
+            kept = Counter(each.claim.key for each in tenures if each.drained)
+            history.tenures_max = max(history.tenures_max, *kept.values(), 0)
 
     def _disturb(self, planned: Happening) -> None:
         """A fault happens, beside others that last."""
@@ -307,8 +341,10 @@ class World:
             history.clients_max = max(history.clients_max, clients[process.name])
             history.files_max = max(history.files_max, process.files)
             if process.consumer is not None:
-                buffered = process.consumer._fetcher._buffers._messages
-                history.buffered_max = max(history.buffered_max, buffered)
+                history.miscounted += process.miscounted()
+                buffers = process.consumer._fetcher._buffers._buffers.values()
+                most = max((each.messages for each in buffers), default=0)
+                history.buffered_max = max(history.buffered_max, most)
 
     @property
     def began_s(self) -> float:

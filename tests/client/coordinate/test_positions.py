@@ -138,3 +138,23 @@ def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiti
         # The new tenure was never paused, so either may be fetched first.
         until(lambda: "messages 5 to 9 are gone from the topic" in caplog.text)
     assert (0, 10, "group_released") in ranges(receipts(kafka))
+
+
+def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_that_was_remade(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It waited without end, for offsets that were not there."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert len(consumer.consume(5, 10.0)) == 5
+        consumer.ack()
+        consumer.pause("events")  # what was fetched is forgotten
+        remade(kafka, 3)
+        consumer.resume("events")
+        until(lambda: "the partition ends at 3" in caplog.text)
+        consumer.stop()
+        until(lambda: consumer.delivery.ended)
+    assert "messages 5 to 9 are gone from the topic" in caplog.text
+    assert not consumer.claims

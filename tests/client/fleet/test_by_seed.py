@@ -32,6 +32,7 @@ from tools.simulate.setting import SMALL
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
@@ -48,7 +49,11 @@ from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
-from tests.client.fleet.test_mutants import releases_without_a_word
+from tests.client.fleet.test_mutants import (
+    counts_waiting_for_a_turn,
+    gives_out_whole_chunks,
+    releases_without_a_word,
+)
 
 ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
@@ -245,6 +250,19 @@ def gives_out_the_rest(patch: Patch) -> None:
     patch.setattr(InFlight, "cut", lambda hand, within_s=-1: hand.end)
 
 
+def waits_longer(patch: Patch) -> None:
+    take = Fetcher.take
+
+    def late(fetcher: Fetcher, maximum: int, timeout_s: float | None) -> Any:
+        return take(fetcher, maximum, None if timeout_s is None else timeout_s + 10.0)
+
+    patch.setattr(Fetcher, "take", late)
+
+
+def trusts_everybody(patch: Patch) -> None:
+    patch.setattr(AuthenticLog, "check", lambda *_: None)
+
+
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
@@ -266,8 +284,24 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "stops": (never_ends, "at_most_once"),
     "withheld": (gives_out_the_rest, "at_least_once"),
     "one_process_an_epoch": (another_tells_its_instance, "at_least_once"),
+    "in_time": (waits_longer, "at_most_once"),
+    "turns": (gives_out_whole_chunks, "at_least_once"),
+    "wedged": (counts_waiting_for_a_turn, "at_least_once"),
+    "authentic": (trusts_everybody, "at_least_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
+SLOW = attrs.evolve(
+    worlds.ONE_BY_ONE, clients=1, simulated_s=30.0, ways=("iterator", "poll"), faults=("slow",)
+)
+WORLDS = {
+    "drained": CALLS,
+    "withheld": CALLS,
+    "in_time": attrs.evolve(SHORTER, ways=("poll", "lists"), faults=("kill",)),
+    "turns": SLOW,
+    "wedged": SLOW,
+    "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
+}
+"""By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
@@ -275,7 +309,7 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
     setting = attrs.evolve(
-        CALLS if checker in ("drained", "withheld") else SHORTER,
+        WORLDS.get(checker, SHORTER),
         semantics=semantics,
         recorded=checker == "explained",
         replayed=checker == "findings",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tools.simulate.checkers.calls import committed, drained, lanes, stops, withheld
+from tools.simulate.checkers.calls import (
+    committed,
+    drained,
+    in_time,
+    lanes,
+    stops,
+    turns,
+    withheld,
+)
 from tools.simulate.checkers.delivery import (
     at_most_once,
     begins_at_position,
@@ -17,7 +25,14 @@ from tools.simulate.checkers.delivery import (
     reprocessing,
 )
 from tools.simulate.checkers.liveness import ended, group_offsets, progress
-from tools.simulate.checkers.reports import bounded, callbacks, explained, findings
+from tools.simulate.checkers.reports import (
+    authentic,
+    bounded,
+    callbacks,
+    explained,
+    findings,
+    wedged,
+)
 from tools.simulate.judged import Judged
 
 CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
@@ -43,6 +58,10 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         lanes,
         stops,
         withheld,
+        in_time,
+        turns,
+        wedged,
+        authentic,
     )
 }
 

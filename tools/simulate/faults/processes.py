@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tools.simulate.faults.fault import intervals, one_of
 
@@ -12,6 +12,11 @@ from kafka_marshal.errors import MarshalError
 
 if TYPE_CHECKING:
     from tools.simulate.world import World
+
+STEPS: Final = 40
+"""How many points further a thread stands still, at most."""
+COMES_S: Final = 5.0
+"""How long it takes to come there, at most, in seconds."""
 
 
 def kill(world: World, chance: Random) -> str:
@@ -45,24 +50,38 @@ def stall(world: World, chance: Random) -> str:
     if process is None:
         return "nobody"
     for_s = intervals(world, chance, 0.2, 1.0, 2.1, 5.0)
+    process.standing += 1
     world.scheduler.stop(process.name)
     world.scheduler.sleep(for_s)
     world.scheduler.stop(process.name, stands=False)
+    process.goes_on()
     return f"{process.name} for {for_s:g} s"
 
 
 def stall_thread(world: World, chance: Random) -> str:
-    """One thread of a process stands still, as one that waits for a page of memory, or a lock."""
+    """One thread of a process stands still, as one that waits for a page of memory, or a lock.
+
+    That is where it is, or some points further: between any two steps that it takes.
+    """
     process = one_of(world, chance)
     threads = [one for one in world.scheduler.threads if process and one.process == process.name]
     if not threads:
         return "nobody"
     thread = chance.choice(threads)
     for_s = intervals(world, chance, 0.05, 0.5, 2.1)
-    thread.stands = True
+    assert process is not None
+    process.standing += 1
+    if chance.random() < 0.5:
+        thread.stands = True
+    else:
+        thread.stands_after = chance.randint(1, STEPS)
+        until_s = world.scheduler.clock.monotonic() + COMES_S
+        while thread.stands_after and world.scheduler.clock.monotonic() < until_s:
+            world.scheduler.sleep(0.05)
+        thread.stands_after = 0
     world.scheduler.sleep(for_s)
     thread.stands = False
-    assert process is not None
+    process.goes_on()
     return f"{thread.name} of {process.name} for {for_s:g} s"
 
 
@@ -90,7 +109,8 @@ def calls(world: World, chance: Random) -> str:
     consumer = None if process is None else process.consumer
     if process is None or consumer is None:
         return "nobody"
-    topic, for_s = chance.choice(world.setting.topics), intervals(world, chance, 0.01, 0.3, 2.5)
+    topic = chance.choice(world.setting.topics)
+    for_s = intervals(world, chance, 0.01, 0.3, 2.5, 5.0)
     call = chance.choice(("pause", "release", "subscribe"))
 
     def run() -> None:

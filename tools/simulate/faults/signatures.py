@@ -35,6 +35,8 @@ def forge(world: World, chance: Random) -> str:
         value = (original.value or b"") if how == "copy" else value
     world.kafka.append(COORDINATION_TOPIC, partition, value, headers)
     stamp_ms = world.kafka.broker_ms()
+    if how != "copy":
+        world.forged_ms = stamp_ms
     world.scheduler.sleep(intervals(world, chance, 0.1, 0.5, 1.0))
     world.keys.since_ms = max(world.keys.since_ms or 0, stamp_ms + 1)
     world.keys.changed += 1

@@ -4,6 +4,7 @@
     python -m tools.simulate.mutants --again            all of them
     python -m tools.simulate.mutants --kind hand        those of one kind: once, hand, generated
     python -m tools.simulate.mutants --only pause       those with this in their names
+    python -m tools.simulate.mutants --world alone      in one world, whose runs are counted alone
 
 Three kinds: mistakes that were made once (tests/client/fleet/test_mutants.py), some by hand, and a
 sample of generated ones. Results go into results.json, and from there into
@@ -31,6 +32,7 @@ from tests.client.fleet import test_mutants
 from tools.simulate.mutants.by_hand import BY_HAND
 from tools.simulate.mutants.edits import Edit, Generated, generated
 from tools.simulate.mutants.search import Search, searched
+from tools.simulate.mutants.worlds import WORLDS
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results.json"
@@ -38,7 +40,7 @@ EXPLAINED: Final = HERE / "explained.toml"
 REACHED: Final = HERE.parent / "reached.json"
 SEED: Final = 13
 """Of the sample of generated mutants, and of the first run."""
-GENERATED: Final = 40
+GENERATED: Final = 36
 
 KINDS: Final = ("once", "hand", "generated")
 """Made once by us, thought of by hand, made by operators."""
@@ -69,7 +71,8 @@ def mutants(kind: str = "") -> dict[str, Mutant]:
     """All of them, by name, or all of a kind; it takes seconds to generate some."""
     edits: list[tuple[str, Edit | Generated]] = [("hand", one) for one in BY_HAND]
     if kind in ("", "generated"):
-        edits += [("generated", one) for one in generated(SEED, GENERATED, reached())]
+        kept = {one.search.mutant for one in results().values() if one.kind == "generated"}
+        edits += [("generated", one) for one in generated(SEED, GENERATED, reached(), kept)]
     found = [
         Mutant("once", name, " ".join((each.__doc__ or "").split()), each)
         for name, each in inspect.getmembers(test_mutants, inspect.isfunction)
@@ -112,10 +115,10 @@ def save(found: dict[str, Result], path: Path = RESULTS) -> None:
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8")
 
 
-def _searched(asked: tuple[str, int, float]) -> tuple[str, Search]:
-    name, first, longest_s = asked
+def _searched(asked: tuple[str, int, float, str]) -> tuple[str, Search]:
+    name, first, longest_s, world = asked
     one = _ALL[name]
-    return name, searched(one.name, one.where, one.put_in, first, longest_s)
+    return name, searched(one.name, one.where, one.put_in, first, longest_s, world)
 
 
 _ALL: Final[dict[str, Mutant]] = {}
@@ -131,6 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="mutants with this in their names")
     parser.add_argument("--kind", choices=KINDS, default="", help="those of one kind")
+    parser.add_argument("--world", choices=WORLDS, default="", help="in this world; else in all")
     parser.add_argument("--again", action="store_true", help="also those that were found before")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time for each, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -153,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     ).stdout.strip()
     why, missed = explained(), 0
     with multiprocessing.get_context("fork").Pool(asked.jobs, maxtasksperchild=1) as pool:
-        todo = [(name, asked.seed, asked.seconds) for name in names]
+        todo = [(name, asked.seed, asked.seconds, asked.world) for name in names]
         for name, search in pool.imap_unordered(_searched, todo):
             known[name] = Result(_ALL[name].kind, search, commit)
             save(known, asked.results)

@@ -7,7 +7,7 @@ searched for a seed chooses, among statements that simulated runs reach.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -86,6 +86,11 @@ class Generated:
         return self.made.function
 
     @property
+    def full_name(self) -> str:
+        """Its function, and what it changes."""
+        return f"{self.function}: {self.name}"
+
+    @property
     def name(self) -> str:
         """What it changes, on one line."""
         change = change_of(self.function, *self.made.texts())
@@ -114,18 +119,31 @@ def runtime() -> Iterator[Path]:
         yield from sorted((PACKAGE / "client" / room).glob("*.py"))
 
 
-def generated(seed: int, count: int, reached: Mapping[str, frozenset[int]]) -> list[Generated]:
+def generated(
+    seed: int,
+    count: int,
+    reached: Mapping[str, frozenset[int]],
+    kept: Collection[str] = frozenset(),
+) -> list[Generated]:
     """A sample of mutants of the runtime, of statements that runs reach (by path in the package).
 
-    Texts are left as they are: nothing goes by what a message says.
+    Those that are `kept`, by their names, stay in it for as long as the runtime has their text, so
+    a change of the runtime changes little of the sample. Texts are left as they are: nothing goes
+    by what a message says.
     """
-    found = []
+    functions = {name.partition(":")[0] for name in kept}
+    again, others = [], []
     for path in runtime():
         inside = path.relative_to(PACKAGE).as_posix()
         for made in mutants(path):
-            if made.in_body and reached[inside].intersection(made.statement) and _matters(made):
-                found.append(Generated(inside, made))
-    return Random(seed).sample(found, count)
+            if not made.in_body or not _matters(made):
+                continue
+            one = Generated(inside, made)
+            if one.function in functions and one.full_name in kept:  # to name one takes a while
+                again.append(one)
+            elif reached[inside].intersection(made.statement):
+                others.append(one)
+    return again + Random(seed).sample(others, max(0, count - len(again)))
 
 
 def _matters(made: Made) -> bool:

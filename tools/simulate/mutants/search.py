@@ -32,6 +32,8 @@ class Search:
     cpu_s: float
     found: str
     """What was wrong; nothing, if nothing was."""
+    world: str = ""
+    """The world that was run; nothing, where all were in turn."""
 
 
 @frozen
@@ -43,7 +45,7 @@ class Run:
     found: str
 
 
-def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None]) -> Run:
+def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None], world: str = "") -> Run:
     """One run with a mutant. An error that escapes from it is found, and so is a run that hangs.
 
     Raises:
@@ -58,7 +60,7 @@ def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None]) -> Run:
             except Exception as error:
                 return f"it cannot be put in: {type(error).__name__}: {error}"
             try:
-                report = simulate(seed, setting(seed))
+                report = simulate(seed, setting(seed, world))
             except BaseException as error:
                 at = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(at.filename).name}: {at.name}"
@@ -85,11 +87,12 @@ def searched(
     put_in: Callable[[pytest.MonkeyPatch], None],
     first: int,
     longest_s: float,
+    world: str = "",
 ) -> Search:
     """Run seeds from the first on until something is wrong, or `longest_s` of CPU time is over."""
     began_s, seed, simulated_s, cpu_s, found = time.monotonic(), first, 0.0, 0.0, ""
     while not found and cpu_s < longest_s and time.monotonic() - began_s < 20 * longest_s:
-        ran = run(seed, put_in)
+        ran = run(seed, put_in, world)
         simulated_s, cpu_s, found = simulated_s + ran.simulated_s, cpu_s + ran.cpu_s, ran.found
         seed += 1
-    return Search(mutant, where, seed - first, round(simulated_s), round(cpu_s, 1), found)
+    return Search(mutant, where, seed - first, round(simulated_s), round(cpu_s, 1), found, world)

@@ -8,6 +8,8 @@ import attrs
 from tools.simulate.runs import settings
 from tools.simulate.setting import SMALL, Setting
 
+from kafka_marshal.client.fetch.buffers import BufferLimits
+
 CALLS: Final = attrs.evolve(
     SMALL,
     clients=2,
@@ -24,7 +26,7 @@ ONE_BY_ONE: Final = attrs.evolve(
     topics=("orders",),
     partitions=4,
     fault_every_s=3.0,
-    ways=("iterator", "poll", "loop"),
+    ways=("iterator", "poll", "loop", "mixed"),
     faults=("calls", "slow", "stall_thread", "kill", "slow_append", "set_position"),
 )
 """Applications that take messages one by one, some of them slowly, so that claims take turns."""
@@ -38,9 +40,45 @@ ALONE: Final = attrs.evolve(
     faults=("calls", "slow_fetch", "slow", "slow_append", "append", "set_position", "stall_thread"),
 )
 """One process: what it gives up comes back to it while much of the tenure before is in hand."""
-WORLDS: Final = (SMALL, CALLS, ALONE, ONE_BY_ONE)
+IN_THREADS: Final = attrs.evolve(
+    ALONE,
+    ways=("run_partition", "run_key", "run_none", "run_again", "run_loop", "batches"),
+    faults=(
+        "calls",
+        "slow_fetch",
+        "slow",
+        "append",
+        "set_position",
+        "pause",
+        "stall_thread",
+    ),
+)
+"""The same, with many threads or tasks."""
+TOPICS: Final = attrs.evolve(
+    SMALL,
+    clients=1,
+    topics=("orders",),
+    reclaim_delay_s=0.5,
+    bounds=BufferLimits(messages=20),
+    messages_per_s=150.0,
+    burst_max=99,
+    window=1000,
+    batch=200,
+    faults=("vanish", "grow", "trim", "set_position", "slow", "calls", "cut"),
+)
+"""A topic that is made anew, grows and loses messages under a process that stays, and whose buffers
+are small."""
+WORLDS: Final[dict[str, Setting]] = {
+    "small": SMALL,
+    "calls": CALLS,
+    "alone": ALONE,
+    "one_by_one": ONE_BY_ONE,
+    "in_threads": IN_THREADS,
+    "topics": TOPICS,
+}
 
 
-def setting(seed: int) -> Setting:
-    """The world of a seed; half of all are at most once."""
-    return settings(seed, WORLDS[seed // 2 % len(WORLDS)])
+def setting(seed: int, world: str = "") -> Setting:
+    """The world of a seed, each in turn where none is named; half of all are at most once."""
+    named = WORLDS.get(world)
+    return settings(seed, named or [*WORLDS.values()][seed // 2 % len(WORLDS)])

@@ -296,6 +296,8 @@ class Ownership:
         if self._me.mode is Mode.AT_MOST_ONCE:
             tenure.claim.committed = offsets.stop  # which its grant says
         self._fetcher.allow(tenure.fetched, offsets)
+        if self.stopping:
+            self._fetch_what_was_granted(tenure)
 
     def lost(self, tenure: OwnedPartition, reason: Lost) -> None:
         """A claim is not ours any more.
@@ -406,6 +408,13 @@ class Ownership:
             self.stopping = True
             self.carry_out(self.session.member.stop(self.now_ms))
             self.withdraw_unwanted()
+            for tenure in self._tenures:
+                self._fetch_what_was_granted(tenure)
+
+    def _fetch_what_was_granted(self, tenure: OwnedPartition) -> None:
+        """At most once, after `stop`: nothing else is needed; what is nowhere is not awaited."""
+        if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
+            self._fetcher.drain(tenure.fetched, tenure.allowed_end)
 
     def say_what_is_paused(self) -> None:
         """At most once: the end waits for what was granted, which nobody else will get."""

@@ -34,7 +34,7 @@ class FetchedPartition:
     full_since_s: float | None = None
     """Since when its buffer is full, by the monotonic clock; None while it is not."""
     until: int | None = None
-    """The claim is lost: only what was granted is fetched, below this."""
+    """The claim is lost, or being given up: only what was granted is fetched, below this."""
     retry_at: float | None = None
 
     @property

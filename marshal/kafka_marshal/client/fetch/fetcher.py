@@ -166,7 +166,7 @@ class Fetcher:
         return one
 
     def drain(self, one: FetchedPartition, end: int) -> None:
-        """The claim is no longer ours, but its messages below `end` are."""
+        """The claim is no longer ours, or is being given up, but its messages below `end` are."""
         with self._lock:
             one.until = end
         self._command(partial(self._settle, one.topic_partition))

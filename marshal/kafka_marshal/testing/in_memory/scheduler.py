@@ -56,6 +56,8 @@ class ScheduledThread:
     """How often it has waited: a time that is set for an earlier wait is void."""
     stands: bool = False
     """It does not go on for now, as after SIGSTOP."""
+    stands_after: int = 0
+    """It stands still when it has come to this many more points; 0: it does not."""
     killed: bool = False
     around_waits: tuple[Callable[[], None], Callable[[], None]] | None = field(
         default=None, repr=False
@@ -125,11 +127,21 @@ class Scheduler:
         if self.current.killed:
             raise Killed
         self.clock.ahead_s += STEP_S
+        if self.current.stands_after:
+            self._stand_here(self.current)
         if self.chance.random() >= (self.switches if switches is None else switches):
             return
         timers = self._timers
         if self._ready or (timers and timers[0][0] <= self.clock.monotonic()):  # else nobody could
             self._ready.append(self.current)
+            self._go_on()
+
+    def _stand_here(self, me: ScheduledThread) -> None:
+        """Stand still where this thread has come to, if it is far enough."""
+        me.stands_after -= 1
+        if not me.stands_after:
+            me.stands = True
+            self._ready.append(me)
             self._go_on()
 
     def _interrupt(self, seconds: float | None) -> None:

@@ -1,10 +1,21 @@
-"""A commit that has returned is in the log: the position of its claim is beyond the message."""
+"""A commit that has returned is in the log, and one that fails says what is known.
+
+The position of its claim is beyond each message that it names, or that was given out before it.
+`OutcomeUnknown` comes before its time only where nobody knows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tools.simulate.judged import Judged
+
+KNOWN: Final = frozenset({"taken", "paused"})
+"""Why a claim is lost of which the log says how far it was."""
+UNKNOWN: Final = frozenset({"log_lost_records", "uncertain"})
+EARLY_S: Final = 2.5
+"""Below this no commit has waited for its whole time, whatever its clock."""
 
 
 def check(judged: Judged) -> Iterator[str]:
@@ -20,4 +31,13 @@ def check(judged: Judged) -> Iterator[str]:
             yield (
                 f"{commit.process}: {commit.where} {commit.offset}, epoch {commit.epoch}: its "
                 f"commit has returned, and the log did not have it"
+            )
+    for failed in judged.history.not_committed:
+        if failed.error != "OutcomeUnknown":
+            continue
+        known = failed.lost in KNOWN and failed.took_s < EARLY_S
+        if known or (failed.calm and failed.lost not in UNKNOWN):
+            yield (
+                f"{failed.process}: the outcome of the commit of {failed.message} was unknown "
+                f"after {failed.took_s:.1f} s, though its claim was {failed.lost or 'kept'}"
             )

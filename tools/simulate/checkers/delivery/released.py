@@ -16,10 +16,10 @@ def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     processed: dict[tuple[Topic, int, str], list[int]] = defaultdict(list)
     seen, history = 0, judged.history
-    failed = {process for process, _, _ in history.raised}
+    failed = {process for process, _, _ in history.raised} | history.interrupted
     for appended, record, changes in judged.changes:
         for given in history.processed[seen : appended.processed]:
-            # An application that fails leaves the list in hand as not done.
+            # An application that fails, or is cut off, leaves the list in hand as not done.
             if not given.unordered and given.process not in failed:
                 processed[given.where, given.epoch, given.instance].append(given.offset)
         seen = max(seen, appended.processed)

@@ -1,8 +1,9 @@
 """Callbacks and observers are called in an order that an application can rely on.
 
 Of each tenure: claimed once, then lost at most once, then drained at most once. Of each partition:
-the tenures of a process in the order of their epochs. An observer hears `fenced` after `lost`, and
-`left` where the consumer has ended with a claim. Callbacks are what observers hear, in that order.
+the tenures of a process in the order of their epochs, each when the one before is lost. An
+observer hears `fenced` after `lost`, and `left` where the consumer has ended with a claim.
+Callbacks are what observers hear, in that order.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ def _in_order(reported: Iterable[Called]) -> Iterator[str]:
             yield f"{each.process}: {where} epoch {each.epoch}: {each.kind} after {before}"
         stage[tenure] = now
         if each.kind == "claimed":
-            if newest.get((each.process, where), -1) >= each.epoch:
+            older = newest.get((each.process, where), -1)
+            if older >= each.epoch:
                 yield f"{each.process}: {where} epoch {each.epoch} was claimed too late"
+            if stage.get((each.process, where, older), 1) < 1:
+                yield f"{each.process}: {where} epoch {each.epoch} was claimed beside {older}"
             newest[each.process, where] = each.epoch
 
 
