@@ -373,10 +373,14 @@ def _same(one: Any, other: Any) -> Any:
 
 
 def has_bad_headers(taken: Triple) -> Any:
-    """`has_bad_headers`, which no step asks, says what is refused whatever the claim."""
+    """What no step asks: `has_bad_headers` and `header_guard` say what a step refuses."""
     if isinstance(taken.record.message, ReleaseGroup):
         return True
     bad: Any = reducer.fenced  # type: ignore[attr-defined]  # a mutant's, where one is judged
+    if taken.verdict is not Refused.UNKNOWN_VERSION and taken.record.headers.present:
+        refused = taken.verdict if taken.verdict in WHATEVER_THE_CLAIM else None
+        if bad.header_guard(taken.record) is not refused:
+            return False
     return _same(bad.has_bad_headers(taken.record), taken.verdict in WHATEVER_THE_CLAIM)
 
 

@@ -225,7 +225,7 @@ def differs(case: Case, solver: Smt) -> bool:
         def same() -> bool:
             try:
                 mine, said = step(*of)
-                bad = now.has_bad_headers(inputs.record)
+                bad, guard = now.has_bad_headers(inputs.record), now.header_guard(inputs.record)
             except Exception:
                 return False
             reducer_now.fenced = fenced
@@ -234,6 +234,8 @@ def differs(case: Case, solver: Smt) -> bool:
             finally:
                 reducer_now.fenced = now
             if said is not wanted or bad != fenced.has_bad_headers(inputs.record):
+                return False
+            if guard is not fenced.header_guard(inputs.record):
                 return False
             return bool(mine == theirs)
 

@@ -102,11 +102,10 @@ def test_a_mutant_is_proved_equivalent_or_not(instead: str, changes: bool) -> No
         assert differs(Case(Heartbeat, OWNED), Z3) is changes
 
 
-def test_a_mistake_in_what_no_step_asks_is_refuted_too() -> None:
+@pytest.mark.parametrize("function", ["has_bad_headers", "header_guard"])
+def test_a_mistake_in_what_no_step_asks_is_refuted_too(function: str) -> None:
     numbers = [
-        number
-        for number, each in enumerate(mutants.generated())
-        if each.function == "has_bad_headers"
+        number for number, each in enumerate(mutants.generated()) if each.function == function
     ]
     assert len(numbers) > 3
     judged = [mutants.judge_generated(number) for number in numbers[:2]]
