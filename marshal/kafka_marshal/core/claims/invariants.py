@@ -26,11 +26,8 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import Claim
 
 
-class Property(enum.StrEnum):
-    """What is promised; by the fenced rules unless a property names others.
-
-    The value is the property's name in the specification, `sentence` what it promises.
-    """
+class NamedProperty(enum.StrEnum):
+    """A property: its value is the name in the specification, `sentence` what it promises."""
 
     sentence: str
 
@@ -40,6 +37,10 @@ class Property(enum.StrEnum):
         made._value_ = name
         made.sentence = sentence
         return made
+
+
+class Property(NamedProperty):
+    """What is promised; by the fenced rules unless a property names others."""
 
     MUTEX = "Mutex", "One owner per epoch, as any reader knows it."
     FENCED = "Fenced", "Only the current owner's records have an effect."

@@ -7,12 +7,11 @@ specification judges them, and the explorer of the model tests.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
-from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.invariants import NamedProperty, Property
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangesRecord
@@ -22,20 +21,8 @@ from kafka_marshal.core.state import Claim, Rules
 from kafka_marshal.core.values import value
 
 
-class RangesProperty(enum.StrEnum):
-    """What is promised of a claim that is shared, beside what is promised of every claim.
-
-    The value is the property's name in the specification, `sentence` what it promises.
-    """
-
-    sentence: str
-
-    def __new__(cls, name: str, sentence: str = "") -> Self:
-        """Take the name for the value, and the sentence beside it."""
-        made = str.__new__(cls, name)
-        made._value_ = name
-        made.sentence = sentence
-        return made
+class RangesProperty(NamedProperty):
+    """What is promised of a claim that is shared, beside what is promised of every claim."""
 
     VERSIONS_AGREE = (
         "VersionsAgree",
