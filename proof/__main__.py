@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--solver", choices=("z3", "cvc5"), default="z3")
     parser.add_argument("--only", default="", help="those with this in their names")
     parser.add_argument("--jobs", type=_positive, default=2, help="processes")
-    parser.add_argument("--cases", type=_positive, help="only so many of each kind")
+    parser.add_argument("--cases", type=_positive, help="at most this many of each kind")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--mutants", action="store_true", help="refute mistakes instead")
     what.add_argument("--needed", action="store_true", help="leave out parts instead")

@@ -41,7 +41,7 @@ class Job:
     """One case of a part."""
 
     kind: str
-    """Of the same code: `--cases` takes so many of each."""
+    """Jobs of one kind run the same code: `--cases` takes a number of each."""
     run: Callable[[str], Any]
     """By the solver of this name. What it returns is the part's own."""
     name: str = ""
@@ -72,7 +72,7 @@ class Part(Protocol):
 
 
 def smallest(jobs: Sequence[Job], cases: int | None) -> list[Job]:
-    """So many of each kind, from the end; all if None."""
+    """At most `cases` of each kind, from the end; all if None."""
     taken, left = Counter[str](), []
     for each in reversed(jobs):
         taken[each.kind] += 1
