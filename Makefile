@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ check: setup ## Format, lint, types, import contracts, long sentences
 
 test: setup ## All tests: is the code right, and is it the specified protocol
 	$(BIN)/python -m pytest -n 5
+
+test-all: setup ## All tests, those of the night and all seeds, too
+	$(BIN)/python -m pytest -n 5 --all $(ARGS)
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest model_tests

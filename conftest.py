@@ -144,9 +144,21 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--all`: the tests of the night, too."""
+    parser.addoption("--all", action="store_true", help="also what is marked with `night`")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Write the groups: which fixtures a test takes is known where it is collected."""
+    """Leave out the tests of the night, and write the groups of the others.
+
+    Which fixtures a test takes is known where it is collected.
+    """
+    if not config.getoption("all"):
+        night = [item for item in items if item.get_closest_marker("night")]
+        items[:] = [item for item in items if not item.get_closest_marker("night")]
+        config.hook.pytest_deselected(items=night)
     file = getattr(config, "workerinput", {}).get("groups")
     if file is not None:
         Path(file).write_text(json.dumps(groups(items)), encoding="utf-8")

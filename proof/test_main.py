@@ -34,8 +34,7 @@ def ended(arguments: str, capfd: Any) -> tuple[int, str, str]:
     [
         ("--only Nonsense", "NoneSkipped"),
         ("--only Nonsense --cases 1", "SuffixExact"),
-        ("--mutants --only Nonsense", "NoSuperseded"),
-        ("--mutants --only Mutex", "BelievesByClient"),
+        ("--mutants --only Mutex", "NoSuperseded BelievesByClient"),
         ("--needed --only Mutex", "KeepsItsPromise"),
     ],
 )
@@ -44,7 +43,7 @@ def test_a_name_of_nothing_is_an_error_that_lists_what_there_is(
 ) -> None:
     code, _, said = ended(arguments, capfd)
     assert code == 2
-    assert exists in said
+    assert all(name in said for name in exists.split())
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "some"])

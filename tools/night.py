@@ -40,6 +40,7 @@ class Target:
 
 
 TARGETS: Final = (
+    Target("test-all", "--collect-only -q tests/tools"),
     Target("spec", "MCFull_AloTwinsAgain"),
     Target("model-full", "MCFull_AloTwinsAgain --processes 1"),
     Target("mutants", "--named NoLiveOwner"),

@@ -34,12 +34,14 @@ SMALL = (
     "MCSuffix_Joins",
     "MCSuffix_Clock",
     "MCSetPosition_OneAfterOther",
-    "MCSetPosition_Two",
 )
+LARGER = ("MCSetPosition_Two",)
 
 
 @pytest.mark.tlc
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [*SMALL, *(pytest.param(name, marks=pytest.mark.night) for name in LARGER)]
+)
 def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
     compared = compare.compare(consumer_edges.find(name))
     assert compared.equal, compared.difference

@@ -10,7 +10,8 @@ This room knows libcst. It does not know how a mutant is run.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -80,11 +81,17 @@ class Made:
     def texts(self) -> tuple[list[str], list[str]]:
         """The lines of the function, as written and as the mutant has them, from `def` on."""
         changed = self.mutation
-        bare = self.original.with_changes(decorators=(), leading_lines=())
+        bare, was = _bare(self.module, self.original)
         mutated = deep_replace(bare, changed.original_node, changed.mutated_node)
         assert isinstance(mutated, cst.FunctionDef)
-        was, becomes = (self.module.code_for_node(each) for each in (bare, mutated))
-        return was.splitlines(), becomes.splitlines()
+        return [*was], self.module.code_for_node(mutated).splitlines()
+
+
+@functools.cache
+def _bare(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.FunctionDef, Sequence[str]]:
+    """It from `def` on, and its lines: dozens of mutants are made of one function."""
+    bare = function.with_changes(decorators=(), leading_lines=())
+    return bare, module.code_for_node(bare).splitlines()
 
 
 class _Visitor(MutationVisitor):

@@ -201,15 +201,15 @@ class Gathering(LogWriter):
 
 def test_many_positions_are_set_at_once(hands: Hands) -> None:
     """All claims are asked for before the first answer, and all positions written likewise."""
-    topic = hands.data(partitions=100, messages=1)
+    topic = hands.data(partitions=40, messages=1)
     wanted, begun = planned(hands, "g", f"{topic}=latest"), time.monotonic()
 
     def waits_in_vain() -> bool:
         return time.monotonic() > begun + 120
 
-    log = Gathering(hands, 100)
+    log = Gathering(hands, 40)
     [ended] = set_them(hands, "g", wanted, log=log, called_off=waits_in_vain, pause_ms=600_000)
-    assert (len(ended.set), ended.reason) == (100, None)
+    assert (len(ended.set), ended.reason) == (40, None)
 
 
 def test_topics_on_different_coordinating_partitions_are_told_apart(hands: Hands) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -84,6 +87,37 @@ def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
 @pytest.mark.tlc
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_a_long_target_begins_well(target: Target, tmp_path: Path) -> None:
+    root, environ = (
+        (copied(tmp_path), {"PYTHONPATH": "marshal"}) if target.generates else (ROOT, {})
+    )
     words = night.command(target.name, target.start_args.format(desk=tmp_path))
-    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        words, cwd=root, env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, f"make {target.name}\n{ran.stdout}\n{ran.stderr}"
+    if target.generates:
+        assert [name for name in files() if not same(root / name, ROOT / name)] == [], (
+            f"make {target.name} writes something else"
+        )
+
+
+def files() -> list[str]:
+    """What is under version control, or will be."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+    listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [name for name in listed.split("\0") if (ROOT / name).is_file()]
+
+
+def copied(desk: Path) -> Path:
+    """A copy of the tree: who generates in this one would mend what another test finds."""
+    root = desk / "tree"
+    for name in files():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, root / name)
+    (root / ".venv").symlink_to(ROOT / ".venv")
+    return root
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same."""
+    return filecmp.cmp(one, other, shallow=False)

@@ -305,7 +305,9 @@ def doctored(pasts: list[Past], change: Callable[[tuple[int, ...]], tuple[int, .
     return [changed if each is wrong else each for each in pasts]
 
 
-@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize(
+    "semantics", ["at_least_once", pytest.param("at_most_once", marks=pytest.mark.night)]
+)
 def test_a_group_is_upgraded_and_rolled_back_under_load(
     semantics: str,
     kafka_broker: Broker,

@@ -117,7 +117,13 @@ def repeats_are_bounded(crew: list[Worker], tenures: dict[tuple[str, int], int])
         assert twice(*of_it) <= WINDOW * (count - 1)
 
 
-@pytest.mark.parametrize("options", [{}, AT_MOST_ONCE], ids=["at_least_once", "at_most_once"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="at_least_once", marks=pytest.mark.night),
+        pytest.param(AT_MOST_ONCE, id="at_most_once"),
+    ],
+)
 def test_the_leader_of_the_log_may_be_killed_under_load(
     options: dict[str, Any], stage: Stage, kafka_cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_mutant_that_cannot_be_put_in_is_no_find() -> None:
         search.run(SEED, edit.put_in)
 
 
+@pytest.mark.night
 def test_what_runs_reach_is_counted() -> None:
     reached = Reached()
     reached.add(run(5.0, 0))

@@ -78,13 +78,17 @@ def same(spark: SparkSession, folder: Path, *sources: Path, **options: object) -
 
 
 @pytest.mark.spark
-def test_of_every_capture_and_dump_both_engines_tell_the_same(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(
+    "sources",
+    [
+        pytest.param([D3, *EVERY_DUMP], id="theft"),
+        pytest.param([*EVERY_CAPTURE, *EVERY_DUMP], id="every", marks=pytest.mark.night),
+    ],
+)
+def test_of_captures_and_dumps_both_engines_tell_the_same(
+    sources: list[Path], spark: SparkSession, tmp_path: Path
 ) -> None:
-    told = same(
-        spark, tmp_path, *EVERY_CAPTURE, *EVERY_DUMP,
-        what_if="heartbeat_interval=30s", exports=True,
-    )  # fmt: skip
+    told = same(spark, tmp_path, *sources, what_if="heartbeat_interval=30s", exports=True)
     assert json.loads(told["summary.json"])["what_if"]["divergences"]
     assert {"report.html", "sarif", "junit", "perfetto"} < told.keys()
 
@@ -122,6 +126,7 @@ def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
         assert not (tmp_path / f"{engine}-refused").exists()
 
 
+@pytest.mark.night
 @pytest.mark.spark
 def test_of_a_log_that_collapses_both_engines_tell_the_same(
     spark: SparkSession, tmp_path: Path
@@ -229,7 +234,9 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSessi
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("first", ENGINES)
+@pytest.mark.parametrize(
+    "first", [EngineName.spark, pytest.param(EngineName.local, marks=pytest.mark.night)]
+)
 def test_what_one_engine_put_aside_the_other_takes_up(
     spark: SparkSession, tmp_path: Path, first: EngineName
 ) -> None:

@@ -66,6 +66,7 @@ def shuffled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RawRe
     return folder, read_order
 
 
+@pytest.mark.night
 def test_a_shuffled_log_folds_as_if_it_had_been_read_in_order(
     spark: SparkSession, shuffled: tuple[Path, list[RawRecord]], tmp_path: Path
 ) -> None:

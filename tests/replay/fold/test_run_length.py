@@ -34,6 +34,7 @@ from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
+from tests.seeds import seeds
 
 
 def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> JudgingOptions:
@@ -122,7 +123,7 @@ def alike(raws: list[RawRecord], how: JudgingOptions, size: int) -> Chunked:
 
 @pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,), (RuleSet.ORIGINAL,)], ids=str)
 @pytest.mark.parametrize("size", [5_000, 311])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_fleet_is_told_the_same_from_its_runs(
     seed: int, size: int, rule_sets: tuple[RuleSet, ...]
 ) -> None:
@@ -167,7 +168,7 @@ def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecor
 
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("interval", [500, INTERVAL_MS, 60_000])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     seed: int, interval: int, forced: bool
 ) -> None:
@@ -177,14 +178,14 @@ def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     assert chunked.kinds[HeartbeatRun] > 10
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_hostile_log_is_told_the_same_from_its_runs(seed: int) -> None:
     raws = list(hostile.log(seed, 3_000))
     once = list({raw.offset: raw for raw in raws}.values())
     alike(once, judging(), 500)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_a_chunk_that_holds_records_again_is_told_the_same_from_its_runs(seed: int) -> None:
     raws = [*hostile.log(seed, 1_500), *fleet(seed, 500)]
     chance = Random(seed)

@@ -42,6 +42,7 @@ from kafka_marshal.replay.model.tables import (
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import Chunked, fed
 from tests.replay.told import BOTH, records, replayed
+from tests.seeds import seeds
 
 JUDGING = JudgingOptions((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
 FLEETS = {
@@ -217,7 +218,7 @@ def test_what_a_suffix_tells_is_what_the_whole_log_tells(kind: str, seed: int) -
 
 
 @pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,)], ids=str)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
     seed: int, rule_sets: tuple[RuleSet, ...]
 ) -> None:

@@ -114,6 +114,7 @@ def counted(metrics: Metrics) -> dict[str, float]:
     }
 
 
+@pytest.mark.night
 def test_a_watch_on_spark_tells_what_a_watch_in_one_process_tells(
     spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_watch_on_spark_tells_what_a_watch_in_one_process_tells(
     assert {row.get("code") for row in rows} >= {"late_heartbeat_stole", "acts_without_owning"}
 
 
+@pytest.mark.night
 def test_a_watch_goes_on_where_another_was_wherever_each_is_folded(
     spark: SparkSession,
     kafka_broker: Broker,

@@ -216,6 +216,7 @@ class Killed:
             path.rename(path.with_name(f"done-{self.starts}-{path.name}"))
 
 
+@pytest.mark.night
 def test_killed_at_any_point_it_loses_nothing_and_doubles_nothing(
     spark: SparkSession, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
