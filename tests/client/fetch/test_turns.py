@@ -52,8 +52,8 @@ def passes(kafka: Kafka, watching: Watching, seconds: int = 2) -> None:
 def beat(consumer: Consumer, kafka: Kafka) -> None:
     """A heartbeat of each of the six claims is due, is sent and is read back.
 
-    With 32 s a turn and an interval of 60 s, who moved the clock before that would take the claims
-    away: what was not heard for an interval is not the consumer's to act on.
+    The clock may not go on before that: two turns are longer than an interval, and a consumer does
+    not act on claims of which it heard nothing for so long.
     """
     kafka.clock.ahead_s += 31.0
     due_ms = consumer._environment.steady_ms()
