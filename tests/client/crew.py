@@ -122,12 +122,12 @@ class Worker:
     def stop(self) -> None:
         """In order: the loop ends with what it has in hand."""
         self.consumer.stop()
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def end(self) -> None:
         self.consumer.stop()
-        self._thread.join(20)
+        self._thread.join(60)
         self.consumer.close()
 
 
@@ -197,7 +197,7 @@ class Process:
         return True
 
 
-def until(true: Callable[[], object], within_s: float = 20.0) -> None:
+def until(true: Callable[[], object], within_s: float = 60.0) -> None:
     """Wait for it."""
     deadline = time.monotonic() + within_s
     while not true():

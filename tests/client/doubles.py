@@ -47,7 +47,7 @@ __all__ = [
     "until",
 ]
 
-WITHIN_S: Final = 20.0
+WITHIN_S: Final = 60.0
 """No test waits longer for what is to happen."""
 
 
