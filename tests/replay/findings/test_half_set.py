@@ -151,7 +151,7 @@ GIVEN_BACK = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(DEEDS, max_size=14))
 @example(PAUSED_TWICE)
 @example(GIVEN_BACK)
