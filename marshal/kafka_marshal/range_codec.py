@@ -29,6 +29,7 @@ _LAYOUTS: Final[codec.Layouts] = {
     **codec.LAYOUTS,
     ClaimingRange.__name__: (cast("Callable[..., Message]", ClaimingRange), "count", True),
 }
+_NAMED: Final = f"{ClaimingRange.__name__}/".encode()
 RANGE_HEADER_FIELDS: Final = {header.name: header.field for header in wire.RANGE_HEADERS}
 
 
@@ -46,7 +47,23 @@ def decode_range(value: bytes | None) -> RangesMessage:
     Traceback (most recent call last):
     kafka_marshal.codec.MalformedRecord: malformed type: 'ClaimingRange' is no message ...
     """
-    return codec.decode(value, _LAYOUTS)
+    try:
+        return codec.decode(value, _LAYOUTS)
+    except MalformedRecord as error:
+        if error.field == "count":  # a field of a class; the protocol calls it `n`
+            raise MalformedRecord("n", error.reason) from None
+        raise
+
+
+def is_claiming_range(value: bytes | None) -> bool:
+    """The value is a ClaimingRange: nothing is damaged where a reader does not know it."""
+    if value is None or not value.startswith(_NAMED):
+        return False
+    try:
+        decode_range(value)
+    except MalformedRecord:
+        return False
+    return True
 
 
 def encode_range(message: RangesMessage) -> bytes:
@@ -73,6 +90,26 @@ def decode_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Ran
         if field is not None:
             found[field] = _offset(text)
     return RangeHeaders(**found) if found else NO_RANGE_HEADERS
+
+
+def decode_claiming_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
+    """The headers of a ClaimingRange that other messages have, too; of one given twice the last.
+
+    No older version reads the message, so every header that it may carry is checked, the amendments
+    as well. What `decode_range_headers` finds not decimal is not decimal here. Never raises.
+
+    >>> decode_claiming_range_headers([("marshal-seen", b"7"), ("marshal-interval", b"x")]).seen
+    7
+    """
+    pairs = list(pairs)
+    found: dict[str, Any] = {}
+    for name, text in pairs:
+        field = codec.HEADER_FIELDS.get(name)
+        if field is not None:
+            found[field] = _offset(text)
+    if found.get("interval_ms") == 0:
+        del found["interval_ms"]  # decimal, and no interval
+    return attrs.evolve(codec.decode_headers(pairs), **{"interval_ms": None, **found})
 
 
 def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[tuple[str, bytes]]:

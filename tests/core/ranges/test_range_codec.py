@@ -17,6 +17,7 @@ from kafka_marshal import Claim, Headers, MalformedRecord, UnsendableMessage, co
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, ClaimingRange, Heartbeat, Message
+from kafka_marshal.core.ranges.claiming_range import range_guard
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders
 from kafka_marshal.core.ranges.state import (
     LIMITS,
@@ -26,6 +27,7 @@ from kafka_marshal.core.ranges.state import (
     Ranges,
     SignOfLife,
 )
+from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.range_codec import (
     RangesCheckpoint,
     decode_checkpoint,
@@ -53,6 +55,12 @@ claiming_ranges: st.SearchStrategy[ClaimingRange] = st.builds(
     partition=st.integers(0, codec.PARTITION_MAX),
     count=NUMBERS,
 )
+
+
+def asks() -> ClaimingRange:
+    message = decode_range(ASKS)
+    assert isinstance(message, ClaimingRange)
+    return message
 
 
 def test_a_reader_of_today_finds_it_malformed() -> None:
@@ -101,8 +109,8 @@ def test_whatever_the_bytes_it_is_a_message_or_malformed(value: bytes) -> None:
     [
         (b"ClaimingRange/1/1/i/c/g/t/0", "length"),
         (b"ClaimingRange/1/1/i/c/g/t/0/1/2", "length"),
-        (b"ClaimingRange/1/1/i/c/g/t/0/x", "count"),
-        (b"ClaimingRange/1/1/i/c/g/t/0/9223372036854775808", "count"),
+        (b"ClaimingRange/1/1/i/c/g/t/0/x", "n"),
+        (b"ClaimingRange/1/1/i/c/g/t/0/9223372036854775808", "n"),
         (b"ClaimingRange/1/1/i/c/g/t/-1/1", "partition"),
         (b"claimingrange/1/1/i/c/g/t/0/1", "type"),
     ],
@@ -163,6 +171,25 @@ def test_to_a_reader_of_today_a_header_of_ranges_says_nothing(
 ) -> None:
     """But that there is one: every version asks whether a record has headers."""
     assert codec.decode_headers([(name, text)]) == Headers(present=True)
+
+
+@pytest.mark.parametrize("name", [header.name for header in wire.HEADERS])
+@pytest.mark.parametrize("text", [b"x", b"", None, b"-1", b"9223372036854775808"])
+def test_on_a_claiming_range_every_header_is_checked(name: str, text: bytes | None) -> None:
+    """No older version reads it, so nobody else has to come to the same verdict."""
+    record = RawRecord(0, 9, 0, ASKS, ((name, text),)).decoded_with_ranges()
+    assert range_guard(Ranges(), Claim(), record, asks()) is RangeRefused.HEADER_NOT_DECIMAL
+    old = RawRecord(0, 9, 0, b"ClaimingPartition/1/1/i/c/g/t/0", ((name, text),))
+    assert old.decoded_with_ranges().headers == old.decoded().headers
+
+
+def test_what_a_claiming_range_says_is_read_as_of_any_record() -> None:
+    said = (("marshal-interval", b"0"), ("marshal-seen", b"4"), ("marshal-seen", b"07"))
+    record = RawRecord(0, 9, 0, ASKS, (*said, ("marshal-done", b"3"), ("x", b"x")))
+    read = record.decoded_with_ranges()
+    assert read.headers == Headers(True, seen=7, done=3)
+    assert read.range_headers == RangeHeaders(done=3)
+    assert RawRecord(0, 9, 0, ASKS).decoded_with_ranges().headers == NO_HEADERS
 
 
 def test_of_a_header_given_twice_the_last_counts() -> None:
