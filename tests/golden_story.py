@@ -54,12 +54,12 @@ class _Board:
         if isinstance(message, ClaimingRange):
             return self._range(raw, message)
         outcome = self.world.apply(raw.decoded())
-        if self.ranges is not None:
-            self.ranges.observe(raw.decoded_with_ranges(), outcome)
         self.verdicts.add(outcome.verdict)
         kind = "accepted" if isinstance(outcome.verdict, Accepted) else "refused"
         lines = [f"{kind} {outcome.verdict.value}"]
         for each in outcome.transitions:
+            if self.ranges is not None:
+                self.ranges.observe(raw.decoded_with_ranges(), each.key, outcome.verdict)
             lines.append(_claim(each.key, each.after, self.world.rules, raw.timestamp_ms))
             lines += self._ranges_of(each.key)
         return lines

@@ -29,7 +29,8 @@ _LAYOUTS: Final[codec.Layouts] = {
     **codec.LAYOUTS,
     ClaimingRange.__name__: (cast("Callable[..., Message]", ClaimingRange), "count", True),
 }
-_NAMED: Final = f"{ClaimingRange.__name__}/".encode()
+CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/".encode()
+"""How the value of every ClaimingRange begins."""
 RANGE_HEADER_FIELDS: Final = {header.name: header.field for header in wire.RANGE_HEADERS}
 
 
@@ -57,7 +58,7 @@ def decode_range(value: bytes | None) -> RangesMessage:
 
 def is_claiming_range(value: bytes | None) -> bool:
     """The value is a ClaimingRange: nothing is damaged where a reader does not know it."""
-    if value is None or not value.startswith(_NAMED):
+    if value is None or not value.startswith(CLAIMING_RANGE):
         return False
     try:
         decode_range(value)

@@ -111,7 +111,8 @@ class _Folded:
         theirs = record if isinstance(record, Record) else record.without_ranges(message)
         folded = self._world.apply(theirs, rules)
         if isinstance(record, RangesRecord) and self._ranges is not None:
-            self._ranges.observe(record, folded)
+            for each in folded.transitions:
+                self._ranges.observe(record, each.key, folded.verdict)
         accepted = isinstance(folded.verdict, Accepted)
         self.intervals.judged(theirs, accepted=accepted)
         return ("accepted", None) if accepted else ("refused", folded.verdict.value)

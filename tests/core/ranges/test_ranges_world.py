@@ -32,7 +32,8 @@ class Partition:
             outcome = self.ranges.apply(record, record.message)
             return outcome.verdict if isinstance(outcome, RangeOutcome) else outcome
         claims = self.world.apply(record.without_ranges(record.message))
-        self.ranges.observe(record, claims)
+        for each in claims.transitions:
+            self.ranges.observe(record, each.key, claims.verdict)
         return claims.verdict
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import attrs
 
-from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, ReadTwice
-from kafka_marshal.core.claims.world import Outcome, World
+from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, ReadTwice, Verdict
+from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangesRecord
@@ -50,18 +50,16 @@ class RangesWorld:
         """The ranges of a claim; None before its first range tenure."""
         return self._at(key, self._world.claim(key)) if key in self._shared else None
 
-    def observe(self, record: RangesRecord, outcome: Outcome) -> None:
+    def observe(self, record: RangesRecord, key: ClaimKey, verdict: Verdict | ReadTwice) -> None:
         """Let ranges begin, go on or end by what one of the five messages did to its claim."""
-        verdict = outcome.verdict
         if isinstance(verdict, ReadTwice) or verdict not in BEGIN_OR_END:
             return
-        for transition in outcome.transitions:
-            key, claim = transition.key, transition.after
-            after = after_claim(self._at(key, claim), claim, record, verdict)
-            if after.has_begun:
-                self._shared.add(key)
-            if key in self._shared:
-                self._ranges[key] = after
+        claim = self._world.claim(key)
+        after = after_claim(self._at(key, claim), claim, record, verdict)
+        if after.has_begun:
+            self._shared.add(key)
+        if key in self._shared:
+            self._ranges[key] = after
 
     def apply(
         self, record: RangesRecord, message: ClaimingRange, rules: Rules | None = None
