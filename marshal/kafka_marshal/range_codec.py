@@ -19,11 +19,11 @@ import attrs
 from kafka_marshal import codec
 from kafka_marshal.codec import MalformedRecord, UnsendableMessage
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange, Headers, Message
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange, Headers, Heartbeat, Message
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OFFSET_MAX, Interval, OpenRange, Ranges, SignOfLife
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.values import value
 
 _LAYOUTS: Final[codec.Layouts] = {
     **codec.LAYOUTS,
@@ -160,15 +160,23 @@ _MAY_BE_NOTHING: Final = ("epoch", "last_heartbeat_ms", "paused_until_ms", "wind
 _RANGES: Final = ("window", "frontier", "clock_ms")
 
 
-@value
-class RangesCheckpoint:
-    """A claim and its ranges as of a record: who begins to read behind it knows everything."""
+def checkpoint_of(
+    message: RangesMessage, pairs: Iterable[tuple[str, bytes | str | None]]
+) -> FoldedState | None:
+    """The checkpoint among a record's headers; of one given twice the last counts.
 
-    claim: Claim
-    ranges: Ranges
+    None: there is none, it cannot be read, or the message is no heartbeat. Never raises.
+    """
+    held = [text for name, text in pairs if name == wire.CHECKPOINT_HEADER]
+    if not held or not isinstance(message, Heartbeat):
+        return None
+    try:
+        return decode_checkpoint(held[-1])
+    except MalformedRecord:
+        return None
 
 
-def encode_checkpoint(checkpoint: RangesCheckpoint) -> bytes:
+def encode_checkpoint(checkpoint: FoldedState) -> bytes:
     """The value of `marshal-ranges-at`.
 
         1/CLAIM.../window/frontier/clock/ALIVE/instance/ms.../OPEN/id/from/length/holder.../POOL/...
@@ -218,7 +226,7 @@ def _text(name: str, said: Any) -> str:
     return f"={said}" if name in _TEXTS else str(said)
 
 
-def decode_checkpoint(value: bytes | str | None) -> RangesCheckpoint:
+def decode_checkpoint(value: bytes | str | None) -> FoldedState:
     """A checkpoint as `encode_checkpoint` writes it, and no other spelling of it.
 
     Raises:
@@ -245,7 +253,7 @@ def decode_checkpoint(value: bytes | str | None) -> RangesCheckpoint:
         parts.malformed("ranges are not in order")
     if any(one.to > other.from_ for one, other in itertools.pairwise(pool)):
         parts.malformed("the pool is not in order")
-    return RangesCheckpoint(claim, Ranges(**begun, open=open_, pool=pool, alive=alive))
+    return FoldedState(claim, Ranges(**begun, open=open_, pool=pool, alive=alive))
 
 
 class _Parts:

@@ -19,6 +19,7 @@ from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, ClaimingRange, Heartbeat, Message
 from kafka_marshal.core.ranges.claiming_range import range_guard
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import (
     LIMITS,
     OFFSET_MAX,
@@ -29,7 +30,6 @@ from kafka_marshal.core.ranges.state import (
 )
 from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.range_codec import (
-    RangesCheckpoint,
     decode_checkpoint,
     decode_range,
     decode_range_headers,
@@ -220,7 +220,7 @@ def test_headers_that_would_say_something_else_are_not_sent(
 
 
 @st.composite
-def checkpoints(draw: st.DrawFn) -> RangesCheckpoint:
+def checkpoints(draw: st.DrawFn) -> FoldedState:
     names = sorted(draw(st.sets(IDS, max_size=4)))
     alive = tuple(SignOfLife(name, draw(st.integers(-1, 10**15))) for name in names)
     edges = sorted(draw(st.sets(st.integers(0, 10**12), max_size=8)))
@@ -249,19 +249,17 @@ def checkpoints(draw: st.DrawFn) -> RangesCheckpoint:
         draw(st.booleans()),
     )
     window, clock_ms = draw(st.none() | number), draw(st.integers(-1, OFFSET_MAX))
-    return RangesCheckpoint(claim, Ranges(window, draw(number), open_, pool, alive, clock_ms))
+    return FoldedState(claim, Ranges(window, draw(number), open_, pool, alive, clock_ms))
 
 
 @given(checkpoints())
-def test_a_checkpoint_survives_its_encoding(checkpoint: RangesCheckpoint) -> None:
+def test_a_checkpoint_survives_its_encoding(checkpoint: FoldedState) -> None:
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
 
 
 @settings(max_examples=300)
 @given(checkpoints(), st.integers(0, 400), st.binary(max_size=3))
-def test_a_checkpoint_has_one_spelling(
-    checkpoint: RangesCheckpoint, at: int, instead: bytes
-) -> None:
+def test_a_checkpoint_has_one_spelling(checkpoint: FoldedState, at: int, instead: bytes) -> None:
     """What was changed on the way is malformed, or says something else as it is written."""
     value = encode_checkpoint(checkpoint)
     changed = value[:at] + instead + value[at + len(instead) + 1 :]
@@ -273,7 +271,7 @@ def test_a_checkpoint_has_one_spelling(
     assert encode_checkpoint(read) == changed
 
 
-SMALL = RangesCheckpoint(
+SMALL = FoldedState(
     Claim("i", "ranges", 3, 5, 7, 7, True, None, None, None, True),
     Ranges(9, 14, (OpenRange(4, 5, 8, "b"),), (Interval(8, 14),), (SignOfLife("b", 6),), 8),
 )
@@ -350,7 +348,7 @@ def test_the_largest_checkpoint_fits_a_header() -> None:
     alive = tuple(SignOfLife(name, 1_700_000_000_000) for name in names)
     ranges = Ranges(10**6, base + LIMITS.intervals_max * 1000, open_, (), alive, base)
     claim = Claim("x" * 36, "ranges", base, base, base, base, True, "y" * 36, base, None, True)
-    assert len(encode_checkpoint(RangesCheckpoint(claim, ranges))) < 32 * 1024
+    assert len(encode_checkpoint(FoldedState(claim, ranges))) < 32 * 1024
 
 
 def test_a_heartbeat_is_no_request_for_a_range() -> None:

@@ -1,4 +1,4 @@
-"""Shared claims: what their ranges lost, and what a sender said of them that cannot be true.
+"""Shared claims: ranges that were lost, and records that contradict what ranges promise.
 
 This room folds the ranges of a log, beside the claims that its fold already has. It does not know
 what a record does to ranges (`core.ranges`), nor anything of a log whose head is missing: there
