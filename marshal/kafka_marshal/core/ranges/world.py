@@ -15,7 +15,7 @@ from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reducer import NEW_CLAIM, after_claim, step
+from kafka_marshal.core.ranges.reducer import after_claim, step
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 
@@ -78,8 +78,7 @@ class RangesWorld:
         outcome = step(
             self._at(key, claim), claim, record, rules or self._world.rules, self._limits
         )
-        if claim != NEW_CLAIM:
-            self._ranges[key] = outcome.ranges
+        self._ranges[key] = outcome.ranges
         return outcome
 
     def _at(self, key: ClaimKey, claim: Claim) -> Ranges:
