@@ -17,7 +17,7 @@ from attrs import frozen
 from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
 from kafka_marshal.core.messages import ClaimingRange, Record
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import Entry
+from kafka_marshal.core.ranges.reader import LogEntry
 from kafka_marshal.markup import printable
 from kafka_marshal.range_codec import (
     checkpoint_of,
@@ -91,14 +91,14 @@ class RawRecord:
             decode_range_headers(self.headers),
         )
 
-    def entry(self) -> Entry:
+    def log_entry(self) -> LogEntry:
         """The record as somebody reads it who began in the middle: with the checkpoint it may hold.
 
         Raises:
             MalformedRecord: the value is not a message.
         """
         record = self.decoded_with_ranges()
-        return Entry(record, checkpoint_of(record.message, self.headers))
+        return LogEntry(record, checkpoint_of(record.message, self.headers))
 
 
 class UnreadableSource(Exception):

@@ -128,6 +128,6 @@ def test_every_rule_of_a_late_reader_is_a_function_or_a_class_of_that_name() -> 
     assert {name for name in rules if not in_python & {name, snake(name)}} == set()
 
 
-@pytest.mark.parametrize("kind", [reader.Entry, reader.FoldedState])
+@pytest.mark.parametrize("kind", [reader.LogEntry, reader.FoldedState])
 def test_a_late_reader_keeps_the_same_fields(kind: type[attrs.AttrsInstance]) -> None:
     assert record_fields(definition(module("RangesReader"), kind.__name__)) == fields(kind)

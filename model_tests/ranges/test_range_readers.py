@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from kafka_marshal.core.ranges import reader
-from kafka_marshal.core.ranges.reader import Entry, FoldedState, RangesReader
+from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
 from kafka_marshal.core.ranges.state import Limits
 from kafka_marshal.core.state import Rules
 from kafka_marshal.modelcheck import edges, models
@@ -40,7 +40,7 @@ class Row:
 
     rules: Rules
     limits: Limits
-    log: tuple[Entry, ...]
+    log: tuple[LogEntry, ...]
     candidates: tuple[frozenset[FoldedState], ...]
 
 
@@ -49,10 +49,10 @@ def state(value: Value) -> FoldedState:
     return FoldedState(from_tla.claim(given["claim"]), ranges_from_tla.ranges(given["ranges"]))
 
 
-def entry(value: Value) -> Entry:
+def entry(value: Value) -> LogEntry:
     given = from_tla.fields(value)
     held = [state(each) for each in given["checkpoint"]]
-    return Entry(ranges_from_tla.landed(given["record"]).record, held[0] if held else None)
+    return LogEntry(ranges_from_tla.landed(given["record"]).record, held[0] if held else None)
 
 
 def rows(name: str, log_max: int) -> Iterator[Row]:

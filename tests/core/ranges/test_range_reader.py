@@ -7,7 +7,7 @@ import pytest
 
 from kafka_marshal import Claim
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.ranges.reader import Entry, FoldedState, RangesReader, candidates
+from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader, candidates
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.range_codec import encode_checkpoint
 from tests.core.ranges.walking import LIMITS, RULES, walk
@@ -16,7 +16,7 @@ HEARTBEAT = b"Heartbeat/1/1/anchor/ranges/g/t/0/0"
 LIE = FoldedState(Claim(position=7), Ranges())
 
 
-def with_checkpoints(seed: int, *, honest: bool) -> tuple[list[Entry], FoldedState]:
+def with_checkpoints(seed: int, *, honest: bool) -> tuple[list[LogEntry], FoldedState]:
     """A log in which every record that says what it saw holds a checkpoint, and its end."""
     walked = walk(seed, 12, honest=honest)
     for _ in walked.steps(80):
@@ -26,7 +26,7 @@ def with_checkpoints(seed: int, *, honest: bool) -> tuple[list[Entry], FoldedSta
     for record in walked.log:
         seen = record.headers.seen
         holds = seen is not None and 0 <= seen < record.offset
-        log.append(Entry(record, states[seen + 1] if seen is not None and holds else None))
+        log.append(LogEntry(record, states[seen + 1] if seen is not None and holds else None))
     return log, FoldedState(walked.claim, walked.ranges)
 
 
@@ -47,7 +47,7 @@ def test_whoever_begins_in_the_middle_knows_what_a_full_reader_does(
     assert knowing
 
 
-def known_after(late: RangesReader, *entries: Entry) -> FoldedState | None:
+def known_after(late: RangesReader, *entries: LogEntry) -> FoldedState | None:
     for each in entries:
         late.read(each)
     return late.known
@@ -69,13 +69,15 @@ def test_where_two_checkpoints_differ_neither_is_used() -> None:
     assert len(late.candidates) == 2
 
 
-def entry(offset: int, *, checkpoint: FoldedState | None = None, seen: int | None = None) -> Entry:
+def entry(
+    offset: int, *, checkpoint: FoldedState | None = None, seen: int | None = None
+) -> LogEntry:
     pairs: list[tuple[str, bytes | None]] = [("marshal-epoch", b"0")]
     if seen is not None:
         pairs.append(("marshal-seen", str(seen).encode()))
     if checkpoint is not None:
         pairs.append(("marshal-ranges-at", encode_checkpoint(checkpoint)))
-    return RawRecord(0, offset, 1000, HEARTBEAT, tuple(pairs)).entry()
+    return RawRecord(0, offset, 1000, HEARTBEAT, tuple(pairs)).log_entry()
 
 
 def test_the_checkpoint_of_a_refused_heartbeat_counts() -> None:
@@ -90,14 +92,14 @@ def test_the_checkpoint_of_a_refused_heartbeat_counts() -> None:
 def test_a_checkpoint_that_cannot_be_read_is_none(text: bytes | None) -> None:
     good = ("marshal-ranges-at", encode_checkpoint(LIE))
     raw = RawRecord(0, 5, 1000, HEARTBEAT, (good, ("marshal-ranges-at", text)))
-    assert raw.entry().checkpoint is None
-    assert attrs.evolve(raw, headers=raw.headers[::-1]).entry().checkpoint == LIE
+    assert raw.log_entry().checkpoint is None
+    assert attrs.evolve(raw, headers=raw.headers[::-1]).log_entry().checkpoint == LIE
 
 
 def test_only_a_heartbeat_holds_one() -> None:
     held = (("marshal-ranges-at", encode_checkpoint(LIE)),)
     for value in (b"ClaimingRange/1/1/p/p/g/t/0/1", b"ReleasingPartition/1/1/p/p/g/t/0/1"):
-        assert RawRecord(0, 5, 1000, value, held).entry().checkpoint is None
+        assert RawRecord(0, 5, 1000, value, held).log_entry().checkpoint is None
 
 
 def test_a_reader_from_the_beginning_is_no_late_one() -> None:

@@ -29,8 +29,8 @@ class FoldedState:
 
 
 @value
-class Entry:
-    """A record of one key or of its group, as this reader reads it. Spec: Entry."""
+class LogEntry:
+    """A record of one key or of its group, as this reader reads it. Spec: LogEntry."""
 
     record: RangesRecord
     checkpoint: FoldedState | None = None
@@ -49,7 +49,7 @@ def after(
 
 
 def folded_on(
-    log: Iterable[Entry],
+    log: Iterable[LogEntry],
     state: FoldedState,
     offset: int,
     rules: Rules = FENCED,
@@ -62,7 +62,7 @@ def folded_on(
     return state
 
 
-def checkpoint_counts(entry: Entry, first: int) -> bool:
+def checkpoint_counts(entry: LogEntry, first: int) -> bool:
     """The reader, who began at `first`, has every record after `seen`.
 
     Spec: CheckpointCounts. What became of the record does not matter: a heartbeat of an old epoch
@@ -72,7 +72,7 @@ def checkpoint_counts(entry: Entry, first: int) -> bool:
     return seen is not None and first - 1 <= seen < entry.record.offset
 
 
-def folds_from(entry: Entry) -> int:
+def folds_from(entry: LogEntry) -> int:
     """The first record that is not in the checkpoint. Spec: FoldsFrom.
 
     It speaks of what its sender had read, and not of where it landed.
@@ -82,7 +82,7 @@ def folds_from(entry: Entry) -> int:
     return seen + 1
 
 
-def checkpoints(log: Iterable[Entry], first: int) -> list[tuple[Entry, FoldedState]]:
+def checkpoints(log: Iterable[LogEntry], first: int) -> list[tuple[LogEntry, FoldedState]]:
     """Those that count, with what they hold. Spec: Checkpoints."""
     return [
         (entry, entry.checkpoint)
@@ -92,7 +92,7 @@ def checkpoints(log: Iterable[Entry], first: int) -> list[tuple[Entry, FoldedSta
 
 
 def candidates(
-    log: Sequence[Entry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
+    log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
 ) -> frozenset[FoldedState]:
     """What the reader may take the claim and its ranges for. Spec: Candidates.
 
@@ -105,7 +105,7 @@ def candidates(
 
 
 def ranges_known(
-    log: Sequence[Entry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
+    log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
 ) -> bool:
     """All checkpoints lead to one state. If two differ, neither is used. Spec: RangesKnown."""
     return len(candidates(log, first, rules, limits)) == 1
@@ -135,7 +135,7 @@ class RangesReader:
         self._first = first
         self._rules = rules
         self._limits = limits
-        self._log: list[Entry] = []
+        self._log: list[LogEntry] = []
         self._candidates: frozenset[FoldedState] = frozenset()
 
     @property
@@ -149,7 +149,7 @@ class RangesReader:
         [*states] = self._candidates
         return states[0] if len(states) == 1 else None
 
-    def read(self, entry: Entry) -> None:
+    def read(self, entry: LogEntry) -> None:
         """Read the next record of the key or of its group."""
         self._log.append(entry)
         rules, limits = self._rules, self._limits
