@@ -24,10 +24,11 @@ import attrs
 from kafka_marshal import FENCED, Claim, ClaimingPartition, Headers, Heartbeat, Message
 from kafka_marshal.core.messages import NO_HEADERS, ClaimingRange, Offset, Partition
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.reducer import claim_outcome, step
 from kafka_marshal.core.ranges.state import Limits, OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, Unmet
-from kafka_marshal.range_codec import RangesCheckpoint, encode_checkpoint
+from kafka_marshal.range_codec import encode_checkpoint
 
 RULES: Final = attrs.evolve(FENCED, heartbeat_interval_ms=5_000)
 NO_LIMITS: Final = Limits(10**6, 10**6, 10_000)
@@ -168,7 +169,7 @@ class Run:
         self.intervals.append(self.ranges.intervals)
         self.pool_max = max(self.pool_max, len(self.ranges.pool))
         if self.offset % 64 == 0:
-            size = len(encode_checkpoint(RangesCheckpoint(self.claim, self.ranges)))
+            size = len(encode_checkpoint(FoldedState(self.claim, self.ranges)))
             self.checkpoint_max = max(self.checkpoint_max, size)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal import Accepted, ReadTwice, Refused, RuleSet
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, Unmet
 from tests.golden_story import tell
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -20,12 +21,12 @@ def test_a_story_still_ends_as_it_was_told(path: Path, request: pytest.FixtureRe
 
 def test_every_refusal_is_in_a_story() -> None:
     told = {verdict for path in STORIES for verdict in tell(path).verdicts}
-    assert set(Refused) | set(ReadTwice) <= told
+    assert {*Refused, *ReadTwice, *RangeRefused, *Unmet} <= told
 
 
 def test_everything_a_record_can_do_is_in_a_story() -> None:
     told = {verdict for path in STORIES for verdict in tell(path).verdicts}
-    assert set(Accepted) <= told
+    assert {*Accepted, *RangeAccepted} <= told
 
 
 def test_both_rule_sets_have_stories() -> None:

@@ -15,8 +15,16 @@ from typing import TypeAlias
 from attrs import frozen
 
 from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
-from kafka_marshal.core.messages import Record
+from kafka_marshal.core.messages import ClaimingRange, Record
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import LogEntry
 from kafka_marshal.markup import printable
+from kafka_marshal.range_codec import (
+    checkpoint_of,
+    decode_claiming_range_headers,
+    decode_range,
+    decode_range_headers,
+)
 
 HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -64,6 +72,33 @@ class RawRecord:
             decode(self.value),
             decode_headers(self.headers),
         )
+
+    def decoded_with_ranges(self) -> RangesRecord:
+        """The record as a reader of ranges decodes it.
+
+        Raises:
+            MalformedRecord: the value is not a message; of a ClaimingRange the last field is `n`.
+        """
+        message = decode_range(self.value)
+        is_range = isinstance(message, ClaimingRange)
+        headers_of = decode_claiming_range_headers if is_range else decode_headers
+        return RangesRecord(
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            message,
+            headers_of(self.headers),
+            decode_range_headers(self.headers),
+        )
+
+    def log_entry(self) -> LogEntry:
+        """The record as somebody reads it who began in the middle: with the checkpoint it may hold.
+
+        Raises:
+            MalformedRecord: the value is not a message.
+        """
+        record = self.decoded_with_ranges()
+        return LogEntry(record, checkpoint_of(record.message, self.headers))
 
 
 class UnreadableSource(Exception):

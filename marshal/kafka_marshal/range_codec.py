@@ -19,16 +19,18 @@ import attrs
 from kafka_marshal import codec
 from kafka_marshal.codec import MalformedRecord, UnsendableMessage
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange, Headers, Message
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange, Headers, Heartbeat, Message
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OFFSET_MAX, Interval, OpenRange, Ranges, SignOfLife
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.values import value
 
 _LAYOUTS: Final[codec.Layouts] = {
     **codec.LAYOUTS,
     ClaimingRange.__name__: (cast("Callable[..., Message]", ClaimingRange), "count", True),
 }
+CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/".encode()
+"""How the value of every ClaimingRange begins."""
 RANGE_HEADER_FIELDS: Final = {header.name: header.field for header in wire.RANGE_HEADERS}
 
 
@@ -46,7 +48,23 @@ def decode_range(value: bytes | None) -> RangesMessage:
     Traceback (most recent call last):
     kafka_marshal.codec.MalformedRecord: malformed type: 'ClaimingRange' is no message ...
     """
-    return codec.decode(value, _LAYOUTS)
+    try:
+        return codec.decode(value, _LAYOUTS)
+    except MalformedRecord as error:
+        if error.field == "count":  # a field of a class; the protocol calls it `n`
+            raise MalformedRecord("n", error.reason) from None
+        raise
+
+
+def is_claiming_range(value: bytes | None) -> bool:
+    """The value is a ClaimingRange: nothing is damaged where a reader does not know it."""
+    if value is None or not value.startswith(CLAIMING_RANGE):
+        return False
+    try:
+        decode_range(value)
+    except MalformedRecord:
+        return False
+    return True
 
 
 def encode_range(message: RangesMessage) -> bytes:
@@ -73,6 +91,26 @@ def decode_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Ran
         if field is not None:
             found[field] = _offset(text)
     return RangeHeaders(**found) if found else NO_RANGE_HEADERS
+
+
+def decode_claiming_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
+    """The headers of a ClaimingRange that other messages have, too; of one given twice the last.
+
+    No older version reads the message, so every header that it may carry is checked, the amendments
+    as well. What `decode_range_headers` finds not decimal is not decimal here. Never raises.
+
+    >>> decode_claiming_range_headers([("marshal-seen", b"7"), ("marshal-interval", b"x")]).seen
+    7
+    """
+    pairs = list(pairs)
+    found: dict[str, Any] = {}
+    for name, text in pairs:
+        field = codec.HEADER_FIELDS.get(name)
+        if field is not None:
+            found[field] = _offset(text)
+    if found.get("interval_ms") == 0:
+        del found["interval_ms"]  # decimal, and no interval
+    return attrs.evolve(codec.decode_headers(pairs), **{"interval_ms": None, **found})
 
 
 def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[tuple[str, bytes]]:
@@ -122,15 +160,23 @@ _MAY_BE_NOTHING: Final = ("epoch", "last_heartbeat_ms", "paused_until_ms", "wind
 _RANGES: Final = ("window", "frontier", "clock_ms")
 
 
-@value
-class RangesCheckpoint:
-    """A claim and its ranges as of a record: who begins to read behind it knows everything."""
+def checkpoint_of(
+    message: RangesMessage, pairs: Iterable[tuple[str, bytes | str | None]]
+) -> FoldedState | None:
+    """The checkpoint among a record's headers; of one given twice the last counts.
 
-    claim: Claim
-    ranges: Ranges
+    None: there is none, it cannot be read, or the message is no heartbeat. Never raises.
+    """
+    held = [text for name, text in pairs if name == wire.CHECKPOINT_HEADER]
+    if not held or not isinstance(message, Heartbeat):
+        return None
+    try:
+        return decode_checkpoint(held[-1])
+    except MalformedRecord:
+        return None
 
 
-def encode_checkpoint(checkpoint: RangesCheckpoint) -> bytes:
+def encode_checkpoint(checkpoint: FoldedState) -> bytes:
     """The value of `marshal-ranges-at`.
 
         1/CLAIM.../window/frontier/clock/ALIVE/instance/ms.../OPEN/id/from/length/holder.../POOL/...
@@ -180,7 +226,7 @@ def _text(name: str, said: Any) -> str:
     return f"={said}" if name in _TEXTS else str(said)
 
 
-def decode_checkpoint(value: bytes | str | None) -> RangesCheckpoint:
+def decode_checkpoint(value: bytes | str | None) -> FoldedState:
     """A checkpoint as `encode_checkpoint` writes it, and no other spelling of it.
 
     Raises:
@@ -207,7 +253,7 @@ def decode_checkpoint(value: bytes | str | None) -> RangesCheckpoint:
         parts.malformed("ranges are not in order")
     if any(one.to > other.from_ for one, other in itertools.pairwise(pool)):
         parts.malformed("the pool is not in order")
-    return RangesCheckpoint(claim, Ranges(**begun, open=open_, pool=pool, alive=alive))
+    return FoldedState(claim, Ranges(**begun, open=open_, pool=pool, alive=alive))
 
 
 class _Parts:

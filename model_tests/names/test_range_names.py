@@ -11,7 +11,7 @@ import pytest
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Refused
 from kafka_marshal.core.messages import ClaimingRange
-from kafka_marshal.core.ranges import claiming_range, invariants, reducer
+from kafka_marshal.core.ranges import claiming_range, invariants, reader, reducer
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
@@ -119,3 +119,15 @@ def test_every_rule_is_a_function_of_that_name() -> None:
 def test_every_property_that_is_judged_is_a_property_of_the_model() -> None:
     names = {prop.value for prop in (*invariants.RangesProperty, *invariants.STEP_CHECKS)}
     assert names <= operators("MCRanges")
+
+
+def test_every_rule_of_a_late_reader_is_a_function_or_a_class_of_that_name() -> None:
+    rules = operators("RangesReader") - {"_"}
+    assert len(rules) > 8
+    in_python = {*vars(reader)}
+    assert {name for name in rules if not in_python & {name, snake(name)}} == set()
+
+
+@pytest.mark.parametrize("kind", [reader.LogEntry, reader.FoldedState])
+def test_a_late_reader_keeps_the_same_fields(kind: type[attrs.AttrsInstance]) -> None:
+    assert record_fields(definition(module("RangesReader"), kind.__name__)) == fields(kind)

@@ -94,9 +94,10 @@ AfterClaim(ranges, claim, record, verdict) ==
 (***************************************************************************)
 (* ClaimingRange: the guards, in order.                                    *)
 (***************************************************************************)
+\* No older version reads this message, so every header that it may carry is checked.
 RangeHeaderNotDecimal(record) ==
     NOT_DECIMAL \in {record.range_headers.window, record.range_headers.done,
-                     record.range_headers.keep}
+                     record.range_headers.keep, record.headers.start}
 
 NoRangeTenure(ranges, claim) == ~IsOwned(claim) \/ ~HasBegun(ranges)
 

@@ -17,7 +17,7 @@
 EXTENDS Ranges, Lists
 
 \* An entry of a log: a record, and its checkpoint: {}, or {[claim, ranges]}.
-Entry(record, checkpoint) == [record |-> record, checkpoint |-> checkpoint]
+LogEntry(record, checkpoint) == [record |-> record, checkpoint |-> checkpoint]
 
 FoldedState(claim, ranges) == [claim |-> claim, ranges |-> ranges]
 

@@ -169,6 +169,14 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
     ]
 
 
+def test_a_request_for_a_range_is_a_message_of_the_protocol() -> None:
+    sample = TopicSample(1)
+    sample.add(raw(0, "ClaimingRange/1/1/p/p/g/t/0/4"))
+    assert sample.malformed == 0
+    sample.add(raw(1, "ClaimingRange/1/1/p/p/g/t/0/x"))
+    assert sample.malformed == 1
+
+
 def gaps_of(*offsets: int, first: int = 0, end: int) -> dict[int, tuple[int, int]]:
     sample = TopicSample(2)
     sample.begins(1, first)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
+from confluent_kafka import Producer
 
 from kafka_marshal import FENCED, decode
 from kafka_marshal.admin.fold import ClaimsFold
@@ -41,6 +42,15 @@ def now_ms() -> int:
 def look(hands: Hands, since_ms: int | None = None) -> View:
     with View(hands.settings, hands.topic, RULES, since_ms=since_ms) as view:
         return view.read()
+
+
+def test_a_request_for_a_range_is_a_message_of_the_protocol(hands: Hands) -> None:
+    producer = Producer({"bootstrap.servers": hands.bootstrap})
+    for number in ("4", "x"):
+        value = f"ClaimingRange/1/1/p/p/g/t/0/{number}".encode()
+        producer.produce(hands.topic, value, partition=0)
+    assert producer.flush(30) == 0
+    assert look(hands).malformed == 1
 
 
 def test_who_owns_what_how_far_it_is_and_when_it_was_heard_of(hands: Hands) -> None:

@@ -38,6 +38,25 @@ def test_a_malformed_record_is_found(tmp_path: Path) -> None:
     assert json.loads(ran.stdout)["guard"] == "length"
 
 
+@pytest.mark.parametrize(
+    ("rules", "count", "exits", "guard"),
+    [
+        *[("fenced", "4", 0, "no_range_tenure"), ("original", "4", 0, "type")],
+        *[("fenced", "x", 1, "n"), ("original", "x", 1, "type")],
+    ],
+)
+def test_a_request_for_a_range_is_no_damage(
+    tmp_path: Path, rules: str, count: str, exits: int, guard: str
+) -> None:
+    """Under the original's rules neither, which do not know it."""
+    capture = tmp_path / "c.jsonl"
+    value = f"ClaimingRange/1/1/i/c/g/t/0/{count}"
+    line = {"partition": 0, "offset": 0, "timestamp_ms": 1, "value": value}
+    capture.write_text(json.dumps(line), encoding="utf-8")
+    ran = marshal("trace", capture, "--rules", rules)
+    assert (ran.returncode, json.loads(ran.stdout)["guard"]) == (exits, guard)
+
+
 def test_exactly_twice_the_interval_is_not_stale_however_it_is_written(tmp_path: Path) -> None:
     capture = tmp_path / "c.jsonl"
     values = ["ClaimingPartition/1/1/a1/a/g/t/0", *["ClaimingPartition/1/1/b1/b/g/t/0"] * 2]

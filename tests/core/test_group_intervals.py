@@ -7,7 +7,7 @@ import pytest
 
 from kafka_marshal import FENCED, decode
 from kafka_marshal.core.group_intervals import GroupIntervals, LivedUnder, RulesByInterval
-from kafka_marshal.core.messages import Headers, Record
+from kafka_marshal.core.messages import NOT_DECIMAL, Headers, Record
 
 S = 1_000
 
@@ -218,3 +218,11 @@ def test_rules_are_made_once_for_each_interval() -> None:
 
 def test_nothing_is_forced_unless_it_is_asked_for() -> None:
     assert not GroupIntervals(60 * S).forced
+
+
+def test_a_record_whose_interval_is_no_number_is_judged_by_the_groups() -> None:
+    """A reader of ranges reads one so: it refuses the record, whatever the interval."""
+    told = Told(default_s=60)
+    message = decode(b"Heartbeat/1/0/i/i/g/t/0/0")
+    record = Record(0, 0, 0, message, Headers(True, interval_ms=NOT_DECIMAL))
+    assert told.intervals.judging(record) == 60 * S

@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import attrs
+
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import messages, wire
+from kafka_marshal.core.ranges.state import LIMITS
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "concepts" / "protocol.md").read_text(encoding="utf-8")
@@ -33,10 +36,18 @@ def test_every_rule_that_is_cited_is_defined_once() -> None:
 
 def test_every_message_and_header_is_in_a_table() -> None:
     first_column = set(re.findall(r"(?m)^\| `?([\w-]+)`? \|", PAGE))
-    assert {kind.__name__ for kind in get_args(messages.Message)} <= first_column
+    known = {*get_args(messages.Message), messages.ClaimingRange}
+    assert {kind.__name__ for kind in known} <= first_column
     named = {name for name in first_column if name.startswith("marshal-")}
-    assert named == {*HEADER_FIELDS, "marshal-version"}
+    of_ranges = {header.name for header in wire.RANGE_HEADERS} | {wire.CHECKPOINT_HEADER}
+    assert named == {*HEADER_FIELDS, "marshal-version"} | of_ranges
     assert wire.MAC_HEADER in first_column
+
+
+def test_the_page_names_the_limits_of_ranges() -> None:
+    ranges = PAGE.split("## Ranges")[1].split("\n## ")[0]
+    for limit in attrs.astuple(LIMITS):
+        assert f" {limit:,} " in ranges.replace("\n", " ")
 
 
 def test_every_property_that_is_promised_is_in_the_specification() -> None:

@@ -13,7 +13,16 @@ import pytest
 from kafka_marshal import FENCED, ORIGINAL, Record, Rules, World, codec
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import AMENDMENTS, Headers, KeyedMessage, Message
+from kafka_marshal.core.messages import (
+    AMENDMENTS,
+    ClaimingRange,
+    Headers,
+    KeyedMessage,
+    Message,
+)
+from kafka_marshal.core.ranges.invariants import RangesProperty
+from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, Unmet
 from kafka_marshal.counterexample.words import described
 from kafka_marshal.kernel.columns import NameCodes
 from kafka_marshal.kernel.fold import KernelFold
@@ -142,8 +151,28 @@ def test_the_vocabulary_has_every_message_and_verdict() -> None:
     page = (Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
     [types] = re.findall(r"Types: `([\w,\s]+)`", page)
     assert {name.strip() for name in types.split(",")} == {kind.__name__ for kind in MESSAGES}
-    explained = set(re.findall(r"(?m)^\| ([A-Z_]+) \|", page))
+    claims, ranges = page.split("**Ranges**")
+    explained = set(re.findall(r"(?m)^\| ([A-Z_]+) \|", claims))
     assert explained == {verdict.name for verdict in VERDICTS}
+    of_ranges = re.findall(r"(?m)^\| ([A-Z_]+) \|", ranges)
+    assert of_ranges == [member.name for member in (*RangeAccepted, *RangeRefused, *Unmet)]
+    for kind in (Ranges, OpenRange, Interval, SignOfLife, Limits):
+        names = ", ".join(field.name.rstrip("_") for field in attrs.fields(kind))
+        assert names in ranges.replace("\n", " ")
+
+
+def test_the_vocabulary_has_every_property_of_ranges() -> None:
+    page = (Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = page.split("RangesProperty`: `")[1].split("`")[0]
+    assert [*map(str.strip, listed.split(","))] == [prop.value for prop in RangesProperty]
+
+
+def test_a_message_of_ranges_is_no_message_of_a_claim() -> None:
+    """Older versions do not know it, so what computes a claim must not either."""
+    assert not issubclass(ClaimingRange, MESSAGES)
+    assert ClaimingRange.__name__ not in wire.BY_NAME
+    fields = [field.name for field in attrs.fields(ClaimingRange)]
+    assert fields == [*wire.TIME, *wire.ADDRESS, "count"]
 
 
 def test_the_page_on_a_new_message_lists_every_file_that_names_all_of_them() -> None:

@@ -2,9 +2,11 @@
 
 - `0.0 CP a1/A`: at second 0, instance a1 of client A claims events/0 of group g
 - `1.5 HB a1/A 10`: its heartbeat at position 10; CM and RP likewise
+- `1.7 CR p1/P 4`: a ClaimingRange for 4 offsets
 - `2.0 RG x1/X 20`: a ReleaseGroup that expires at second 20
 - `... p=3 late=5 at=17`: partition 3, written 5 s before it landed, at offset 17
-- `... epoch=4 seen=3`: headers; also clock=, supersedes=, set-position=, interval=, start=, done=
+- `... epoch=4 seen=3`: headers; also clock=, supersedes=, set-position=, interval=, start=, done=,
+  ranges=, keep=
 - `... v=7 topic=logs stamp=create`
 - `... mac=k1`: signed with the key of `KEYS`; `mac=k2` names another one
 - `3.0 garbage`: no message
@@ -19,6 +21,8 @@ from kafka_marshal.authentication import Keyring
 from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import wire
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
@@ -29,8 +33,8 @@ INTERVAL_MS = 4000
 KEYS = Keyring({"k1": bytes(32)}, sign_with="k1")
 BOTH = (RuleSet.FENCED, RuleSet.ORIGINAL)
 _TYPES = {"".join(filter(str.isupper, each.name)): each.name for each in wire.MESSAGES}
-_TYPES["HB"] = _TYPES.pop("H")
-_HEADERS = tuple(name.removeprefix("marshal-") for name in HEADER_FIELDS)
+_TYPES |= {"HB": _TYPES.pop("H"), "CR": ClaimingRange.__name__}
+_HEADERS = tuple(name.removeprefix("marshal-") for name in {**HEADER_FIELDS, **RANGE_HEADER_FIELDS})
 
 
 def records(lines: Iterable[str]) -> list[RawRecord]:

@@ -30,6 +30,7 @@ from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.errors import BrokerFailed, MarshalError, contradicted
 from kafka_marshal.machines.consumer.intervals import Intervals, OwnerReport
+from kafka_marshal.range_codec import is_claiming_range
 
 Ends = Mapping[tuple[str, int], int]
 """Where partitions of data topics end, by topic and number."""
@@ -263,7 +264,7 @@ class View:
         try:
             record = raw.decoded()
         except MalformedRecord:
-            self.malformed += 1
+            self.malformed += not is_claiming_range(raw.value)
             return
         if self._group not in (None, record.message.group_id):
             return

@@ -22,16 +22,36 @@ depends on the header, given the interval. Each coordinating partition is chosen
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from attrs import define, evolve, field, frozen
 
 from kafka_marshal.core.messages import (
+    NOT_DECIMAL,
     ClaimingPartition,
+    Headers,
     Heartbeat,
     Record,
     ReleaseGroup,
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey, Rules
+
+
+class _OfGroup(Protocol):
+    @property
+    def group_id(self) -> str: ...
+
+
+class _Stated(Protocol):
+    """What the choice of an interval asks of a record, whatever its message."""
+
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def message(self) -> _OfGroup: ...
+    @property
+    def headers(self) -> Headers: ...
 
 
 @frozen
@@ -122,12 +142,14 @@ class GroupIntervals:
         """Those that say an interval, in order of first sight."""
         return tuple(self._groups)
 
-    def judging(self, record: Record) -> float:
+    def judging(self, record: _Stated) -> float:
         """By which interval to judge a record, in milliseconds."""
         if self.forced:
             return self.default_ms
         known = self._groups.get(record.message.group_id)
         said = record.headers.interval_ms
+        if said == NOT_DECIMAL:
+            said = None
         if known is None:
             return self.default_ms if said is None else said
         if said is None or known.lives_at(record.timestamp_ms, said):

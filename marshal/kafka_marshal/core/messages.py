@@ -123,7 +123,8 @@ class Headers:
     """The `marshal-*` headers of a record, which the original neither writes nor reads.
 
     Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`. The
-    fields of `AMENDMENTS` are never `NOT_DECIMAL`: what cannot be read of them is absent.
+    fields of `AMENDMENTS` are `NOT_DECIMAL` on a ClaimingRange alone. On the messages that older
+    versions read, too, what cannot be read of them is absent.
     """
 
     present: bool = False

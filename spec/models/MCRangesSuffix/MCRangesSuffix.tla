@@ -18,7 +18,7 @@ SuffixInit == Init /\ entries = <<>>
 
 SuffixNext ==
     /\ Next
-    /\ entries' = With(entries, Entry(last'.record, CheckpointOf(last'.record)))
+    /\ entries' = With(entries, LogEntry(last'.record, CheckpointOf(last'.record)))
 
 SuffixSpec == SuffixInit /\ [][SuffixNext]_<<vars, entries>>
 

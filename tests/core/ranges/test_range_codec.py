@@ -17,7 +17,9 @@ from kafka_marshal import Claim, Headers, MalformedRecord, UnsendableMessage, co
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, ClaimingRange, Heartbeat, Message
+from kafka_marshal.core.ranges.claiming_range import range_guard
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import (
     LIMITS,
     OFFSET_MAX,
@@ -26,8 +28,8 @@ from kafka_marshal.core.ranges.state import (
     Ranges,
     SignOfLife,
 )
+from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.range_codec import (
-    RangesCheckpoint,
     decode_checkpoint,
     decode_range,
     decode_range_headers,
@@ -53,6 +55,12 @@ claiming_ranges: st.SearchStrategy[ClaimingRange] = st.builds(
     partition=st.integers(0, codec.PARTITION_MAX),
     count=NUMBERS,
 )
+
+
+def asks() -> ClaimingRange:
+    message = decode_range(ASKS)
+    assert isinstance(message, ClaimingRange)
+    return message
 
 
 def test_a_reader_of_today_finds_it_malformed() -> None:
@@ -101,8 +109,8 @@ def test_whatever_the_bytes_it_is_a_message_or_malformed(value: bytes) -> None:
     [
         (b"ClaimingRange/1/1/i/c/g/t/0", "length"),
         (b"ClaimingRange/1/1/i/c/g/t/0/1/2", "length"),
-        (b"ClaimingRange/1/1/i/c/g/t/0/x", "count"),
-        (b"ClaimingRange/1/1/i/c/g/t/0/9223372036854775808", "count"),
+        (b"ClaimingRange/1/1/i/c/g/t/0/x", "n"),
+        (b"ClaimingRange/1/1/i/c/g/t/0/9223372036854775808", "n"),
         (b"ClaimingRange/1/1/i/c/g/t/-1/1", "partition"),
         (b"claimingrange/1/1/i/c/g/t/0/1", "type"),
     ],
@@ -165,6 +173,25 @@ def test_to_a_reader_of_today_a_header_of_ranges_says_nothing(
     assert codec.decode_headers([(name, text)]) == Headers(present=True)
 
 
+@pytest.mark.parametrize("name", [header.name for header in wire.HEADERS])
+@pytest.mark.parametrize("text", [b"x", b"", None, b"-1", b"9223372036854775808"])
+def test_on_a_claiming_range_every_header_is_checked(name: str, text: bytes | None) -> None:
+    """No older version reads it, so nobody else has to come to the same verdict."""
+    record = RawRecord(0, 9, 0, ASKS, ((name, text),)).decoded_with_ranges()
+    assert range_guard(Ranges(), Claim(), record, asks()) is RangeRefused.HEADER_NOT_DECIMAL
+    old = RawRecord(0, 9, 0, b"ClaimingPartition/1/1/i/c/g/t/0", ((name, text),))
+    assert old.decoded_with_ranges().headers == old.decoded().headers
+
+
+def test_what_a_claiming_range_says_is_read_as_of_any_record() -> None:
+    said = (("marshal-interval", b"0"), ("marshal-seen", b"4"), ("marshal-seen", b"07"))
+    record = RawRecord(0, 9, 0, ASKS, (*said, ("marshal-done", b"3"), ("x", b"x")))
+    read = record.decoded_with_ranges()
+    assert read.headers == Headers(True, seen=7, done=3)
+    assert read.range_headers == RangeHeaders(done=3)
+    assert RawRecord(0, 9, 0, ASKS).decoded_with_ranges().headers == NO_HEADERS
+
+
 def test_of_a_header_given_twice_the_last_counts() -> None:
     pairs = [("marshal-keep", b"x"), ("marshal-keep", b"007"), ("marshal-ranges", b"0")]
     assert decode_range_headers(pairs) == RangeHeaders(window=0, keep=7)
@@ -193,7 +220,7 @@ def test_headers_that_would_say_something_else_are_not_sent(
 
 
 @st.composite
-def checkpoints(draw: st.DrawFn) -> RangesCheckpoint:
+def checkpoints(draw: st.DrawFn) -> FoldedState:
     names = sorted(draw(st.sets(IDS, max_size=4)))
     alive = tuple(SignOfLife(name, draw(st.integers(-1, 10**15))) for name in names)
     edges = sorted(draw(st.sets(st.integers(0, 10**12), max_size=8)))
@@ -222,19 +249,17 @@ def checkpoints(draw: st.DrawFn) -> RangesCheckpoint:
         draw(st.booleans()),
     )
     window, clock_ms = draw(st.none() | number), draw(st.integers(-1, OFFSET_MAX))
-    return RangesCheckpoint(claim, Ranges(window, draw(number), open_, pool, alive, clock_ms))
+    return FoldedState(claim, Ranges(window, draw(number), open_, pool, alive, clock_ms))
 
 
 @given(checkpoints())
-def test_a_checkpoint_survives_its_encoding(checkpoint: RangesCheckpoint) -> None:
+def test_a_checkpoint_survives_its_encoding(checkpoint: FoldedState) -> None:
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
 
 
 @settings(max_examples=300)
 @given(checkpoints(), st.integers(0, 400), st.binary(max_size=3))
-def test_a_checkpoint_has_one_spelling(
-    checkpoint: RangesCheckpoint, at: int, instead: bytes
-) -> None:
+def test_a_checkpoint_has_one_spelling(checkpoint: FoldedState, at: int, instead: bytes) -> None:
     """What was changed on the way is malformed, or says something else as it is written."""
     value = encode_checkpoint(checkpoint)
     changed = value[:at] + instead + value[at + len(instead) + 1 :]
@@ -246,7 +271,7 @@ def test_a_checkpoint_has_one_spelling(
     assert encode_checkpoint(read) == changed
 
 
-SMALL = RangesCheckpoint(
+SMALL = FoldedState(
     Claim("i", "ranges", 3, 5, 7, 7, True, None, None, None, True),
     Ranges(9, 14, (OpenRange(4, 5, 8, "b"),), (Interval(8, 14),), (SignOfLife("b", 6),), 8),
 )
@@ -323,7 +348,7 @@ def test_the_largest_checkpoint_fits_a_header() -> None:
     alive = tuple(SignOfLife(name, 1_700_000_000_000) for name in names)
     ranges = Ranges(10**6, base + LIMITS.intervals_max * 1000, open_, (), alive, base)
     claim = Claim("x" * 36, "ranges", base, base, base, base, True, "y" * 36, base, None, True)
-    assert len(encode_checkpoint(RangesCheckpoint(claim, ranges))) < 32 * 1024
+    assert len(encode_checkpoint(FoldedState(claim, ranges))) < 32 * 1024
 
 
 def test_a_heartbeat_is_no_request_for_a_range() -> None:

@@ -98,6 +98,7 @@ class Walk:
     ranges: Ranges = attrs.field(factory=Ranges)
     history: list[tuple[Claim, Ranges]] = attrs.Factory(list)
     """Before each record."""
+    log: list[RangesRecord] = attrs.Factory(list)
     cells: Cells = attrs.field(factory=lambda: Cells(LIMITS, RULES.stale_after_ms))
     leases: list[Lease] = attrs.Factory(list)
     passed: set[int] = attrs.Factory(set)
@@ -243,6 +244,7 @@ class Walk:
         outcome = reducer.step(ranges, claim, record, RULES, LIMITS)
         after = self.claim_after(record)
         self.history.append((claim, ranges))
+        self.log.append(record)
         self.claim, self.ranges = after, outcome.ranges
         self.verdicts |= {outcome.verdict, outcome.guard}
         broken: set[object] = set(

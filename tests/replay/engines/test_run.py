@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import attrs
@@ -30,6 +31,7 @@ from kafka_marshal.replay.spark.pipeline import SparkEngine
 from kafka_marshal.trace import trace
 from tests.replay import dumps
 from tests.replay.fleets import fleet
+from tests.replay.fold.test_run_length import sharing
 from tests.replay.told import BOTH, records, replayed
 
 pytestmark = pytest.mark.spark
@@ -290,3 +292,16 @@ def test_claims_that_are_never_certain_are_on_the_page(spark: SparkSession, tmp_
     assert len(claims) == 12
     assert claims["uncertain"].notna().all()
     assert summary.report.exists()
+
+
+def test_spark_folds_ranges_as_one_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    given = sharing(0)
+    dumps.write(tmp_path / "dump" / "a.parquet", dumps.table(given))
+    judging = JudgingOptions(BOTH, 4000)
+    with run_fold(SparkEngine(spark), find([str(tmp_path / "dump")]).chunks, judging) as fold:
+        collected = fold.collect(*tables.PUBLISHED)
+    expected = replayed(given)
+    for table in tables.PUBLISHED:
+        told = Counter(attrs.evolve(row, log="log") for row in collected[table])
+        assert told == Counter(expected[table]), table.name
+    assert "range_lost" in {row.code for row in collected[tables.FINDINGS]}

@@ -40,6 +40,9 @@ def moving(end: int, *steps: int) -> list[str]:
     ]
 
 
+SHARED = ["0 CP a1/ranges ranges=9", "0.2 CR p1/P 4"]
+RESERVED = ["0 CP a1/ranges ranges=0", "0.1 CM a1/ranges 10 epoch=0", "0.3 CR p1/P 4"]
+
 STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     # code: (rule set, a log that has it, a log as near as possible that has not)
     "late_heartbeat_stole": ("original", [*TAKEN, "12 HB a1/A 10 late=9"], TAKEN),
@@ -56,6 +59,21 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     "acts_without_owning": ("fenced", [*OWNS, "8 CP b1/B", "9 HB b1/B 0"], [*OWNS, "8 CP b1/B"]),
     "unowned_release": ("fenced", [*TAKEN, "12 RP a1/A 10"], [*PAUSED, "9 RP a1/A 10"]),
     "forged": ("fenced", ["0 CP a1/A p=1", "1 CP a1/A seen=0", "2 HB b1/B 5 epoch=1"], OWNS),
+    "range_lost": (
+        "fenced",
+        [*RESERVED, "8.4 CR q1/Q 4"],
+        [*RESERVED, "8.3 CR q1/Q 4"],
+    ),
+    "window_changed": (
+        "fenced",
+        ["0 CP a1/ranges ranges=9", "1 CP a1/ranges ranges=8"],
+        ["0 CP a1/ranges ranges=9", "1 CP a1/ranges ranges=9"],
+    ),
+    "position_above_low": (
+        "fenced",
+        [*SHARED, "1 HB a1/ranges 4 epoch=0", "2 CR p1/P 0"],
+        [*SHARED, "1 HB a1/ranges 0 epoch=0", "2 CR p1/P 0"],
+    ),
     "log_lost_records": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=3"], OWNS),
     "header_from_the_future": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0 seen=99"], OWNS),
     "header_not_decimal": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0x0"], OWNS),

@@ -26,6 +26,7 @@ from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFo
 from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, items_of, rows_of
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row, arrow_rows
 from kafka_marshal.replay.model.tables import SENDERS
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
@@ -176,6 +177,42 @@ def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     how = evolve(judging(interval=interval), forced=forced)
     chunked = alike(raws, how, 700)
     assert chunked.kinds[HeartbeatRun] > 10
+
+
+def sharing(seed: int) -> list[RawRecord]:
+    """A claim that two share under window 0, among the heartbeats of its anchor and of others.
+
+    The position moves with each heartbeat, and what a request finds depends on it.
+    """
+    chance = Random(seed)
+    lines = ["0 CP anchor/ranges ranges=0", "0 CP a1/A p=1", "0 CP b1/B topic=logs"]
+    position, last = 0, 0
+    for second in range(1, 400):
+        position += chance.choice((0, 3))
+        lines.append(f"{second} HB anchor/ranges {position} epoch=0")
+        lines.append(f"{second} HB a1/A 5 p=1")
+        lines.append(f"{second} HB b1/B {second} topic=logs")
+        if chance.random() < 0.05:
+            last = len(lines)
+            lines.append(f"{second} CR {chance.choice(('p1/P', 'q1/Q'))} {chance.randrange(-1, 9)}")
+    assert last > 1000
+    return records(lines)
+
+
+@pytest.mark.parametrize("size", [50, 400, 5_000])
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_a_log_with_ranges_is_told_the_same_from_its_runs(seed: int, size: int) -> None:
+    chunked = alike(sharing(seed), judging(), size)
+    if size == 50:
+        assert chunked.kinds[HeartbeatRun] > 10, "only chunks with a request have no runs"
+    found = {row.code for row in chunked.told(judging()) if isinstance(row, FindingRow)}
+    assert "range_lost" in found
+
+
+def test_without_ranges_a_value_that_is_no_message_breaks_no_run() -> None:
+    lines = ["0 CP a1/A", *beats("a1/A", 1, 30), "30 garbage", *beats("a1/A", 31, 60)]
+    chunked = alike(records(lines), judging(), 1_000)
+    assert chunked.kinds[HeartbeatRun] == 1
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))

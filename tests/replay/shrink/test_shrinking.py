@@ -128,6 +128,14 @@ def test_what_is_about_others_is_left_out_first() -> None:
     assert shrunk.judged < 30
 
 
+def test_requests_for_ranges_are_about_their_claim() -> None:
+    lines = ["0 CP a1/ranges ranges=0", "0.1 CM a1/ranges 10 epoch=0", "0.3 CR p1/P 4"]
+    noise = [f"{n / 100 + 1:.2f} HB y{n}/Y{n} 5 g=noise p={n}" for n in range(700)]
+    shrunk = shrunk_of("range_lost", records([*lines, *noise, "9 CR q1/Q 4"]))
+    assert len(shrunk.part.records) == 4
+    assert shrunk.judged < 30
+
+
 def test_the_finding_at_an_offset_stays_that_one() -> None:
     given = list(read_capture(D3))
     part = Part(LogPartition("d3", 2), tuple(given))

@@ -20,6 +20,7 @@ from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.intervals import Intervals
+from kafka_marshal.range_codec import is_claiming_range
 
 SAMPLE_MAX: Final = 20_000
 """Records that are looked at, of each partition."""
@@ -115,7 +116,7 @@ class TopicSample:
         try:
             record = raw.decoded()
         except MalformedRecord:
-            self.malformed += 1
+            self.malformed += not is_claiming_range(raw.value)
             return
         message = record.message
         self._verify(raw, message.client_id)

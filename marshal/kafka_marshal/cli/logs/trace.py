@@ -22,6 +22,7 @@ from kafka_marshal.cli.common import (
 )
 from kafka_marshal.core.group_intervals import OtherInterval
 from kafka_marshal.errors import OR_FORCE, contradicted
+from kafka_marshal.range_codec import is_claiming_range
 from kafka_marshal.trace import trace as rows_of
 
 
@@ -36,15 +37,17 @@ def trace(
     """Print one JSON object per record: its verdict, and the state it left behind.
 
     Needs neither Java nor Spark. Rows come in input order; every coordinating partition is folded
-    in offset order. Exits 1 if a record was malformed.
+    in offset order. Exits 1 if a record was malformed, but for a ClaimingRange under the original's
+    rules: the original passes over it.
     """
     if force_interval and heartbeat_interval is None:
         fail("--force-interval needs --heartbeat-interval: which one to judge by")
     judging = rules_with(rules, heartbeat_interval)
     with one_sentence(UnreadableSource):
         try:
+            records = list(read_capture(file))
             rows = rows_of(
-                read_capture(file),
+                records,
                 judging,
                 given=heartbeat_interval is not None,
                 forced=force_interval,
@@ -58,5 +61,8 @@ def trace(
     except BrokenPipeError:
         # The reader (`head`) has seen enough; keep the interpreter from complaining at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    malformed = any(row["verdict"] == "malformed" for row in rows)
+    malformed = any(
+        row["verdict"] == "malformed" and not is_claiming_range(raw.value)
+        for raw, row in zip(records, rows, strict=True)
+    )
     raise typer.Exit(FOUND_SOMETHING if malformed else FINE)

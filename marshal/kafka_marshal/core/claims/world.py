@@ -7,6 +7,7 @@ its group, also those first seen later. It does not know where records come from
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from attrs import field
 
@@ -16,6 +17,13 @@ from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.core.values import value
+
+
+class _Appended(Protocol):
+    """A record, also one with a message that claims do not know."""
+
+    @property
+    def offset(self) -> int: ...
 
 
 class OutOfOrder(ValueError):
@@ -50,7 +58,7 @@ class World:
     def __init__(self, rules: Rules = FENCED) -> None:
         self.rules = rules
         self._states = PartitionStates[ClaimKey, Claim](Claim())
-        self._last: Record | None = None
+        self._last: _Appended | None = None
 
     @property
     def claims(self) -> dict[ClaimKey, Claim]:
@@ -85,7 +93,7 @@ class World:
         before, after, verdict = self._states.step(key, step, record, rules or self.rules)
         return Outcome(verdict, (Transition(key, before, after),))
 
-    def read_before(self, record: Record) -> ReadTwice | None:
+    def read_before(self, record: _Appended) -> ReadTwice | None:
         """Whether a record at this offset is the one just folded, and if so, the same.
 
         Raises:
@@ -98,8 +106,11 @@ class World:
             raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
         return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
 
-    def pass_over(self, record: Record) -> None:
-        """Count a record as folded whose claim is not here: nobody can know what it did."""
+    def pass_over(self, record: _Appended) -> None:
+        """Count a record as folded that is nothing to a claim here.
+
+        Nobody can know what it did to its claim, or it is a ClaimingRange.
+        """
         self._last = record
 
     def seed(self, key: ClaimKey, claim: Claim) -> None:

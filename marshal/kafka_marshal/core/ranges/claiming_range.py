@@ -16,7 +16,7 @@ import attrs
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS, header_guard
 from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange
-from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
+from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import (
     OFFSET_MAX,
     Interval,
@@ -83,7 +83,7 @@ def range_guard(
     if message.version not in KNOWN_VERSIONS:
         return RangeRefused.UNKNOWN_VERSION
     against = header_guard(record)
-    if against is Refused.HEADER_NOT_DECIMAL or range_header_not_decimal(record.range_headers):
+    if against is Refused.HEADER_NOT_DECIMAL or range_header_not_decimal(record):
         return RangeRefused.HEADER_NOT_DECIMAL
     if against is not None:
         return RangeRefused.HEADER_FROM_THE_FUTURE
@@ -94,9 +94,13 @@ def range_guard(
     return RangeRefused.NEGATIVE_COUNT if message.count < 0 else None
 
 
-def range_header_not_decimal(headers: RangeHeaders) -> bool:
-    """A header of ranges is no number. Spec: RangeHeaderNotDecimal."""
-    return NOT_DECIMAL in (headers.window, headers.done, headers.keep)
+def range_header_not_decimal(record: RangesRecord) -> bool:
+    """A header of ranges is no number, or one that a claim's guards pass over.
+
+    Spec: RangeHeaderNotDecimal. No older version reads this message, so every header is checked.
+    """
+    headers, more = record.headers, record.range_headers
+    return NOT_DECIMAL in (more.window, more.done, more.keep, headers.interval_ms, headers.start)
 
 
 def no_range_tenure(ranges: Ranges, claim: Claim) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from kafka_marshal.core.messages import NO_HEADERS, ClaimingRange, Headers, Message
+from kafka_marshal.core.messages import NO_HEADERS, ClaimingRange, Headers, Message, Record
 
 RangesMessage: TypeAlias = Message | ClaimingRange
 """Every message that a reader of ranges knows."""
@@ -50,3 +50,7 @@ class RangesRecord:
     message: RangesMessage
     headers: Headers = NO_HEADERS
     range_headers: RangeHeaders = NO_RANGE_HEADERS
+
+    def without_ranges(self, message: Message) -> Record:
+        """The record as a reader decodes it that knows no ranges: `message` is one it knows."""
+        return Record(self.partition, self.offset, self.timestamp_ms, message, self.headers)

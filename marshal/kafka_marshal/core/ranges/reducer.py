@@ -13,7 +13,7 @@ import attrs
 
 from kafka_marshal.core.claims.reducer import step as claim_step
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, Verdict
-from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Message, Record
+from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Message
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome, claiming_range
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
@@ -74,8 +74,7 @@ def claim_outcome(
 
     Spec: ClaimOutcome. Keeps: VersionsAgree.
     """
-    theirs = Record(record.partition, record.offset, record.timestamp_ms, message, record.headers)
-    return claim_step(claim, theirs, rules)
+    return claim_step(claim, record.without_ranges(message), rules)
 
 
 def after_claim(ranges: Ranges, claim: Claim, record: RangesRecord, verdict: Verdict) -> Ranges:

@@ -96,6 +96,36 @@ _KINDS: Final = (
         "topic.",
     ),
     FindingKind(
+        "range_lost",
+        WARNING,
+        None,
+        "fenced",
+        "At most once, a consumer that shares a claim held a range and was silent for more than "
+        "two heartbeat intervals. Another one's request let the range be forgotten. One finding "
+        "for each range.",
+        "Find why the holder fell silent. Messages of the range that it had not begun are not "
+        "processed: process them by hand, if they matter.",
+    ),
+    FindingKind(
+        "window_changed",
+        WARNING,
+        None,
+        "fenced",
+        "A shared claim was won under another window than its ranges had, so they ended.",
+        "Give all consumers that share the claim the same window. To change it, stop all of them "
+        "first.",
+    ),
+    FindingKind(
+        "position_above_low",
+        ERROR,
+        "PositionIsLow",
+        "fenced",
+        "At least once, a shared claim's position was above the lowest offset that is not done. It "
+        "is looked for at each accepted ClaimingRange. One finding for each tenure.",
+        "Find who sends the heartbeats of the anchor: they must say the lowest offset that is not "
+        "done. Messages between the two may have been skipped.",
+    ),
+    FindingKind(
         "log_lost_records",
         ERROR,
         "MonotoneEpoch",
@@ -391,8 +421,9 @@ _KINDS: Final = (
         None,
         "log",
         "A header that came later than the first version (marshal-interval, marshal-start, "
-        "marshal-done) is no decimal number, or one that cannot be. It counts as absent, since "
-        "older versions do not look at it. One finding for each sender and header.",
+        "marshal-done, and marshal-ranges of a claim) is no decimal number, or one that cannot be. "
+        "It counts as absent, since older versions do not look at it. One finding for each sender "
+        "and header.",
         "Mend or update the client that writes the header.",
     ),
     FindingKind(

@@ -20,9 +20,10 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.group_intervals import GroupIntervals
-from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
 from kafka_marshal.errors import OR_FORCE, contradicted
+from kafka_marshal.range_codec import is_claiming_range
 from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
@@ -218,7 +219,10 @@ class PartitionFold:
         try:
             record = raw.decoded()
         except MalformedRecord as error:
-            self._malformed(raw, error)
+            if is_claiming_range(raw.value):
+                self._claiming_range(raw, clock_ms)
+            else:
+                self._malformed(raw, error)
             return None
         interval_ms = self._intervals.judging(record)
         judged = [
@@ -239,6 +243,16 @@ class PartitionFold:
         if self._divergences is not None:
             self._compare(self._divergences, record, (judged[0], judged[1]))
         return judged[0]
+
+    def _claiming_range(self, raw: RawRecord, clock_ms: int) -> None:
+        """A ClaimingRange: no claim changes, so most books and comparisons do not look at it."""
+        record = raw.decoded_with_ranges()
+        message = record.message
+        assert isinstance(message, ClaimingRange)
+        interval_ms = self._intervals.judging(record)
+        for ruleset_fold in self._books:
+            ruleset_fold.claiming_range(raw, record, message, clock_ms, interval_ms)
+        self._inputs.about_topic(message.topic, raw)
 
     def _compare(
         self, divergences: Divergences, record: Record, judged: tuple[JudgedRecord, JudgedRecord]

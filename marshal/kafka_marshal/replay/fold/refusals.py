@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.state import Claim
 from kafka_marshal.replay.model.events import JudgedRecord, Judgement
 from kafka_marshal.replay.model.published import RefusalRow
@@ -10,7 +11,10 @@ from kafka_marshal.replay.model.rows import readable_bytes
 
 
 def refusal_row(
-    sighting: JudgedRecord, record: Record, verdict: Judgement, before: Claim | None
+    sighting: JudgedRecord,
+    record: Record | RangesRecord,
+    verdict: Judgement,
+    before: Claim | None,
 ) -> RefusalRow:
     """One record; `before` is its claim, if it has one and that is certain."""
     message = record.message

@@ -19,7 +19,9 @@ from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import WINS, Accepted, ReadTwice, Refused
 from kafka_marshal.core.claims.world import Transition, World
 from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
-from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingRange, Record, ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesMessage, RangesRecord
+from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.kernel.silences import Gaps
 from kafka_marshal.replay.findings.claims.failovers import Failovers
@@ -33,6 +35,7 @@ from kafka_marshal.replay.findings.claims.ownership import (
     steals,
 )
 from kafka_marshal.replay.findings.claims.positions import Pauses, Positions
+from kafka_marshal.replay.findings.claims.ranges import SharedClaims
 from kafka_marshal.replay.findings.claims.silence import (
     Silences,
     missed_after_ms,
@@ -86,11 +89,18 @@ class RulesetFold:
         self._silences = Silences()
         self._lanes = Lanes(self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
+        self._shared = SharedClaims(self.world)
         refused = RefusedClaims()
         owning: tuple[FindingObserver, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
-            else (self._acts, UnownedReleases(), OddRecords(refused), IntervalMismatches(refused))
+            else (
+                self._acts,
+                UnownedReleases(),
+                OddRecords(refused),
+                IntervalMismatches(refused),
+                self._shared,
+            )
         )
         self._observers: tuple[FindingObserver, ...] = (
             *owning,
@@ -184,6 +194,46 @@ class RulesetFold:
             )
         self._report_drained()
         return sighting
+
+    def claiming_range(
+        self,
+        raw: RawRecord,
+        record: RangesRecord,
+        message: ClaimingRange,
+        clock_ms: int,
+        interval_ms: float,
+    ) -> None:
+        """Fold a ClaimingRange. The original passes over it, as over any value it does not know.
+
+        In a log whose head is missing nobody can know what it did.
+        """
+        if self.rules.rule_set is RuleSet.ORIGINAL:
+            return
+        known = self._claims.get(message.key)
+        before = None if known is None else self._claim_now(record)
+        if self._suffix is None:
+            rules = self._rules[interval_ms]
+            judged = self._shared.claiming_range(raw, record, message, clock_ms, rules)
+            self._observed = True
+        else:
+            judged = JudgedRecord(raw, message, Unknowable.UNKNOWABLE, clock_ms)
+            twice = self.world.read_before(record)
+            if twice is None:
+                self.world.pass_over(record)
+                self._suffix.unknowable += 1
+            else:
+                judged.verdict = twice
+        if isinstance(judged.verdict, ReadTwice | RangeRefused):
+            self._refusal(judged, record, judged.verdict, before)
+        if isinstance(judged.verdict, ReadTwice):
+            return
+        group = self._count_group(message)
+        group.refusals += isinstance(judged.verdict, RangeRefused)
+        if known is not None:
+            known.records += 1
+            known.last_offset = record.offset
+        if self._last is None or record.offset > self._last.offset:
+            self._last = judged
 
     def _report_drained(self) -> None:
         for observer in self._observers:
@@ -368,14 +418,18 @@ class RulesetFold:
         for observer in self._observers:
             observer.observe(event)
 
-    def _count(self, record: Record) -> _GroupCount:
-        message = record.message
+    def _count_group(self, message: RangesMessage) -> _GroupCount:
         group = self._groups.get(message.group_id)
         if group is None:
             group = self._groups[message.group_id] = _GroupCount()
         group.records += 1
         group.clients.add(message.client_id)
         group.instances.add(message.instance_id)
+        return group
+
+    def _count(self, record: Record) -> _GroupCount:
+        message = record.message
+        group = self._count_group(message)
         if not isinstance(message, ReleaseGroup):
             key = message.key
             claim = self._claims.get(key)
@@ -385,7 +439,7 @@ class RulesetFold:
             claim.last_offset = record.offset
         return group
 
-    def _claim_now(self, record: Record) -> Claim | None:
+    def _claim_now(self, record: Record | RangesRecord) -> Claim | None:
         message = record.message
         if isinstance(message, ReleaseGroup):
             return None
@@ -395,7 +449,11 @@ class RulesetFold:
         return self.world.claim(key)
 
     def _refusal(
-        self, sighting: JudgedRecord, record: Record, verdict: Judgement, before: Claim | None
+        self,
+        sighting: JudgedRecord,
+        record: Record | RangesRecord,
+        verdict: Judgement,
+        before: Claim | None,
     ) -> None:
         self._row(refusal_row(sighting, record, verdict, before))
 

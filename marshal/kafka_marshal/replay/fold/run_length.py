@@ -18,12 +18,14 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.kernel import runs
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
 from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT
+from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
@@ -127,6 +129,9 @@ def rows_of(
     leader = found.leader
     if not found.ordered.all():
         leader[~found.ordered[chunk.places]] = runs.NO_RUN
+    shared = chunk.shared
+    if shared.size:
+        leader[np.isin(chunk.places, shared)] = runs.NO_RUN
     of_runs = int((leader != runs.NO_RUN).sum())
     if len(leader) > _SMALL and of_runs < _WORTH * int((leader == np.arange(len(leader))).sum()):
         leader[:] = runs.NO_RUN
@@ -186,6 +191,19 @@ class _Records:
             attrs.evolve(self.columns, kind=kinds), names,
             MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
         )  # fmt: skip
+
+    @property
+    def shared(self) -> Codes:
+        """The places with a ClaimingRange, in which no run is looked for.
+
+        What it does depends on the claim as it stands before it, so that no run of its claim may
+        reach beyond it. The kernel does not know the message, nor whose claim it is about.
+        """
+        rows = np.flatnonzero(self.columns.kind == MALFORMED)
+        if not rows.size:
+            return rows.astype(np.int32)
+        named = pc.starts_with(_taken(self.batches, rows).column("value"), CLAIMING_RANGE)
+        return np.unique(self.places[rows[named.fill_null(False).to_numpy(zero_copy_only=False)]])
 
     def sorted(self, names: NameCodes) -> _Records:
         """Each place in the order of its offsets; what is there more than once is marked."""

@@ -14,6 +14,8 @@ from attrs import define, field, frozen
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.messages import Message, Record
+from kafka_marshal.core.ranges.messages import RangesMessage
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.model.position_progress import PositionProgress
 from kafka_marshal.replay.model.published import ProofRow
@@ -29,7 +31,7 @@ class Unknowable(enum.Enum):
     """From it on the claim is certain, and has an owner."""
 
 
-Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable
+Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable | RangeAccepted | RangeRefused
 
 
 @frozen
@@ -48,7 +50,7 @@ class JudgedRecord:
     """
 
     raw: RawRecord
-    message: Message
+    message: RangesMessage
     verdict: Judgement
     clock_ms: int
     """The latest timestamp of the coordinating partition so far, which reports give as the time."""

@@ -19,8 +19,10 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.messages import Heartbeat, Message, ReleaseGroup
+from kafka_marshal.core.messages import Heartbeat, ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import RuleSet
+from kafka_marshal.range_codec import decode_range
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, OF_ONE_RECORD
 from kafka_marshal.replay.findings.records.inputs import log_findings
@@ -209,8 +211,8 @@ class _Search:
         proofs = {proof.offset for proof in finding.records}
         claim = finding.topic, finding.topic_partition
         group = finding.group
-        of_group: list[tuple[RawRecord, Message]] = []
-        of_claim: list[tuple[RawRecord, Message]] = []
+        of_group: list[tuple[RawRecord, RangesMessage]] = []
+        of_claim: list[tuple[RawRecord, RangesMessage]] = []
         for raw in self._part.records:
             message = _message(raw)
             if message is not None and group in (None, message.group_id):
@@ -255,13 +257,13 @@ class _Search:
             size = max(1, min(size // 2, len(records) // 2))
 
 
-def _message(raw: RawRecord) -> Message | None:
+def _message(raw: RawRecord) -> RangesMessage | None:
     try:
-        return raw.decoded().message
+        return decode_range(raw.value)
     except MalformedRecord:
         return None
 
 
-def _matches(claim: tuple[object, object], message: Message) -> bool:
+def _matches(claim: tuple[object, object], message: RangesMessage) -> bool:
     topic, partition = claim
     return topic in (None, message.topic) and partition in (None, message.partition)

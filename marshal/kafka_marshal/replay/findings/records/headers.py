@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from kafka_marshal.codec import malformed_amendments
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingPartition
+from kafka_marshal.range_codec import decode_range_headers
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.phrasing import clock, times, who
@@ -24,8 +27,12 @@ class MalformedHeaders:
 
     def observe(self, sighting: JudgedRecord) -> None:
         """See a record that has headers; each record once, whatever it reaches."""
-        for name in malformed_amendments(sighting.raw.headers):
-            message = sighting.message
+        message, pairs = sighting.message, sighting.raw.headers
+        unreadable = malformed_amendments(pairs)
+        claims = isinstance(message, ClaimingPartition)
+        if claims and decode_range_headers(pairs).window == NOT_DECIMAL:
+            unreadable = (*unreadable, wire.RANGE_HEADERS[0].name)
+        for name in unreadable:
             sender = message.instance_id, message.client_id
             case = self._cases.get((message.group_id, *sender, name))
             if case is None:

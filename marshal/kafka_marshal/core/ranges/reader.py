@@ -1,0 +1,159 @@
+"""What is known of ranges by somebody who began to read in the middle of the log.
+
+Ranges cannot be inferred from a suffix: any record of the missing head may hold an offset. So a
+heartbeat of the anchor may hold a checkpoint: the claim and its ranges as its sender had folded
+them, through `seen`. A reader of every record after `seen` folds on from there, and knows both.
+
+This room knows what a checkpoint is worth. It does not know its bytes (`range_codec` does), nor who
+reads or why. Spec: module RangesReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reducer import claim_outcome, step
+from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.state import FENCED, Claim, Rules
+from kafka_marshal.core.values import value
+
+
+@value
+class FoldedState:
+    """A claim and its ranges after some record of the log. Spec: FoldedState."""
+
+    claim: Claim
+    ranges: Ranges
+
+
+@value
+class LogEntry:
+    """A record of one key or of its group, as this reader reads it. Spec: LogEntry."""
+
+    record: RangesRecord
+    checkpoint: FoldedState | None = None
+    """The state after `seen`, if the record is a heartbeat that holds one which can be read."""
+
+
+def after(
+    state: FoldedState, record: RangesRecord, rules: Rules = FENCED, limits: Limits = LIMITS
+) -> FoldedState:
+    """The state after one more record. Spec: After."""
+    claim, message = state.claim, record.message
+    ranges = step(state.ranges, claim, record, rules, limits).ranges
+    if not isinstance(message, ClaimingRange):
+        claim, _ = claim_outcome(claim, record, message, rules)
+    return FoldedState(claim, ranges)
+
+
+def folded_on(
+    log: Iterable[LogEntry],
+    state: FoldedState,
+    offset: int,
+    rules: Rules = FENCED,
+    limits: Limits = LIMITS,
+) -> FoldedState:
+    """The state after every record of the log from an offset on. Spec: FoldedOn."""
+    for entry in log:
+        if entry.record.offset >= offset:
+            state = after(state, entry.record, rules, limits)
+    return state
+
+
+def checkpoint_counts(entry: LogEntry, first: int) -> bool:
+    """The reader, who began at `first`, has every record after `seen`.
+
+    Spec: CheckpointCounts. What became of the record does not matter: a heartbeat of an old epoch
+    saw what it saw.
+    """
+    seen = entry.record.headers.seen
+    return seen is not None and first - 1 <= seen < entry.record.offset
+
+
+def folds_from(entry: LogEntry) -> int:
+    """The first record that is not in the checkpoint. Spec: FoldsFrom.
+
+    It speaks of what its sender had read, and not of where it landed.
+    """
+    seen = entry.record.headers.seen
+    assert seen is not None
+    return seen + 1
+
+
+def checkpoints(log: Iterable[LogEntry], first: int) -> list[tuple[LogEntry, FoldedState]]:
+    """Those that count, with what they hold. Spec: Checkpoints."""
+    return [
+        (entry, entry.checkpoint)
+        for entry in log
+        if entry.checkpoint is not None and checkpoint_counts(entry, first)
+    ]
+
+
+def candidates(
+    log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
+) -> frozenset[FoldedState]:
+    """What the reader may take the claim and its ranges for. Spec: Candidates.
+
+    Keeps: SuffixExact. `log` is every record from `first` on, in offset order.
+    """
+    return frozenset(
+        folded_on(log, state, folds_from(entry), rules, limits)
+        for entry, state in checkpoints(log, first)
+    )
+
+
+def ranges_known(
+    log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
+) -> bool:
+    """All checkpoints lead to one state. If two differ, neither is used. Spec: RangesKnown."""
+    return len(candidates(log, first, rules, limits)) == 1
+
+
+class RangesReader:
+    """The same, record by record.
+
+    It keeps every record that it has read, because a checkpoint may land late and speak of any of
+    them.
+    """
+
+    def __init__(self, first: int, rules: Rules = FENCED, limits: Limits = LIMITS) -> None:
+        """Begin to read.
+
+        Args:
+            first: the offset of the first record that is read, above 0. Who reads from 0 on needs
+                no checkpoint.
+            rules: the fenced ones.
+            limits: those of the message's version; a model has smaller ones.
+
+        Raises:
+            ValueError: `first` is not above 0.
+        """
+        if first <= 0:
+            raise ValueError(f"a reader from offset {first} on knows every record")
+        self._first = first
+        self._rules = rules
+        self._limits = limits
+        self._log: list[LogEntry] = []
+        self._candidates: frozenset[FoldedState] = frozenset()
+
+    @property
+    def candidates(self) -> frozenset[FoldedState]:
+        """Every state that a checkpoint leads to. Spec: Candidates."""
+        return self._candidates
+
+    @property
+    def known(self) -> FoldedState | None:
+        """The claim and its ranges; None as long as they are not known. Spec: RangesKnown."""
+        [*states] = self._candidates
+        return states[0] if len(states) == 1 else None
+
+    def read(self, entry: LogEntry) -> None:
+        """Read the next record of the key or of its group."""
+        self._log.append(entry)
+        rules, limits = self._rules, self._limits
+        states = {after(state, entry.record, rules, limits) for state in self._candidates}
+        for counting, state in checkpoints([entry], self._first):
+            states.add(folded_on(self._log, state, folds_from(counting), rules, limits))
+        self._candidates = frozenset(states)

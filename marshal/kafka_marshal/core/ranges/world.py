@@ -1,0 +1,89 @@
+"""`RangesWorld`: the ranges of every claim of one coordinating partition, on top of its `World`.
+
+This room knows which records reach ranges, and what is kept of a key. It does not know what they do
+there (`reducer`), nor where records come from. `World` folds the claims, and never asks this room.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, ReadTwice, Verdict
+from kafka_marshal.core.claims.world import World
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.ranges.claiming_range import RangeOutcome
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reducer import after_claim, step
+from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.state import Claim, ClaimKey, Rules
+
+BEGIN_OR_END: Final = FENCED_WINS | {Accepted.POSITION_SET}
+"""What one of the five messages does to a claim if it does anything to its ranges."""
+
+NO_RANGES: Final = Ranges()
+"""Before the first range tenure. Spec: NewRanges."""
+
+
+class RangesWorld:
+    """Folds the records of one coordinating partition into ranges. Spec: RangesStep, for every key.
+
+    The clock of ranges moves with every record of the claim. It is brought up to the claim's only
+    when something else about them is asked or changes. So an ordinary heartbeat costs nothing here.
+    """
+
+    def __init__(self, world: World, limits: Limits = LIMITS) -> None:
+        """Begin with no ranges.
+
+        Args:
+            world: the claims below. Its rules are the fenced ones, and every record of the five
+                messages goes through it before it comes here.
+            limits: those of the message's version; a model has smaller ones.
+        """
+        self._world = world
+        self._limits = limits
+        self._ranges: dict[ClaimKey, Ranges] = {}
+        self._shared: set[ClaimKey] = set()
+
+    def of(self, key: ClaimKey) -> Ranges | None:
+        """The ranges of a claim; None before its first range tenure."""
+        return self._at(key, self._world.claim(key)) if key in self._shared else None
+
+    def observe(self, record: RangesRecord, key: ClaimKey, verdict: Verdict | ReadTwice) -> None:
+        """Let ranges begin, go on or end by what one of the five messages did to its claim."""
+        if isinstance(verdict, ReadTwice) or verdict not in BEGIN_OR_END:
+            return
+        claim = self._world.claim(key)
+        after = after_claim(self._at(key, claim), claim, record, verdict)
+        if after.has_begun:
+            self._shared.add(key)
+        if key in self._shared:
+            self._ranges[key] = after
+
+    def apply(
+        self, record: RangesRecord, message: ClaimingRange, rules: Rules | None = None
+    ) -> RangeOutcome | ReadTwice:
+        """Fold a ClaimingRange, by other rules than the world's if they are given.
+
+        Raises:
+            OutOfOrder: the record's offset is below one already folded.
+        """
+        twice = self._world.read_before(record)
+        if twice is not None:
+            return twice
+        self._world.pass_over(record)
+        key = message.key
+        claim = self._world.claim(key)
+        outcome = step(
+            self._at(key, claim), claim, record, rules or self._world.rules, self._limits
+        )
+        self._ranges[key] = outcome.ranges
+        return outcome
+
+    def _at(self, key: ClaimKey, claim: Claim) -> Ranges:
+        """The ranges of a key, and their clock no earlier than the claim's."""
+        ranges = self._ranges.get(key, NO_RANGES)
+        if ranges.clock_ms >= claim.clock_ms:
+            return ranges
+        return attrs.evolve(ranges, clock_ms=claim.clock_ms)

@@ -1,0 +1,135 @@
+"""Shared claims: ranges that were lost, and records that contradict what ranges promise.
+
+This room folds the ranges of a log, beside the claims that its fold already has. It does not know
+what a record does to ranges (`core.ranges`), nor anything of a log whose head is missing: there
+ranges cannot be known.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.claims.verdicts import ReadTwice
+from kafka_marshal.core.claims.world import World
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.state import OpenRange
+from kafka_marshal.core.ranges.verdicts import RangeAccepted
+from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.observer import FindingObserver
+from kafka_marshal.replay.model.events import Event, JudgedRecord
+from kafka_marshal.replay.model.phrasing import claim_name, clock, who
+
+
+class SharedClaims(FindingObserver):
+    """The ranges of one coordinating partition, under the fenced rules."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self._ranges = RangesWorld(world)
+
+    def observe(self, event: Event) -> None:
+        """Let ranges begin, go on or end. The claim is already as the record left it."""
+        if event.verdict not in BEGIN_OR_END:
+            return
+        before = self._ranges.of(event.key)
+        record = event.sighting.raw.decoded_with_ranges()
+        self._ranges.observe(record, event.key, event.verdict)
+        after = self._ranges.of(event.key)
+        self._cases.close(event.key)
+        was, now = (None if each is None else each.window for each in (before, after))
+        if was is not None and now is not None and was != now:
+            sender = event.message.instance_id, event.message.client_id
+            sentence = partial(_window_changed, event.key, was, now)
+            self._cases.add(
+                (event.key, "window_changed"),
+                event.key,
+                event.sighting,
+                lambda: Case.about("window_changed", event.key, sender, sentence, []),
+            )
+
+    def claiming_range(
+        self,
+        raw: RawRecord,
+        record: RangesRecord,
+        message: ClaimingRange,
+        clock_ms: int,
+        rules: Rules,
+    ) -> JudgedRecord:
+        """Fold a ClaimingRange, and look at what it found and what it let go."""
+        key = message.key
+        before = self._ranges.of(key)
+        outcome = self._ranges.apply(record, message, rules)
+        verdict = outcome if isinstance(outcome, ReadTwice) else outcome.verdict
+        sighting = JudgedRecord(raw, message, verdict, clock_ms)
+        if before is None or not isinstance(verdict, RangeAccepted):
+            return sighting
+        after = self._ranges.of(key)
+        assert after is not None
+        if before.window != 0 and self._world.claim(key).position > before.low:
+            self._above_low(sighting, key, before.low)
+        if before.window == 0:
+            open_now = {each.id for each in after.open}
+            for lost in before.open:
+                if lost.instance != message.instance_id and lost.id not in open_now:
+                    self._lost(sighting, key, lost)
+        return sighting
+
+    def _lost(self, sighting: JudgedRecord, key: ClaimKey, lost: OpenRange) -> None:
+        """One case for each range: its id is an offset of the log."""
+        sentence = partial(_range_lost, key, lost)
+        self._cases.add(
+            (key, "range_lost", lost.id),
+            key,
+            sighting,
+            lambda: Case("range_lost", *key, lost.instance, None, sentence),
+        )
+
+    def _above_low(self, sighting: JudgedRecord, key: ClaimKey, low: int) -> None:
+        """One case for each tenure of a claim."""
+        claim = self._world.claim(key)
+        sentence = partial(_above_low, key, claim.position, low)
+        self._cases.add(
+            (key, "position_above_low"),
+            key,
+            sighting,
+            lambda: Case(
+                *("position_above_low", *key, claim.owner_instance, claim.owner_client), sentence
+            ),
+        )
+
+
+def _messages(begin: int, end: int) -> str:
+    return f"message {begin}" if end - begin == 1 else f"messages {begin} to {end - 1}"
+
+
+def _window_changed(key: ClaimKey, before: int, after: int, case: Case) -> str:
+    first = case.first_seen
+    return (
+        f"{who(case.instance, case.client)} claimed {claim_name(key)} at offset {first.offset} "
+        f"({clock(first.clock_ms)}) with window {after}, while its ranges had window {before}. "
+        f"They ended, and new ones begin at the position."
+    )
+
+
+def _range_lost(key: ClaimKey, lost: OpenRange, case: Case) -> str:
+    first = case.first_seen
+    return (
+        f"Instance {lost.instance} held {_messages(lost.from_, lost.to)} of {claim_name(key)}, "
+        f"granted by offset {lost.id}, and was silent for more than two heartbeat intervals. A "
+        f"request at offset {first.offset} ({clock(first.clock_ms)}) let that be forgotten. What "
+        f"the instance has not processed, nobody will."
+    )
+
+
+def _above_low(key: ClaimKey, position: int, low: int, case: Case) -> str:
+    first = case.first_seen
+    return (
+        f"The position of {claim_name(key)} was {position} at offset {first.offset} "
+        f"({clock(first.clock_ms)}), although {_messages(low, position)} had not all been "
+        f"reported as processed. A takeover would skip those that were not."
+    )
