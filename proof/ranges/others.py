@@ -1,12 +1,13 @@
 """Lists of any length, of which two elements are looked at.
 
 A claim may have any number of ranges. The shipped code looks at a whole list in few ways: it goes
-through it element by element, takes the lowest interval of the pool, and counts. So a proof needs
-the elements it speaks of, the one that may be granted, and how many others there are. `Others` are
-those: any number, and another one after each effect. Meanwhile `Ranges.intervals` and
+through it element by element, takes the lowest interval of the pool, and counts. So two elements
+are enough: an arbitrary one, and the one that may be granted. Of the others only their number
+counts, which is any, and another one after each effect. Meanwhile `Ranges.intervals` and
 `Ranges.open_of` count them, too.
 
-That nothing else depends on a list is held by tests: of the shipped text, and of long lists.
+That nothing else depends on a list is no part of the proof. Two tests hold it: one reads the
+shipped text, and one takes elements out of long lists and compares what becomes of them.
 """
 
 from __future__ import annotations

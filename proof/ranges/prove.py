@@ -309,7 +309,7 @@ def _goals(
     step = Step(inputs, before, end, claim_after)
     after = now_after(step, without)
     goals = {name: holds(after) for name, holds in INVARIANT.items()}
-    goals["Bounded"] = implies(_rest_is_bounded(step), goals["Bounded"])
+    goals["Bounded"] = implies(_others_get_fewer(step), goals["Bounded"])
     # Of ranges that begin anew nothing was said.
     goals["LowIsMonotone"] = implies(step.go_on, goals["LowIsMonotone"])
     goals |= {name: holds(step) for name, holds in STEPS.items()}
@@ -337,15 +337,13 @@ def now_after(step: Step, without: frozenset[str]) -> Now:
     return Now(after, step.claim_after, offset, later, number, limit)
 
 
-def _rest_is_bounded(step: Step) -> Any:
-    """Of the others none is cut in two where `keep` is `x`: in them that does not lie.
+def _others_get_fewer(step: Step) -> Any:
+    """The element that `keep` cuts is looked at, if there is one: there are no two, being disjoint.
 
-    What does not hold `keep` becomes one element at most (KeepsItsNumber). So others get fewer.
+    What is not cut becomes one element at most (KeepsItsNumber), so others get no more.
     """
     others = [step.inputs.others_before, *step.inputs.others.intervals]
-    there, value = step.inputs.said("keep")
-    fewer = [one >= other for one, other in pairwise(others)]
-    return every(implies(there, value == step.x), *fewer)
+    return every(*(one >= other for one, other in pairwise(others)))
 
 
 def _hypotheses(step: Step, without: frozenset[str]) -> Iterator[Any]:
