@@ -5,7 +5,7 @@
     python -m proof --only AtMostOnce     properties with this in their names
     python -m proof --cases 2             two of each kind of case, the smallest
     python -m proof --mutants             mistakes in what ships: each is refuted, with a story
-    python -m proof --mutants --only kernel  mistakes in the kernel's steps
+    python -m proof --mutants --only kernel  mistakes in the kernel's steps; or of `ranges`
     python -m proof --needed              what fails without each part of the late readers' relation
 
 The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
@@ -28,8 +28,9 @@ from proof.jobs import Failed, Job, Part, Run, processes, run_all, show_failed, 
 from proof.late import table as late_readers
 from proof.late.relation import EXACT
 from proof.machine import table as machine
+from proof.ranges import table as ranges
 
-PARTS: Final[tuple[Part, ...]] = (late_readers, machine, reducer)
+PARTS: Final[tuple[Part, ...]] = (late_readers, machine, ranges, reducer)
 """Those with the longest jobs first."""
 
 
@@ -114,8 +115,12 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.mutants:
         every = mutants.jobs()
         jobs = [each for each in every if asked.only in each.name]
-        jobs = jobs if asked.only else [each for each in jobs if each.kind != mutants.KERNEL]
-        check(jobs, "mistake", [each.name for each in every if each.kind == "by hand"] + ["kernel"])
+        jobs = jobs if asked.only else [each for each in jobs if each.kind not in mutants.APART]
+        check(
+            jobs,
+            "mistake",
+            [each.name for each in every if each.kind == "by hand"] + [*mutants.APART],
+        )
         show = partial(_show_mutants, jobs=smallest(jobs, asked.cases), asked=asked)
     elif asked.needed:
         parts = [each for each in late_readers.PARTS if asked.only in each]

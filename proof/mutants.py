@@ -2,7 +2,7 @@
 
 Hand-made ones are those of `make mutants`. Generated ones are made of `fenced` by its operators:
 each is refuted, or proved to do what the shipped reducer does; else the exit code is 1. Those of
-the kernel's steps are made the same way: each does what the reducer does, or is refuted.
+ranges and of the kernel's steps are made and judged the same way.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from model_tests.mutants import operators
 from model_tests.mutants import reducer as hand_made
 from model_tests.mutants.generated import survivors
 from model_tests.mutants.hand_made import HandMade, Killer
+from model_tests.ranges import mutants as of_ranges
 
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.kernel import steps
@@ -33,10 +34,15 @@ from proof.late import mutants as late
 from proof.machine import mutants as machine
 from proof.properties import PROVED, Proved
 from proof.prove import differs, prove, reducer_now
+from proof.ranges import mutants as ranges
+from proof.ranges.prove import Broken
 from proof.smt.solver import smt
 from proof.symbols import Escaped
 
 KERNEL: Final = "kernel"
+RANGES: Final = "ranges"
+APART: Final = (KERNEL, RANGES)
+"""Mistakes that are many, and of code that changes rarely: judged only where they are asked for."""
 LETS_PASS: Final = ("first_wrong", "rules_fit")
 """Functions of the kernel of which is asked what may be assumed."""
 ESCAPES: Final = "it makes or reads what no proxy follows"
@@ -133,6 +139,7 @@ def proved_survivors() -> list[str]:
     return [f"{each.function.rpartition('.')[2]}: {each.was} => {each.becomes}" for each in found]
 
 
+@functools.cache
 def _name(mutant: operators.Made) -> str:
     was, becomes = mutant.texts()
     removed, added = (
@@ -171,13 +178,21 @@ def _likely_first(function: str = "") -> list[Case]:
 
 
 def jobs() -> list[Job]:
-    """All mistakes; of the kernel's each name begins with `kernel`."""
+    """All mistakes; of the kernel's each name begins with `kernel`, of ranges with `ranges`."""
     found = [Job("by hand", partial(_by_name, each.name), each.name) for each in by_hand()]
     found += [Job("by hand", partial(judge_machine, name), name) for name in machine.REFUTED]
     found += [Job("by hand", partial(judge_late, each.name), each.name) for each in late.MISTAKES]
     found += [
         Job("generated", partial(judge_generated, number), _name(each))
         for number, each in enumerate(generated())
+    ]
+    found += [
+        Job(RANGES, partial(judge_ranges, number), f"{RANGES}: {each.mistake.name}")
+        for number, each in enumerate(of_ranges.MUTANTS)
+    ]
+    found += [
+        Job(RANGES, partial(judge_generated_ranges, number), f"{RANGES}: {_name(each)}")
+        for number, (_, each) in enumerate(ranges.generated())
     ]
     return found + [
         Job(KERNEL, partial(judge_kernel, number), f"{KERNEL}: {_name(each)}")
@@ -219,6 +234,27 @@ def judge_late(name: str, solver: str = "z3") -> Judged:
     """Refute a mistake of a late reader."""
     _, breaks, story = late.judge(name, solver)
     return Judged(name, breaks or ALLOWED, story, explained=bool(breaks))
+
+
+def judge_ranges(number: int, solver: str = "z3") -> Judged:
+    """Refute a hand-made mistake in ranges."""
+    mutant = of_ranges.MUTANTS[number]
+    found = ranges.judge_by_hand(number, solver)
+    return _of_ranges(mutant.mistake.name, found, explained=not mutant.breaks)
+
+
+def judge_generated_ranges(number: int, solver: str = "z3") -> Judged:
+    """Prove a mutant of ranges equivalent, or refute it."""
+    name, found = _name(ranges.generated()[number][1]), ranges.judge(number, solver)
+    if found is None:
+        return Judged(name, EQUIVALENT)
+    return _of_ranges(name, found, explained=False)
+
+
+def _of_ranges(name: str, found: Broken | str | None, *, explained: bool) -> Judged:
+    if isinstance(found, Broken):
+        return Judged(name, found.property, found.story())
+    return Judged(name, f"{ESCAPES}: {found}") if found else Judged(name, ALLOWED, "", explained)
 
 
 def _by_name(name: str, solver: str = "z3") -> Judged:

@@ -432,12 +432,18 @@ def _accepted(name: str, check: Callable[[Triple], Any]) -> Proved:
     return Proved(name, lambda taken, _: check(taken))
 
 
+def only_a_set_moves_back(taken: Triple) -> Any:
+    """The position falls only by a release that says so: ranges rest on it."""
+    return taken.verdict is Accepted.POSITION_SET or taken.after.position >= taken.before.position
+
+
 PROVED: Final = (
     *(_of_step(each) for each in dict.fromkeys((*STEP_CHECKS, *(name for name, _ in JUDGES)))),
     *(_conjunct(name, check) for name, check in INVARIANT.items()),
     *(_accepted(name, check) for name, check in ACCEPTED.items()),
     _accepted("VerdictNamesCause", verdict_names_cause),
     _accepted("HasBadHeaders", has_bad_headers),
+    _accepted("OnlyASetMovesBack", only_a_set_moves_back),
     Proved(Property.REFINES_LEASE.value, lambda taken, _: refines_lease(taken)),
     Proved(Property.AT_MOST_ONCE.value, at_most_once, (witness_invariant,)),
     Proved("TenureBeginsBelow", tenure_begins_below, (witness_invariant,)),

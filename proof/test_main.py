@@ -60,6 +60,7 @@ def test_no_cases_or_processes_are_an_error(of: str, number: str, capfd: Any) ->
         ("Mutex", "any number of clients"),
         ("SuffixExact", "SuffixExact of a reader of"),
         ("KernelIsReducer", "a step of the reducer"),
+        ("RefinesLeases", "ranges, any number of them"),
         ("NoReleaseTime", "a step of the reducer"),
     ],
 )

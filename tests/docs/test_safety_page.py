@@ -10,7 +10,11 @@ import pytest
 from proof import reducer
 from proof.late import table as late_readers
 from proof.machine import table as machine
+from proof.ranges import table as ranges
+from proof.ranges.prove import HYPOTHESES
 from tools.links import files, linked
+
+from kafka_marshal.core.ranges.invariants import RangesProperty
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
@@ -23,6 +27,9 @@ ROWS = [
     for line in PAGE.splitlines()
     if line.startswith("| ") and not line.startswith(("| fault ", "| setting ", "| `"))
 ]
+
+BY_OTHERS = {"LiveHolderKept": "RefinesLeases"}
+"""Promises of ranges that another property has in it."""
 
 
 def named(cell: str) -> list[str]:
@@ -54,10 +61,21 @@ def test_every_row_names_a_test_that_exists() -> None:
 
 
 def test_what_a_row_calls_proved_is_a_property_that_make_prove_proves() -> None:
-    proved = {*reducer.names(), *machine.names(), *late_readers.names()}
+    proved = {*reducer.names(), *machine.names(), *late_readers.names(), *ranges.names()}
     found = {name for row in ROWS for name in named(row[4])}
     assert len(found) > 10
     assert found <= proved
+
+
+def test_what_is_proved_of_ranges_and_what_stays_with_tlc_is_all_that_is_promised() -> None:
+    section = PAGE.partition("### What a claim that is shared does")[2].partition("\n### ")[0]
+    said, _, stays = section.partition("Who processes what is not part of it")
+    words = set(re.findall(r"\w+", said))
+    promised = {each.value for each in RangesProperty} - BY_OTHERS.keys()
+    assert promised & {*ranges.names()} <= words
+    assert promised - {*ranges.names()} <= set(re.findall(r"\w+", stays))
+    assert {*BY_OTHERS.values()} <= words
+    assert {*HYPOTHESES} <= words
 
 
 def test_every_model_test_and_rule_of_a_row_is_a_link_to_its_file() -> None:

@@ -1,0 +1,1 @@
+"""The shipped reducer of ranges, for any number of participants, ranges and records."""
