@@ -179,15 +179,17 @@ class Inputs:
         return kind(**fields)
 
     def _headers(self) -> SymbolicHeaders:
-        api, present = self.smt.api, self.truth("present")
-        fields = {}
-        for name in HEADERS:
-            there, value = self.truth(f"has {name}"), self.number(f"header {name}")
-            fields[name] = there, value
-            least = api.Or(value.formula >= 0, value.formula == NOT_DECIMAL)
-            values = value.formula >= 0 if name == "start" else least
-            self.assumed.append(api.Implies(there.formula, api.And(present.formula, values)))
+        present = self.truth("present")
+        fields = {name: self.header(name, present, decimal=name == "start") for name in HEADERS}
         return SymbolicHeaders(present, fields)
+
+    def header(self, name: str, present: Truth, *, decimal: bool = False) -> tuple[Truth, Number]:
+        """Whether a header is there, and its value; `decimal` if it counts as absent otherwise."""
+        api, there, value = self.smt.api, self.truth(f"has {name}"), self.number(f"header {name}")
+        least = api.Or(value.formula >= 0, value.formula == NOT_DECIMAL)
+        values = value.formula >= 0 if decimal else least
+        self.assumed.append(api.Implies(there.formula, api.And(present.formula, values)))
+        return there, value
 
     def valued(self, found: Any, explorer: Explorer) -> Any:
         """Values for a claim, or for one of its fields, in a model of all that is assumed."""

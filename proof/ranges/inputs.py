@@ -22,7 +22,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
-from proof.inputs import Inputs, cases
+from proof.inputs import HEADERS, Inputs, SymbolicHeaders, cases
 from proof.prove import unchecked
 from proof.ranges.others import Others
 from proof.smt.solver import Smt
@@ -34,6 +34,8 @@ THIRD: Final = "third"
 IDLE: Final = "idle"
 """Somebody who holds none of what is looked at."""
 RANGE_HEADERS: Final = ("window", "done", "keep")
+INTERVAL: Final = "interval_ms"
+"""No rule of a claim asks for this header, but a ClaimingRange is refused if it is no number."""
 OWNER: Final = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
 FREE: Final = tuple(
     dict.fromkeys(each.known for each in cases() if not each.known & OWNER - {"epoch"})
@@ -105,7 +107,7 @@ class SymbolicRangeHeaders(RangeHeaders):
 
 
 def _header(name: str) -> property:
-    def read(headers: SymbolicRangeHeaders) -> Any:
+    def read(headers: SymbolicHeaders | SymbolicRangeHeaders) -> Any:
         there, value = headers.__dict__["_fields"][name]
         return value if there else None
 
@@ -114,6 +116,14 @@ def _header(name: str) -> property:
 
 for _name in RANGE_HEADERS:
     setattr(SymbolicRangeHeaders, _name, _header(_name))
+
+
+class RequestHeaders(SymbolicHeaders):
+    """Those of a ClaimingRange: no older version reads it, so every header is looked at."""
+
+
+for _name in (INTERVAL, *HEADERS):
+    setattr(RequestHeaders, _name, _header(_name))
 
 
 @define(eq=False)
@@ -184,6 +194,13 @@ class RangesInputs(Inputs):
             return attrs.evolve(message, instance_id=SENDER)
         like = attrs.asdict(self._like(), recurse=False)
         return ClaimingRange(**{**like, "instance_id": SENDER}, count=self.number("count"))
+
+    def _headers(self) -> SymbolicHeaders:
+        if self.case.message is not ClaimingRange:
+            return super()._headers()
+        present = self.truth("present")
+        fields = {name: self.header(name, present) for name in (INTERVAL, *HEADERS)}
+        return RequestHeaders(present, fields)
 
     def _like(self) -> Any:
         """Fields that every message has."""

@@ -21,7 +21,7 @@ from kafka_marshal.core.ranges.state import OFFSET_MAX, Interval, OpenRange, Ran
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, Unmet
 from proof.causes import DECIMAL
 from proof.machine.logic import choose, every, implies, no, some
-from proof.ranges.inputs import SENDER, RangesInputs
+from proof.ranges.inputs import INTERVAL, SENDER, RangesInputs
 from proof.ranges.others import ASKED, TOLD, higher, lower
 from proof.symbols import Truth
 
@@ -557,7 +557,8 @@ def refusal_names_cause(step: Step) -> Any:
     count: Any = inputs.asked.message.count  # type: ignore[union-attr]
     present: Any = inputs.record.headers.present
     bad = [every(present, step.said(each, lambda v: v == NOT_DECIMAL)) for each in DECIMAL]
-    bad += [step.said(each, lambda v: v == NOT_DECIMAL) for each in ("window", "done", "keep")]
+    more = ("window", "done", "keep", "start", INTERVAL)
+    bad += [step.said(each, lambda v: v == NOT_DECIMAL) for each in more]
     ahead = [step.said(each, lambda v: v >= inputs.asked.offset) for each in ("epoch", "seen")]
     speaks = some(*(inputs.said(each)[0] for each in ("done", "keep")))
     causes = {
