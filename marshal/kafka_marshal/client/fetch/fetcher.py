@@ -220,7 +220,7 @@ class Fetcher:
             if position is not None:
                 if position < one.position:  # taken back, and allowed as it was before
                     one.allowed.insert(0, range(position, one.position))
-                one.position = position
+                one.position, one.moved = position, True
             self._buffers.drop(one)
 
         def anew() -> None:
@@ -258,7 +258,7 @@ class Fetcher:
             with self._lock:
                 chunk = self._buffers.take(maximum)
                 if chunk is not None:
-                    chunk.key.position = chunk.end
+                    chunk.key.position, chunk.key.moved = chunk.end, False
                     if self._full:
                         self._emptied.notify()
                     return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
@@ -303,7 +303,7 @@ class Fetcher:
         What was paused meanwhile is given out after that.
         """
         with self._lock:
-            if one.dropped or one.position != in_flight.end:
+            if one.dropped or one.moved:
                 return False
             if one.paused:
                 one.position = in_flight.start
