@@ -8,11 +8,12 @@ from typing import Literal
 import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
-from kafka_marshal.client.api.consumer import Consumer, Message
+from kafka_marshal.client.api.consumer import Consumer, HandlerFailed, Message
 from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.fetch.fetcher import ALONE_S
 from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.process.handling import Handling
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 from tests.client.doubles import Kafka, until
@@ -113,11 +114,12 @@ def test_what_is_taken_at_that_very_moment_is_given_out_once(
         thread = threading.Thread(target=lambda: found.extend(polled(consumer, 5)))
         thread.start()
         assert taken.wait(20)
+        to = 3 if way == "seek" else 5
         if way == "pause":
             consumer.pause("events")
             consumer.resume("events")
         else:
-            consumer.seek("events", 0, to := 3 if way == "seek" else 5)
+            consumer.seek("events", 0, to)
         noted.set()
         kafka.produce("events", 1 if way == "pause" else to)
         thread.join(20)
@@ -168,6 +170,31 @@ def test_a_partition_whose_buffer_was_full_is_fetched_again_after_a_seek() -> No
         scheduler.sleep(4 * ALONE_S)  # the application is busy, and the partition is paused
         consumer.seek("events", 0, 0)
         assert polled(consumer, 40) == [*range(40)]
+
+
+def test_what_a_seek_passed_over_while_a_run_failed_is_not_given_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    end = Handling.end
+
+    def handle(message: Message) -> None:
+        if message.offset == 3:
+            raise ValueError
+
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+
+        def ends(handling: Handling) -> list[InFlight]:
+            left = end(handling)
+            consumer.seek("events", 0, 8)
+            return left
+
+        monkeypatch.setattr(Handling, "end", ends)
+        with pytest.raises(HandlerFailed):
+            consumer.run(handle, workers=1, retries=0)
+        assert polled(consumer, 2) == [8, 9]
 
 
 @pytest.mark.parametrize("order", ["partition", "key", "none"])
