@@ -89,6 +89,8 @@ class Process:
     """Its consumer's `stop` has returned: until then it may give out messages."""
     paused: set[tuple[str, int, int]] = field(factory=set)
     """Tenures that the one `pause` under way has paused."""
+    sought: dict[tuple[str, int, int], int] = field(factory=dict)
+    """By tenure: below this it has passed over everything, by a `seek` that has returned."""
     pauses: bool = False
     """A `pause` is under way."""
     in_hand: Counter[tuple[Any, ...]] = field(factory=Counter)
@@ -186,7 +188,15 @@ class Process:
                 await consumer.subscribe(self.world.setting.topics)
                 await IN_LOOPS[self.way](consumer, self)
 
+        def unheard(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception")
+            if error is not None and "handle" in context:  # else a task or a future has it
+                self.world.history.unhandled.append(
+                    f"{self.name}: {context['message']}: {type(error).__name__}: {error}"
+                )
+
         loop = ScheduledEventLoop(self.scheduler)
+        loop.set_exception_handler(unheard)
         try:
             loop.run_until_complete(main())
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -324,8 +334,9 @@ class Process:
             in_all = buffers._messages, buffers._bytes
             yield f"{self.name}: buffers count {in_all} in all, and hold {sum(held), sum(sizes)}"
 
-    def _withheld(self, claim: Claim) -> str:
+    def _withheld(self, message: Message) -> str:
         assert self.consumer is not None
+        claim = message.claim
         if self.way in AS_LISTS:
             return ""
         at_least_once = self.world.setting.at_least_once
@@ -336,6 +347,8 @@ class Process:
         if self.stop_returned and self.consumer.delivery.stopped:
             return "stopped"
         tenure = claim.topic, claim.partition, claim.epoch
+        if message.offset < self.sought.get(tenure, 0):
+            return "passed over"
         return "paused" if tenure in self.paused else ""
 
     def _silent(self, claim: Claim) -> bool:
@@ -395,7 +408,7 @@ class Process:
             message.offset,
             self.way in UNORDERED,
             self.scheduler.current_name,
-            self._withheld(claim),
+            self._withheld(message),
             beside,
             self._turn_s(claim, self.scheduler.clock.monotonic()),
         )

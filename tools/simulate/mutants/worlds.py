@@ -68,6 +68,17 @@ TOPICS: Final = attrs.evolve(
 )
 """A topic that is made anew, grows and loses messages under a process that stays, and whose buffers
 are small."""
+PAUSED: Final = attrs.evolve(
+    ALONE,
+    heartbeat_interval_s=2.0,
+    ways=("iterator", "poll", "loop", "run_partition", "run_key", "run_none", "run_loop"),
+    faults=("calls", "cut", "append", "slow", "stall_thread"),
+)
+"""A claim that is paused, or was moved, while its heartbeats are not read back."""
+SIGNED: Final = attrs.evolve(
+    SMALL, clients=2, signing="required", faults=("forge", "rotate_key", "kill", "stall")
+)
+"""Processes that require signatures, and somebody who forges records."""
 WORLDS: Final[dict[str, Setting]] = {
     "small": SMALL,
     "calls": CALLS,
@@ -75,6 +86,8 @@ WORLDS: Final[dict[str, Setting]] = {
     "one_by_one": ONE_BY_ONE,
     "in_threads": IN_THREADS,
     "topics": TOPICS,
+    "paused": PAUSED,
+    "signed": SIGNED,
 }
 
 
