@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, Observer
+from kafka_marshal.client.fetch import fetcher
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import (
     ClaimingMessages,
@@ -157,4 +158,27 @@ def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_tha
         consumer.stop()
         until(lambda: consumer.delivery.ended)
     assert "messages 5 to 9 are gone from the topic" in caplog.text
+    assert not consumer.claims
+
+
+def test_a_consumer_that_stops_does_not_wait_for_what_a_topic_that_was_remade_does_not_hold_yet(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited without end where its position was in the new topic, and its grant was beyond."""
+    monkeypatch.setattr(fetcher, "RETRY_S", 0.1)
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert len(consumer.consume(5, 10.0)) == 5
+        consumer.ack()
+        consumer.pause("events")  # what was fetched is forgotten
+        remade(kafka, 7)
+        consumer.resume("events")
+        assert [message.offset for message in consumer.consume(5, 10.0)] == [5, 6]
+        consumer.ack()
+        consumer.stop()
+        assert not consumer.consume(5, 10.0)
+        until(lambda: consumer.delivery.ended)
+    assert "messages 7 to 9 are gone from the topic" in caplog.text
     assert not consumer.claims
