@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import define, field
+from confluent_kafka import Message as Fetched
 from tools.simulate.applications import (
     AS_LISTS,
     IN_LOOPS,
@@ -40,6 +41,7 @@ from kafka_marshal import (
 )
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.errors import BrokerFailed, ConsumerClosed
@@ -81,6 +83,8 @@ class Process:
     consumer: Consumer | None = None
     slow_s: float = 0.0
     """What processing a message takes longer for now."""
+    takes_s: float = 0.0
+    """How long the thread that takes the next chunk stands still when it has it."""
     raises: bool = False
     """Processing fails for now."""
     stopping: bool = False
@@ -169,7 +173,7 @@ class Process:
 
     def _in_threads(self) -> None:
         with Consumer(**self._options()) as consumer:
-            self.consumer = consumer
+            self._has(consumer)
             consumer.subscribe(self.world.setting.topics)
             THREADED[self.way](consumer, self)
             if self.stopping:  # a call after `stop` does nothing, and is no error
@@ -181,10 +185,24 @@ class Process:
                     if not consumer.delivery.closed:
                         raise MarshalError("a call after `stop` failed") from error
 
+    def _has(self, consumer: Consumer) -> None:
+        self.consumer, take = consumer, consumer._fetcher.take
+
+        def takes(maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
+            chunk = take(maximum, timeout_s)
+            if chunk is not None and self.takes_s:
+                for_s, self.takes_s = self.takes_s, 0.0
+                self.standing += 1
+                self.scheduler.sleep(for_s)
+                self.goes_on()
+            return chunk
+
+        consumer._fetcher.take = takes  # type: ignore[method-assign]
+
     def _in_loop(self) -> None:
         async def main() -> None:
             async with AsyncConsumer(**self._options()) as consumer:
-                self.consumer = consumer._consumer
+                self._has(consumer._consumer)
                 await consumer.subscribe(self.world.setting.topics)
                 await IN_LOOPS[self.way](consumer, self)
 

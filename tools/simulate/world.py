@@ -196,7 +196,8 @@ class World:
         """Ask an application to end, and wait until it has."""
         process = self.processes.pop(client_id)
         assert process.thread is not None
-        process.slow_s, process.raises, process.stopping = 0.0, False, True
+        process.slow_s = process.takes_s = 0.0
+        process.raises, process.stopping = False, True
         self.scheduler.stop(process.name, stands=False)
         while process.consumer is None and process.thread.is_alive():
             self.scheduler.sleep(0.1)
@@ -243,7 +244,8 @@ class World:
         self.kafka.flow()
         self.disk_full = False
         for process in self.processes.values():
-            process.slow_s, process.raises = 0.0, False
+            process.slow_s = process.takes_s = 0.0
+            process.raises = False
             self.scheduler.stop(process.name, stands=False)
 
     def run(self) -> History:

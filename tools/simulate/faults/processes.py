@@ -89,6 +89,15 @@ def stall_thread(world: World, chance: Random) -> str:
     return f"{thread.name} of {process.name} for {for_s:g} s"
 
 
+def stall_taking(world: World, chance: Random) -> str:
+    """The thread that takes a chunk of messages stands still, before it is noted as in hand."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    process.takes_s = intervals(world, chance, 0.05, 0.5, 1.0)
+    return f"{process.name} for {process.takes_s:g} s"
+
+
 def slow(world: World, chance: Random) -> str:
     """A process takes long for each message, and does so until the next such fault."""
     process = one_of(world, chance)

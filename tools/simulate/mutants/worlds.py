@@ -27,7 +27,7 @@ ONE_BY_ONE: Final = attrs.evolve(
     partitions=4,
     fault_every_s=3.0,
     ways=("iterator", "poll", "loop", "mixed"),
-    faults=("calls", "slow", "stall_thread", "kill", "slow_append", "set_position"),
+    faults=("calls", "slow", "stall_thread", "stall_taking", "kill", "slow_append", "set_position"),
 )
 """Applications that take messages one by one, some of them slowly, so that claims take turns."""
 ALONE: Final = attrs.evolve(
@@ -51,6 +51,7 @@ IN_THREADS: Final = attrs.evolve(
         "set_position",
         "pause",
         "stall_thread",
+        "stall_taking",
     ),
 )
 """The same, with many threads or tasks."""
@@ -72,9 +73,9 @@ PAUSED: Final = attrs.evolve(
     ALONE,
     heartbeat_interval_s=2.0,
     ways=("iterator", "poll", "loop", "run_partition", "run_key", "run_none", "run_loop"),
-    faults=("calls", "cut", "append", "slow", "stall_thread"),
+    faults=("calls", "cut", "append", "slow", "stall_taking"),
 )
-"""A claim that is paused, or was moved, while its heartbeats are not read back."""
+"""A claim that is paused, or moved, while its heartbeats are not read back, or a chunk is taken."""
 SIGNED: Final = attrs.evolve(
     SMALL, clients=2, signing="required", faults=("forge", "rotate_key", "kill", "stall")
 )
