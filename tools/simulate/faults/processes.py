@@ -156,7 +156,8 @@ def calls(world: World, chance: Random) -> str:
 
 def _seeks(world: World, process: Process, consumer: Consumer, topic: str, chance: Random) -> None:
     """Pass over some messages of a partition, or give again what is in hand."""
-    owned = sorted(process.tenures(topic))
+    count = world.partitions(topic)  # 0 while it does not exist
+    owned = [tenure for tenure in sorted(process.tenures(topic)) if tenure[1] < count]
     if not owned:
         return
     _, partition, epoch = chance.choice(owned)
