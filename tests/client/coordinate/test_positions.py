@@ -17,6 +17,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from kafka_marshal.errors import ClaimLost
 from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
 
@@ -97,6 +98,28 @@ def test_a_heartbeat_that_is_refused_moves_no_offset_of_the_group() -> None:
     assert committed == sorted(committed)
 
 
+def test_what_an_administrator_has_set_is_no_commit_of_a_heartbeat_that_was_refused() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        messages = [consumer.poll(10.0) for _ in range(5)]
+        assert messages[-1] is not None
+        kafka.hold_log()
+        set_position(kafka, 8)
+        consumer.ack()
+        kafka.clock.ahead_s += 40.0  # it has not read of that, and tells how far it is
+        until(lambda: 5 in offsets_of(kafka, Heartbeat))
+        kafka.flow()
+        claim = messages[-1].claim
+        until(lambda: claim.lost)
+        again = consumer.poll(10.0)
+        assert again is not None
+        assert again.offset == 8
+        with pytest.raises(ClaimLost, match="done below 5, and in the log below 0"):
+            consumer.commit(messages[-1])
+
+
 def remade(kafka: Kafka, messages: int) -> None:
     """The data topic was deleted and created again: it holds fewer messages than before."""
     with kafka.changed:
@@ -116,6 +139,24 @@ def test_at_most_once_a_remade_topic_is_asked_for_what_it_holds() -> None:
         set_position(kafka, 0)
         assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(3)]
         assert [each.offset for each in kafka.said(ClaimingMessages)] == [10, 3]
+
+
+def test_at_most_once_a_tenure_does_not_ask_for_what_is_heard_late_of_the_one_before() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=3)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        first = consumer.consume(10, 10.0).claim
+        consumer.ack()
+        set_position(kafka, 0)
+        again = consumer.consume(10, 10.0)
+        assert again.claim is not first
+        consumer.ack()
+        held = consumer._coordinator.held
+        consumer._coordinator.call(lambda: held.fetched(first, 100))
+        kafka.produce("events", 1)
+        assert [message.offset for message in consumer.consume(10, 10.0)] == [3]
+        assert max(each.offset for each in kafka.said(ClaimingMessages)) == 4
 
 
 def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiting(
