@@ -35,7 +35,8 @@ class Given:
     worker: str = ""
     """The thread that begins it."""
     withheld: str = ""
-    """Why nothing more of its claim is to begin: lost, paused or stopped; nothing where it may."""
+    """Why it is not to begin: its claim is lost, silent or paused, it was passed over, or the
+    consumer has stopped; nothing where it may."""
     beside: bool = False
     """Another message of its lane is in hand: of its key, or of its partition."""
     turn_s: float = 0.0
@@ -77,6 +78,24 @@ class NotCommitted:
     """Why its claim was lost then; nothing, if it was not."""
     calm: bool
     """It was called for a claim of ours, and there were no faults any more."""
+
+
+@frozen
+class Sought:
+    """A `seek` of an application, at least once."""
+
+    log: int
+    """How many entries `History.log` had when it was called."""
+    topic: str
+    partition: int
+    epoch: int
+    offset: int
+    """What lies before it is passed over, as if it were done."""
+
+    @property
+    def tenure(self) -> tuple[Topic, int]:
+        """Its partition and epoch."""
+        return (self.topic, self.partition), self.epoch
 
 
 @frozen
@@ -159,6 +178,7 @@ class History:
     """What observers heard, in its order; also `fenced` and `left`."""
     committed: list[Committed] = field(factory=list)
     not_committed: list[NotCommitted] = field(factory=list)
+    sought: list[Sought] = field(factory=list)
     calls: list[TimedCall] = field(factory=list)
     """Calls that had a timeout and began when there were no faults any more."""
     wedged: list[str] = field(factory=list)
@@ -177,6 +197,8 @@ class History:
     """When, which, and to whom."""
     ways: Counter[str] = field(factory=Counter)
     """How often each way of consuming was begun."""
+    unhandled: list[str] = field(factory=list)
+    """Exceptions in an event loop that nobody heard of."""
     ended: list[tuple[float, str, str]] = field(factory=list)
     """When a process ended by itself, which, and the error that it met, or nothing."""
     unended: list[str] = field(factory=list)
@@ -205,6 +227,8 @@ class History:
     """The most messages in one buffer."""
     miscounted: list[str] = field(factory=list)
     """Buffers that held something else than they counted."""
+    outlived: list[str] = field(factory=list)
+    """Tenures that one process kept at the end though a later one has decided all of them."""
     tenures_max: int = 0
     """The most tenures of one partition that were over and one process kept at the end."""
 
@@ -216,6 +240,10 @@ class History:
     def gone_below(self, where: Topic) -> set[int]:
         """Where a partition began at some time, since retention had removed what was before."""
         return {before for _, before in self.removed.get(where, ())}
+
+    def sought_by(self, tenure: tuple[Topic, int]) -> list[int]:
+        """The offsets that a tenure was to go on from, in the order of the calls."""
+        return [one.offset for one in self.sought if one.tenure == tenure]
 
     @property
     def happened(self) -> set[str]:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import define, field
+from confluent_kafka import Message as Fetched
 from tools.simulate.applications import (
     AS_LISTS,
     IN_LOOPS,
@@ -40,6 +41,7 @@ from kafka_marshal import (
 )
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.errors import BrokerFailed, ConsumerClosed
@@ -81,6 +83,8 @@ class Process:
     consumer: Consumer | None = None
     slow_s: float = 0.0
     """What processing a message takes longer for now."""
+    takes_s: float = 0.0
+    """How long the thread that takes the next chunk stands still when it has it."""
     raises: bool = False
     """Processing fails for now."""
     stopping: bool = False
@@ -89,6 +93,8 @@ class Process:
     """Its consumer's `stop` has returned: until then it may give out messages."""
     paused: set[tuple[str, int, int]] = field(factory=set)
     """Tenures that the one `pause` under way has paused."""
+    sought: dict[tuple[str, int, int], int] = field(factory=dict)
+    """By tenure: below this it has passed over everything, by a `seek` that has returned."""
     pauses: bool = False
     """A `pause` is under way."""
     in_hand: Counter[tuple[Any, ...]] = field(factory=Counter)
@@ -167,7 +173,7 @@ class Process:
 
     def _in_threads(self) -> None:
         with Consumer(**self._options()) as consumer:
-            self.consumer = consumer
+            self._has(consumer)
             consumer.subscribe(self.world.setting.topics)
             THREADED[self.way](consumer, self)
             if self.stopping:  # a call after `stop` does nothing, and is no error
@@ -179,14 +185,36 @@ class Process:
                     if not consumer.delivery.closed:
                         raise MarshalError("a call after `stop` failed") from error
 
+    def _has(self, consumer: Consumer) -> None:
+        self.consumer, take = consumer, consumer._fetcher.take
+
+        def takes(maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
+            chunk = take(maximum, timeout_s)
+            if chunk is not None and self.takes_s:
+                for_s, self.takes_s = self.takes_s, 0.0
+                self.standing += 1
+                self.scheduler.sleep(for_s)
+                self.goes_on()
+            return chunk
+
+        consumer._fetcher.take = takes  # type: ignore[method-assign]
+
     def _in_loop(self) -> None:
         async def main() -> None:
             async with AsyncConsumer(**self._options()) as consumer:
-                self.consumer = consumer._consumer
+                self._has(consumer._consumer)
                 await consumer.subscribe(self.world.setting.topics)
                 await IN_LOOPS[self.way](consumer, self)
 
+        def unheard(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception")
+            if error is not None and "handle" in context:  # else a task or a future has it
+                self.world.history.unhandled.append(
+                    f"{self.name}: {context['message']}: {type(error).__name__}: {error}"
+                )
+
         loop = ScheduledEventLoop(self.scheduler)
+        loop.set_exception_handler(unheard)
         try:
             loop.run_until_complete(main())
             loop.run_until_complete(loop.shutdown_asyncgens())
@@ -324,8 +352,9 @@ class Process:
             in_all = buffers._messages, buffers._bytes
             yield f"{self.name}: buffers count {in_all} in all, and hold {sum(held), sum(sizes)}"
 
-    def _withheld(self, claim: Claim) -> str:
+    def _withheld(self, message: Message) -> str:
         assert self.consumer is not None
+        claim = message.claim
         if self.way in AS_LISTS:
             return ""
         at_least_once = self.world.setting.at_least_once
@@ -336,6 +365,8 @@ class Process:
         if self.stop_returned and self.consumer.delivery.stopped:
             return "stopped"
         tenure = claim.topic, claim.partition, claim.epoch
+        if message.offset < self.sought.get(tenure, 0):
+            return "passed over"
         return "paused" if tenure in self.paused else ""
 
     def _silent(self, claim: Claim) -> bool:
@@ -395,7 +426,7 @@ class Process:
             message.offset,
             self.way in UNORDERED,
             self.scheduler.current_name,
-            self._withheld(claim),
+            self._withheld(message),
             beside,
             self._turn_s(claim, self.scheduler.clock.monotonic()),
         )

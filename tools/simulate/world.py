@@ -196,7 +196,8 @@ class World:
         """Ask an application to end, and wait until it has."""
         process = self.processes.pop(client_id)
         assert process.thread is not None
-        process.slow_s, process.raises, process.stopping = 0.0, False, True
+        process.slow_s = process.takes_s = 0.0
+        process.raises, process.stopping = False, True
         self.scheduler.stop(process.name, stands=False)
         while process.consumer is None and process.thread.is_alive():
             self.scheduler.sleep(0.1)
@@ -243,7 +244,8 @@ class World:
         self.kafka.flow()
         self.disk_full = False
         for process in self.processes.values():
-            process.slow_s, process.raises = 0.0, False
+            process.slow_s = process.takes_s = 0.0
+            process.raises = False
             self.scheduler.stop(process.name, stands=False)
 
     def run(self) -> History:
@@ -283,7 +285,8 @@ class World:
         for thread in threads:
             thread.join()
         self.mend()
-        until_s = scheduler.clock.monotonic() + ENDS_WITHIN * setting.heartbeat_interval_s
+        ends_s = max(ENDS_WITHIN * setting.heartbeat_interval_s, 2 * UNKNOWN_S)
+        until_s = scheduler.clock.monotonic() + ends_s
         idle = 0
         while scheduler.clock.monotonic() < until_s and idle < IDLE_ROUNDS:
             for number in range(setting.clients):
@@ -319,6 +322,12 @@ class World:
             if self.setting.signing == "required" and self.forged_ms >= since_ms:
                 history.trusting.append(process.name)
             tenures = process.consumer._coordinator.held._tenures.all
+            newest = {each.claim.key: each for each in tenures}
+            history.outlived += [
+                f"{process.name} kept {each.claim}, and a later one has decided it"
+                for each in tenures
+                if each.drained and not each.unconfirmed and each is not newest[each.claim.key]
+            ]
             kept = Counter(each.claim.key for each in tenures if each.drained)
             history.tenures_max = max(history.tenures_max, *kept.values(), 0)
 

@@ -107,3 +107,18 @@ def test_what_was_taken_when_its_claim_was_paused_is_given_out_after_that(
         monkeypatch.undo()
         consumer.resume("events")
         assert [message.offset for message in consumer.consume(4, WITHIN_S)] == [*range(4)]
+
+
+def test_what_is_taken_while_the_application_stops_is_not_given_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also before the coordinator, which may be busy, has heard of the stop."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=ALO) as consumer:
+        consumer.add_topic("events")
+        taker = Taker(consumer, monkeypatch)
+        consumer.delivery.stop()
+        kafka.clock.ahead_s += WITHIN_S
+        assert taker.goes_on() == []
+        monkeypatch.undo()

@@ -22,6 +22,8 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 from tests.client.doubles import WITHIN_S, Kafka, until
 
 
@@ -225,3 +227,30 @@ def test_what_tasks_have_not_begun_of_a_claim_that_is_given_up_keeps_nobody_wait
 
     asyncio.run(asyncio.wait_for(main(), WITHIN_S))
     assert handled == [0, 1]
+
+
+def test_a_claim_that_a_copy_of_our_own_request_wins_anew_is_lost_before() -> None:
+    """Nobody knows then who owned it in between."""
+    scheduler = Scheduler(seed=1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("events", messages=5)
+    told: list[tuple[str, int]] = []
+    with Consumer(
+        settings=kafka.settings(),
+        group_id="g",
+        client_id="c1",
+        on_claimed=lambda claim: told.append(("claimed", claim.epoch)),
+        on_lost=lambda claim, reason: told.append((reason.value, claim.epoch)),
+    ) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        request = kafka.topics[COORDINATION_TOPIC][0].records[0]
+        assert request is not None
+        kafka.broker_clock.wall_s += 1000.0  # the claim is stale
+        kafka.append(COORDINATION_TOPIC, 0, request.value, request.headers)
+        scheduler.sleep(5.0)
+        again = consumer.poll(10.0)
+        assert again is not None
+        assert (again.offset, again.claim.epoch) == (0, 2)
+        assert told == [("claimed", 0), ("uncertain", 0), ("claimed", 2)]

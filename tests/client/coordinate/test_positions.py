@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, Observer
+from kafka_marshal.client.fetch import fetcher
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import (
     ClaimingMessages,
@@ -16,6 +17,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from kafka_marshal.errors import ClaimLost
 from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
 
@@ -96,6 +98,28 @@ def test_a_heartbeat_that_is_refused_moves_no_offset_of_the_group() -> None:
     assert committed == sorted(committed)
 
 
+def test_what_an_administrator_has_set_is_no_commit_of_a_heartbeat_that_was_refused() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        messages = [consumer.poll(10.0) for _ in range(5)]
+        assert messages[-1] is not None
+        kafka.hold_log()
+        set_position(kafka, 8)
+        consumer.ack()
+        kafka.clock.ahead_s += 40.0  # it has not read of that, and tells how far it is
+        until(lambda: 5 in offsets_of(kafka, Heartbeat))
+        kafka.flow()
+        claim = messages[-1].claim
+        until(lambda: claim.lost)
+        again = consumer.poll(10.0)
+        assert again is not None
+        assert again.offset == 8
+        with pytest.raises(ClaimLost, match="done below 5, and in the log below 0"):
+            consumer.commit(messages[-1])
+
+
 def remade(kafka: Kafka, messages: int) -> None:
     """The data topic was deleted and created again: it holds fewer messages than before."""
     with kafka.changed:
@@ -115,6 +139,24 @@ def test_at_most_once_a_remade_topic_is_asked_for_what_it_holds() -> None:
         set_position(kafka, 0)
         assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(3)]
         assert [each.offset for each in kafka.said(ClaimingMessages)] == [10, 3]
+
+
+def test_at_most_once_a_tenure_does_not_ask_for_what_is_heard_late_of_the_one_before() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=3)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        first = consumer.consume(10, 10.0).claim
+        consumer.ack()
+        set_position(kafka, 0)
+        again = consumer.consume(10, 10.0)
+        assert again.claim is not first
+        consumer.ack()
+        held = consumer._coordinator.held
+        consumer._coordinator.call(lambda: held.fetched(first, 100))
+        kafka.produce("events", 1)
+        assert [message.offset for message in consumer.consume(10, 10.0)] == [3]
+        assert max(each.offset for each in kafka.said(ClaimingMessages)) == 4
 
 
 def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiting(
@@ -157,4 +199,27 @@ def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_tha
         consumer.stop()
         until(lambda: consumer.delivery.ended)
     assert "messages 5 to 9 are gone from the topic" in caplog.text
+    assert not consumer.claims
+
+
+def test_a_consumer_that_stops_does_not_wait_for_what_a_topic_that_was_remade_does_not_hold_yet(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited without end where its position was in the new topic, and its grant was beyond."""
+    monkeypatch.setattr(fetcher, "RETRY_S", 0.1)
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert len(consumer.consume(5, 10.0)) == 5
+        consumer.ack()
+        consumer.pause("events")  # what was fetched is forgotten
+        remade(kafka, 7)
+        consumer.resume("events")
+        assert [message.offset for message in consumer.consume(5, 10.0)] == [5, 6]
+        consumer.ack()
+        consumer.stop()
+        assert not consumer.consume(5, 10.0)
+        until(lambda: consumer.delivery.ended)
+    assert "messages 7 to 9 are gone from the topic" in caplog.text
     assert not consumer.claims

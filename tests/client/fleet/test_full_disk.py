@@ -18,7 +18,7 @@ import pytest
 
 from kafka_marshal import Consumer
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.errors import InvalidOption
+from kafka_marshal.errors import InvalidOption, ThreadFailed
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
 
@@ -76,17 +76,39 @@ def test_without_room_for_a_snapshot_a_consumer_goes_on_and_says_so(
     assert not list(tmp_path.iterdir())
 
 
+class Disk(io.StringIO):
+    """A file on a disk that may become full."""
+
+    has_room = True
+
+    def writelines(self, lines: Iterable[Any]) -> None:
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().writelines(lines)
+
+
+def test_a_call_that_cannot_be_recorded_ends_the_consumer(tmp_path: Path) -> None:
+    """It raised an OSError, and the consumer went on, with a release that was never sent."""
+    scheduler, disk = Scheduler(seed=1), Disk()
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders", messages=5)
+    settings = kafka.settings()
+    environment = attrs.evolve(settings.environment, open_file=lambda *_: disk)
+    settings = attrs.evolve(settings, environment=environment)
+    with Consumer(settings=settings, group_id="g", client_id="c1", record_to=tmp_path) as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(10.0) is not None
+        consumer.ack()
+        disk.has_room = False
+        with pytest.raises(ThreadFailed, match="No space left on device"):
+            consumer.release("orders", 0)
+        with pytest.raises(ThreadFailed, match="No space left on device"):
+            consumer.poll(10.0)
+
+
 def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Disk(io.StringIO):
-        has_room = True
-
-        def writelines(self, lines: Iterable[Any]) -> None:
-            if not self.has_room:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            super().writelines(lines)
-
     disk = Disk()
     kafka = InMemoryKafka(scheduler=Scheduler(seed=1))
     settings = kafka.settings()

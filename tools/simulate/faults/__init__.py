@@ -64,6 +64,7 @@ FAULTS: Final = {
     "close": Fault(processes.close, 2.0),
     "stall": Fault(processes.stall, 2.0),
     "stall_thread": Fault(processes.stall_thread, 2.0),
+    "stall_taking": Fault(processes.stall_taking),
     "slow": Fault(processes.slow),
     "raises": Fault(processes.raises),
     "append": Fault(brokers.append, 2.0),

@@ -62,7 +62,7 @@ def slow_append(world: World, chance: Random) -> str:
 
 def cut(world: World, chance: Random) -> str:
     """Nobody can read the log, for a while."""
-    for_s = intervals(world, chance, 0.1, 1.0, 2.5)
+    for_s = intervals(world, chance, 0.1, 1.0, 2.5, 4.0)
     world.kafka.hold_log()
     world.scheduler.sleep(for_s)
     world.kafka.flow()

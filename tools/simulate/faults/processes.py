@@ -6,11 +6,15 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+import attrs
 from tools.simulate.faults.fault import intervals, one_of
+from tools.simulate.history import Sought
 
-from kafka_marshal.errors import MarshalError
+from kafka_marshal import Consumer
+from kafka_marshal.errors import InvalidOption, MarshalError
 
 if TYPE_CHECKING:
+    from tools.simulate.process import Process
     from tools.simulate.world import World
 
 STEPS: Final = 40
@@ -85,6 +89,15 @@ def stall_thread(world: World, chance: Random) -> str:
     return f"{thread.name} of {process.name} for {for_s:g} s"
 
 
+def stall_taking(world: World, chance: Random) -> str:
+    """The thread that takes a chunk of messages stands still, before it is noted as in hand."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    process.takes_s = intervals(world, chance, 0.05, 0.5, 1.0)
+    return f"{process.name} for {process.takes_s:g} s"
+
+
 def slow(world: World, chance: Random) -> str:
     """A process takes long for each message, and does so until the next such fault."""
     process = one_of(world, chance)
@@ -104,14 +117,15 @@ def raises(world: World, chance: Random) -> str:
 
 
 def calls(world: World, chance: Random) -> str:
-    """An application pauses a topic for a while, gives a claim up, or begins to consume anew."""
+    """An application pauses, seeks, gives a claim up, or begins to consume anew after a while."""
     process = one_of(world, chance)
     consumer = None if process is None else process.consumer
     if process is None or consumer is None:
         return "nobody"
     topic = chance.choice(world.setting.topics)
     for_s = intervals(world, chance, 0.01, 0.3, 2.5, 5.0)
-    call = chance.choice(("pause", "release", "subscribe"))
+    some = ("pause", "release", "subscribe")
+    call = chance.choice((*some, "seek") if world.setting.at_least_once else some)
 
     def run() -> None:
         with suppress(MarshalError):  # it may be lost, closed, or have failed: `ended` judges that
@@ -127,6 +141,8 @@ def calls(world: World, chance: Random) -> str:
                         process.paused = set()
                     consumer.resume(topic)
                     process.pauses = not alone
+                case "seek":
+                    _seeks(world, process, consumer, topic, chance)
                 case "release":
                     consumer.release(topic, chance.randrange(world.partitions(topic) or 1))
                 case _:
@@ -136,6 +152,31 @@ def calls(world: World, chance: Random) -> str:
 
     world.scheduler.start(run, call, process.name)
     return f"{process.name}: {call} {topic}, {for_s:g} s"
+
+
+def _seeks(world: World, process: Process, consumer: Consumer, topic: str, chance: Random) -> None:
+    """Pass over some messages of a partition, or give again what is in hand."""
+    count = world.partitions(topic)  # 0 while it does not exist
+    owned = [tenure for tenure in sorted(process.tenures(topic)) if tenure[1] < count]
+    if not owned:
+        return
+    _, partition, epoch = chance.choice(owned)
+    # The specification does not explain what lies beyond the window.
+    most = 50 if world.setting.recorded else world.setting.window + 50
+    offset = consumer.committed(topic, partition) + chance.choice((0, 0, 1, 5, 50, most))
+    offset = min(offset, world.kafka.topics[topic][partition].high)
+    history, sought = world.history, Sought(len(world.history.log), topic, partition, epoch, offset)
+    history.sought.append(sought)
+    try:
+        consumer.seek(topic, partition, offset)
+    except InvalidOption:
+        history.sought.remove(sought)
+        raise
+    for tenure in process.tenures(topic):
+        if tenure[1] == partition:
+            if tenure[2] != epoch:  # it was won anew meanwhile, and that is what the seek met
+                history.sought.append(attrs.evolve(sought, epoch=tenure[2]))
+            process.sought[tenure] = max(process.sought.get(tenure, 0), offset)
 
 
 def clock(world: World, chance: Random) -> str:

@@ -20,7 +20,7 @@ BY_HAND: Final = (
     Edit(_FETCHER, "Fetcher.allow", "self._arrived.notify_all()", "pass"),
     Edit(_FETCHER, "Fetcher._anew", "begin = one.fetched = one.position", "begin = one.fetched"),
     Edit(_FETCHER, "Fetcher._anew", "self._unassign(one)", "pass"),
-    Edit(_FETCHER, "Fetcher.keeps", "one.dropped or one.position != in_flight.end", "one.dropped"),
+    Edit(_FETCHER, "Fetcher.keeps", "one.dropped or one.moved", "one.dropped"),
     Edit(_FETCHER, "Fetcher.keeps", "return one.may_begin", "return True"),
     Edit(_FETCHER, "Fetcher.give_back", "one.position = rest.start", "pass"),
     Edit(_FETCHER, "Fetcher._settle", "if one.wanted), None)", "if not one.paused), None)"),

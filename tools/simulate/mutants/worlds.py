@@ -27,7 +27,7 @@ ONE_BY_ONE: Final = attrs.evolve(
     partitions=4,
     fault_every_s=3.0,
     ways=("iterator", "poll", "loop", "mixed"),
-    faults=("calls", "slow", "stall_thread", "kill", "slow_append", "set_position"),
+    faults=("calls", "slow", "stall_thread", "stall_taking", "kill", "slow_append", "set_position"),
 )
 """Applications that take messages one by one, some of them slowly, so that claims take turns."""
 ALONE: Final = attrs.evolve(
@@ -51,6 +51,7 @@ IN_THREADS: Final = attrs.evolve(
         "set_position",
         "pause",
         "stall_thread",
+        "stall_taking",
     ),
 )
 """The same, with many threads or tasks."""
@@ -68,6 +69,17 @@ TOPICS: Final = attrs.evolve(
 )
 """A topic that is made anew, grows and loses messages under a process that stays, and whose buffers
 are small."""
+PAUSED: Final = attrs.evolve(
+    ALONE,
+    heartbeat_interval_s=2.0,
+    ways=("iterator", "poll", "loop", "run_partition", "run_key", "run_none", "run_loop"),
+    faults=("calls", "cut", "append", "slow", "stall_taking"),
+)
+"""A claim that is paused, or moved, while its heartbeats are not read back, or a chunk is taken."""
+SIGNED: Final = attrs.evolve(
+    SMALL, clients=2, signing="required", faults=("forge", "rotate_key", "kill", "stall")
+)
+"""Processes that require signatures, and somebody who forges records."""
 WORLDS: Final[dict[str, Setting]] = {
     "small": SMALL,
     "calls": CALLS,
@@ -75,6 +87,8 @@ WORLDS: Final[dict[str, Setting]] = {
     "one_by_one": ONE_BY_ONE,
     "in_threads": IN_THREADS,
     "topics": TOPICS,
+    "paused": PAUSED,
+    "signed": SIGNED,
 }
 
 

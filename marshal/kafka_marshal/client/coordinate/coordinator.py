@@ -162,6 +162,9 @@ class Coordinator:
         def called() -> None:
             try:
                 future.set_result(do())
+            except OSError:
+                # The machine has moved, and what cannot be recorded is not sent: the consumer ends.
+                raise
             except BaseException as error:
                 future.set_exception(error)
 

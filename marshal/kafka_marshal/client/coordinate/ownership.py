@@ -473,14 +473,15 @@ class Ownership:
     def give_again(self, firsts: Iterable[InFlight]) -> None:
         """At least once: give out again what is not done of these and of what was taken after.
 
-        Only where the claim is still ours; what was given up is handed back.
+        Only where the claim is still ours; what was given up is handed back. Nothing of what a
+        `seek` has taken back meanwhile.
         """
         for first in firsts:
             tenure = self._tenures.of(first.claim)
-            if tenure is None:
+            hands = [] if tenure is None else tenure.hands_from(first)
+            if tenure is None or not hands:
                 continue
             self._fetcher.seek(tenure.fetched, first.next)
-            hands = tenure.hands_from(first)
             for in_flight in hands:
                 self.abandon(in_flight)
             tenure.forget(hands)

@@ -20,6 +20,8 @@ class FetchedPartition:
     """What may be handed over, and was not yet when it was last looked at."""
     position: int = 0
     """Up to where it was handed over."""
+    moved: bool = False
+    """It was to go on elsewhere since the last chunk was taken, which is not given out then."""
     fetched: int = 0
     """Up to where it was fetched."""
     notified: int = 0

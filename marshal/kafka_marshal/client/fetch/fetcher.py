@@ -220,7 +220,7 @@ class Fetcher:
             if position is not None:
                 if position < one.position:  # taken back, and allowed as it was before
                     one.allowed.insert(0, range(position, one.position))
-                one.position = position
+                one.position, one.moved = position, True
             self._buffers.drop(one)
 
         def anew() -> None:
@@ -258,7 +258,7 @@ class Fetcher:
             with self._lock:
                 chunk = self._buffers.take(maximum)
                 if chunk is not None:
-                    chunk.key.position = chunk.end
+                    chunk.key.position, chunk.key.moved = chunk.end, False
                     if self._full:
                         self._emptied.notify()
                     return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
@@ -303,7 +303,7 @@ class Fetcher:
         What was paused meanwhile is given out after that.
         """
         with self._lock:
-            if one.dropped or one.position != in_flight.end:
+            if one.dropped or one.moved:
                 return False
             if one.paused:
                 one.position = in_flight.start
@@ -432,6 +432,8 @@ class Fetcher:
         """Fetch of this partition what was opened first and is wanted."""
         with self._lock:
             wanted = next((one for one in self._of_partition[partition] if one.wanted), None)
+        if wanted is not None and wanted.until is not None and wanted.retry_at is None:
+            wanted.retry_at = self._monotonic() + RETRY_S  # in case that some of it is nowhere
         fetched = self._assigned.get(partition)
         if fetched is wanted:
             return
@@ -561,14 +563,7 @@ class Fetcher:
             # What was granted is nowhere, and the next tenure must not wait for it.
             low = one.until
         if position < low:
-            # What was fetched before is still to be handed over.
-            with self._lock:
-                self._buffers.nothing_below(one, low)
-                one.fetched = low
-                self._arrived.notify()
-            self._on_gone(one.claim, position, Watermarks(low, high))
-            self._notify_fetched(one, low)
-            self._again(one)
+            self._pass_over(one, low, high)
         elif position <= high:
             self._again(one)
         else:
@@ -579,6 +574,17 @@ class Fetcher:
             )
             one.retry_at = self._monotonic() + RETRY_S
 
+    def _pass_over(self, one: FetchedPartition, low: int, high: int) -> None:
+        """Nothing comes below `low`. What was fetched before is still to be handed over."""
+        first = one.fetched
+        with self._lock:
+            self._buffers.nothing_below(one, low)
+            one.fetched = low
+            self._arrived.notify()
+        self._on_gone(one.claim, first, Watermarks(low, high))
+        self._notify_fetched(one, low)
+        self._again(one)
+
     def _again(self, one: FetchedPartition) -> None:
         self._unassign(one)
         self._settle(one.topic_partition)
@@ -586,7 +592,15 @@ class Fetcher:
     def _retry(self) -> None:
         now = self._monotonic()
         for one in list(self._assigned.values()):
-            if one.retry_at is not None and now >= one.retry_at:
+            if one.retry_at is None or now < one.retry_at:
+                continue
+            until, found = one.until, None
+            if until is not None and one.fetched < until:
+                found = self._cluster.extents([one.topic_partition]).get(one.topic_partition)
+            if until is not None and found is not None and found.high <= one.fetched:
+                # The topic lost its end, or was made anew: what is left of the grant is nowhere.
+                self._pass_over(one, until, found.high)
+            else:
                 self._again(one)
 
 

@@ -61,7 +61,8 @@ class HandlingCounts:
     dead: int = 0
     """Appended to the dead-letter topic."""
     dropped: int = 0
-    """Their claim was lost before they were begun, or while they were in hand."""
+    """Their claim was lost before they were begun, or while they were in hand; or a `seek` passed
+    over them while they were in hand."""
 
 
 class HandlingRate:
@@ -143,6 +144,11 @@ class _Claimed:
     begun: int = 0
     """How many messages workers have in hand."""
 
+    @property
+    def passed_over(self) -> bool:
+        """A `seek` took its hands back: what is left of them comes again, or never."""
+        return self.hands[-1].abandoned
+
     def begins(self, more: int) -> None:
         """Workers have `more` more messages in hand, or fewer if it is negative."""
         self.begun += more
@@ -210,6 +216,9 @@ class Handling:
             if claimed is not None and claimed.hands[0].claim is not in_flight.claim:
                 self._drop(key)
                 claimed = None
+            elif claimed is not None and claimed.passed_over:
+                self._pass_over(key)
+                claimed = None
             if claimed is None:
                 claimed = self._claimed[key] = _Claimed([], InFlightOffsets(in_flight.start))
             in_flight.idle = not claimed.begun
@@ -229,6 +238,8 @@ class Handling:
                 claim = claimed.hands[0].claim
                 if claim.lost is not None:
                     self._drop(key)
+                elif claimed.passed_over:
+                    self._pass_over(key)
                 elif not claimed.begun and self._given_up(claim):
                     self._work_queues.drop(key)
                     for in_flight in self._claimed.pop(key).hands:
@@ -246,6 +257,11 @@ class Handling:
             self.observers.dropped(claim, dropped)
         self._dropped[claim] = claimed.hands
         self._let_go(claim)
+
+    def _pass_over(self, key: ClaimKey) -> None:
+        """After a `seek`: what waits is not begun, and what is being handled counts no more."""
+        self._work_queues.drop(key)
+        del self._claimed[key]
 
     def _let_go(self, claim: Claim) -> None:
         """Nothing of a lost claim is in hand any more, once nobody handles any of it."""
@@ -274,13 +290,18 @@ class Handling:
     def begin(self) -> StartedMessage[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            begun = self._work_queues.begin(
-                lambda key: self._may_begin(self._claimed[key].hands[0].claim)
-            )
+            begun = self._work_queues.begin(self._may_begin_of)
             if begun is not None:
                 self._claimed[begun.key].begins(1)
                 self._in_hand[begun.message.claim] += 1
             return begun
+
+    def _may_begin_of(self, key: ClaimKey) -> bool:
+        claimed = self._claimed[key]
+        claim = claimed.hands[0].claim
+        # What a seek passed over is handled to its end first, so that a lane stays in order.
+        alone = self._in_hand[claim] == claimed.begun
+        return alone and not claimed.passed_over and self._may_begin(claim)
 
     def finish(self, begun: StartedMessage[Message]) -> None:
         """Nobody handles it any more, whatever became of it; the next of its lane may begin."""

@@ -1,7 +1,7 @@
 """When `on_drained` is called, the application has nothing of that tenure in hand.
 
 Not where the application or its consumer has failed, or was asked to end: what it has then is
-given up.
+given up. Nor after a `seek`, which passes over what is in hand.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ def check(judged: Judged) -> Iterator[str]:
         if called.kind == "drained" and not called.gives_up:
             tenure = called.process, (called.topic, called.partition), called.epoch
             drained[tenure] = called.at_s
-            if called.in_hand:
+            sought = history.sought_by(((called.topic, called.partition), called.epoch))
+            if called.in_hand and not sought:
                 yield f"{tenure} was drained, and {called.in_hand} messages of it were in hand"
     for given in history.given:
         tenure = given.process, given.where, given.epoch
-        if given.at_s > drained.get(tenure, given.at_s):
+        if given.at_s > drained.get(tenure, given.at_s) and not history.sought_by(tenure[1:]):
             yield f"{tenure} was drained, and {given.offset} of it was given out later"

@@ -20,7 +20,7 @@ def check(judged: Judged) -> Iterator[str]:
         if tenure in begun or given.unordered:
             continue
         begun.add(tenure)
-        found = positions[where, given.epoch]
+        found = positions[where, given.epoch] + judged.history.sought_by((where, given.epoch))
         if given.offset in found:
             continue
         # What lies before is gone, or the log has forgotten the position.

@@ -1,4 +1,4 @@
-"""Within a tenure an application is given every message, in order, once."""
+"""Within a tenure an application is given every message, in order, once, but for its seeks."""
 
 from __future__ import annotations
 
@@ -20,5 +20,8 @@ def check(judged: Judged) -> Iterator[str]:
             before = None  # what lies between is gone
         again = (given.process, given.where, before) in judged.history.raised
         if before is not None and given.offset not in (before + 1, before if again else None):
-            yield f"{given.process}: {given.where} {given.offset} came after {before}"
+            sought = judged.history.sought_by((given.where, given.epoch))
+            # A seek goes on from there, and gives again what was in hand from there on.
+            if not any(to == given.offset or to <= given.offset <= before for to in sought):
+                yield f"{given.process}: {given.where} {given.offset} came after {before}"
         latest[tenure] = given.offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from tools.simulate.history import Topic
+from tools.simulate.history import History, Topic
 from tools.simulate.judged import Judged, has_set, place
 
 
@@ -42,8 +42,10 @@ def check(judged: Judged) -> Iterator[str]:
             its, gone = done[where, generation], removed.get(where)
             while gone and gone[0][0] <= appended.index:
                 gone_below[where] = gone.popleft()[1]
+            epoch = change.before.claim.epoch
+            passed_over = _passed_over(history, where, epoch, appended.index)
             while below[where] < position and (
-                below[where] in its or below[where] < gone_below[where]
+                below[where] in its or below[where] < max(gone_below[where], passed_over)
             ):
                 below[where] += 1
             if position > below[where]:
@@ -52,3 +54,9 @@ def check(judged: Judged) -> Iterator[str]:
                     f"to {position}, and {below[where]} was not processed then"
                 )
                 below[where] = position
+
+
+def _passed_over(history: History, where: Topic, epoch: int | None, index: int) -> int:
+    """Everything below was passed over by a `seek` of that tenure, before this append."""
+    sought = (one for one in history.sought if one.tenure == (where, epoch) and one.log <= index)
+    return max((one.offset for one in sought), default=0)

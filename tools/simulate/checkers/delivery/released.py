@@ -33,6 +33,8 @@ def check(judged: Judged) -> Iterator[str]:
             if where in judged.cut_off:  # the log may have lost the release again
                 continue
             done = processed.pop((where, before.epoch, before.owner_instance or ""), [])
+            if history.sought_by((where, before.epoch)):  # it may have given some of them again
+                continue
             if judged.setting.at_least_once:
                 wrong = [each for each in done if each >= position]
             else:

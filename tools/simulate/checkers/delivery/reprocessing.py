@@ -21,7 +21,8 @@ def check(judged: Judged) -> Iterator[str]:
     seen = 0
     for appended, _, changes in judged.changes:
         for given in history.processed[seen : appended.processed]:
-            end = highest[given.where] + window
+            sought = history.sought_by((given.where, given.epoch))
+            end = max([highest[given.where], *sought]) + window
             ours = given.epoch != NO_EPOCH
             if ours and given.offset >= end and given.where not in judged.forgotten:
                 yield f"{given.process}: {given.where} {given.offset} is not below {end}"

@@ -1,4 +1,4 @@
-"""Nobody ends by itself but for a reason that the run gave it."""
+"""Nobody ends by itself but for a reason that the run gave it, and no exception is swallowed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ EXPECTED: Final = ("Broke", "HandlerFailed")
 def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     expected = [*EXPECTED, *(end for name in judged.history.happened for end in FAULTS[name].ends)]
+    yield from judged.history.unhandled
     for at_s, process, error in judged.history.ended:
         if error and not error.startswith(tuple(expected)):
             yield f"{process} ended after {at_s:.1f} s: {error}"

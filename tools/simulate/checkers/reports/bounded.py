@@ -35,6 +35,7 @@ def check(judged: Judged) -> Iterator[str]:
     tenures = 2 if judged.setting.at_least_once else 1
     if history.tenures_max > tenures:
         yield f"a process kept {history.tenures_max} tenures of one partition that were over"
+    yield from history.outlived[:1]
     incidents = len(history.faults) + sum(history.ways.values())
     most = LINES_EACH * incidents * len(history.ends)
     for line, count in history.lines.items():
