@@ -52,8 +52,8 @@ def passes(kafka: Kafka, watching: Watching, seconds: int = 2) -> None:
 def beat(consumer: Consumer, kafka: Kafka) -> None:
     """A heartbeat of each of the six claims is due, is sent and is read back.
 
-    The clock may not go on before that: two turns are longer than an interval, and a consumer does
-    not act on claims of which it heard nothing for so long.
+    The clock may not go on before that, since two turns are longer. A consumer does
+    not act on claims of which it heard nothing for an interval.
     """
     kafka.clock.ahead_s += 31.0
     due_ms = consumer._environment.steady_ms()
