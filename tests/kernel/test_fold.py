@@ -22,7 +22,7 @@ from kafka_marshal.kernel.fold import BeyondKernel, KernelFold
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped
-from tests.seeds import seeds
+from tests.kernel.seeds import seeds
 
 CAPTURES = sorted(
     path

@@ -31,11 +31,11 @@ from kafka_marshal.replay.model.rows import Row, arrow_rows
 from kafka_marshal.replay.model.tables import SENDERS
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
+from tests.kernel.seeds import seeds
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
-from tests.seeds import seeds
 
 
 def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> JudgingOptions:

@@ -39,10 +39,10 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
+from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import Chunked, fed
 from tests.replay.told import BOTH, records, replayed
-from tests.seeds import seeds
 
 JUDGING = JudgingOptions((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
 FLEETS = {

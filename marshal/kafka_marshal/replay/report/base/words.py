@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused
+from kafka_marshal.core.ranges.invariants import RangesProperty
 
 BEGAN: Final = {
     Accepted.CLAIMED.value: "claimed it, nobody owned it",
@@ -48,7 +49,7 @@ GUARDS: Final = {
 }
 
 
-PROMISES: Final = {promise.value: promise.sentence for promise in Property}
+PROMISES: Final = {each.value: each.sentence for each in (*RangesProperty, *Property)}
 """What the properties promise, by name."""
 
 _WENT_WRONG: Final = {
@@ -58,6 +59,7 @@ _WENT_WRONG: Final = {
     "MonotoneEpoch": "an epoch went back",
     "AtMostOnce": "a message may have been processed twice",
     "NoneSkipped": "messages may have been skipped",
+    "PositionIsLow": "messages may have been skipped",
     "ReprocessingBound": "too much was processed again",
     "SetPositionSticks": "a position set by the admin was undone",
     "PauseHolds": "a pause was broken",
