@@ -65,7 +65,7 @@ def cases() -> list[Case]:
 
 
 class SymbolicHeaders(Headers):
-    """Headers whose absence is asked when they are read."""
+    """Headers whose absence is asked when they are read. Who reads another one escapes."""
 
     def __init__(self, present: Truth, fields: Mapping[str, tuple[Truth, Number]]) -> None:
         self.__dict__.update(_present=present, _fields=fields)
@@ -81,18 +81,21 @@ class SymbolicHeaders(Headers):
     __eq__ = __ne__ = __hash__ = _refuse
 
 
-def _header(name: str) -> property:
-    def read(headers: SymbolicHeaders) -> Any:
-        if name in UNSPECIFIED:
+def symbolic_header(name: str) -> property:
+    """The property that asks for a header when it is read."""
+
+    def read(headers: object) -> Any:
+        fields = headers.__dict__["_fields"]
+        if name not in fields:
             raise Escaped(f"a verdict depends on the header {name}")
-        there, value = headers.__dict__["_fields"][name]
+        there, value = fields[name]
         return value if there else None
 
     return property(read, doc="As in `Headers`.")
 
 
 for _name in (*HEADERS, *UNSPECIFIED):
-    setattr(SymbolicHeaders, _name, _header(_name))
+    setattr(SymbolicHeaders, _name, symbolic_header(_name))
 
 
 @define(eq=False)
@@ -183,12 +186,16 @@ class Inputs:
         fields = {name: self.header(name, present, decimal=name == "start") for name in HEADERS}
         return SymbolicHeaders(present, fields)
 
-    def header(self, name: str, present: Truth, *, decimal: bool = False) -> tuple[Truth, Number]:
-        """Whether a header is there, and its value; `decimal` if it counts as absent otherwise."""
+    def header(self, name: str, *needs: Truth, decimal: bool = False) -> tuple[Truth, Number]:
+        """Whether a header is there, and its value; `decimal` if it counts as absent otherwise.
+
+        Where it is there, all that it `needs` is true.
+        """
         api, there, value = self.smt.api, self.truth(f"has {name}"), self.number(f"header {name}")
         least = api.Or(value.formula >= 0, value.formula == NOT_DECIMAL)
         values = value.formula >= 0 if decimal else least
-        self.assumed.append(api.Implies(there.formula, api.And(present.formula, values)))
+        needed = api.And(*(each.formula for each in needs), values) if needs else values
+        self.assumed.append(api.Implies(there.formula, needed))
         return there, value
 
     def valued(self, found: Any, explorer: Explorer) -> Any:

@@ -21,6 +21,7 @@ from proof.inputs import Case, Inputs
 from proof.properties import INVARIANT, PROVED, Conjunct, Proved, Witness
 from proof.smt.solver import Smt
 from proof.symbols import Escaped, Explorer, Formula, Truth, exploring, formula_of
+from proof.table import story
 
 GUARDS: Final = (
     *("_not_decimal", "_from_the_future", "has_bad_headers", "says_position", "says_it_sets"),
@@ -61,9 +62,7 @@ class Refuted:
             "changes": _named(_changes(taken.before, taken.after)) or "none",
             "message": _named(self.witness),
         }
-        return f"{self.property} is broken\n" + "\n".join(
-            f"  {name:8} {line}" for name, line in lines.items()
-        )
+        return story(f"{self.property} is broken", lines.items())
 
 
 def _judged(verdict: object) -> str:

@@ -18,6 +18,11 @@ class Row:
     seconds: float | None = None
 
 
+def story(title: str, lines: Iterable[tuple[str, str]]) -> str:
+    """A step that breaks something: a line for each thing that was, came, or became of it."""
+    return f"{title}\n" + "\n".join(f"  {name:8} {line}" for name, line in lines)
+
+
 def show(title: str, rows: Iterable[Row], solver: str) -> None:
     """Print a table."""
     print(f"\n{title:36} {'paths':>7} {'questions':>10} {'seconds':>8}  solver")

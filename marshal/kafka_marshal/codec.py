@@ -173,7 +173,7 @@ def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
             present = True
             field = HEADER_FIELDS.get(name)
             if field is not None:
-                number = _decimal(value)
+                number = decimal(value)
                 found[field] = number if field not in _AMENDMENTS else _amendment(field, number)
     if not present:
         return NO_HEADERS
@@ -190,7 +190,7 @@ def malformed_amendments(pairs: Iterable[tuple[str, bytes | str | None]]) -> tup
     return tuple(
         name
         for name, value in sorted(last.items())
-        if _amendment(HEADER_FIELDS[name], _decimal(value)) is None
+        if _amendment(HEADER_FIELDS[name], decimal(value)) is None
     )
 
 
@@ -198,7 +198,8 @@ def _amendment(field: str, number: int) -> int | None:
     return number if _AMENDMENTS[field] <= number <= _INT64_MAX else None
 
 
-def _decimal(value: bytes | str | None) -> int:
+def decimal(value: bytes | str | None) -> int:
+    """The number that a header says; `NOT_DECIMAL` if it is not ASCII decimal."""
     if isinstance(value, bytes):
         value = value.decode("latin-1")
     if value is None or not (value.isdecimal() and value.isascii()):

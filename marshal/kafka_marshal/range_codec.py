@@ -139,14 +139,8 @@ def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[
 
 
 def _offset(text: bytes | str | None) -> int:
-    if isinstance(text, bytes):
-        text = text.decode("latin-1")
-    if text is None or not (text.isdecimal() and text.isascii()):
-        return NOT_DECIMAL
-    significant = text.lstrip("0") or "0"
-    if len(significant) > 19 or int(significant) > OFFSET_MAX:
-        return NOT_DECIMAL
-    return int(significant)
+    number = codec.decimal(text)
+    return number if number <= OFFSET_MAX else NOT_DECIMAL
 
 
 # --- the checkpoint -------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ from proof.machine.inputs import (
     readings,
 )
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE, is_prefix
-from proof.machine.logic import choose, every, implies, no, some
-from proof.machine.prove import Prover, assume, epoch_has_one_owner, hypotheses, one_step
+from proof.machine.logic import assume, choose, every, implies, no, some
+from proof.machine.prove import Prover, epoch_has_one_owner, hypotheses, one_step
 from proof.machine.ranges import Held, Ranges, SymbolicRange, holds, united
 from proof.machine.situation import Memory, Seen, Sent, Situation
 from proof.machine.stories import told, two_told

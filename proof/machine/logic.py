@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proof.smt.solver import Smt
-from proof.symbols import Number, Truth
+from proof.symbols import Explorer, Number, Truth
 
 
 def _solver(of: tuple[Any, ...]) -> Smt | None:
@@ -58,3 +59,24 @@ def choose(condition: Any, yes: Any, otherwise: Any) -> Any:
     if isinstance(yes, bool | Truth):
         return some(every(condition, yes), every(no(condition), otherwise))
     return Number(solver, solver.api.If(condition.formula, _term(yes), _term(otherwise)))
+
+
+def assume(explorer: Explorer, truth: Any) -> None:
+    """Look only at what this is true of."""
+    if isinstance(truth, bool):
+        truth = explorer.smt.api.BoolVal(truth)
+    explorer.assume(truth.formula if isinstance(truth, Truth) else truth)
+
+
+def false_of(explorer: Explorer, goals: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the name of each that may be false on this path; meanwhile it is assumed to be."""
+    wanted = {name: goal for name, goal in goals.items() if goal is not True}
+    with explorer.within():
+        assume(explorer, no(every(*wanted.values())))
+        if not explorer.feasible:
+            return
+    for name, goal in wanted.items():
+        with explorer.within():
+            assume(explorer, no(goal))
+            if explorer.feasible:
+                yield name

@@ -28,13 +28,14 @@ from proof.machine.inputs import (
     situation,
 )
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE, is_prefix
-from proof.machine.logic import choose, every, implies, no, some
+from proof.machine.logic import assume, choose, every, false_of, implies, no, some
 from proof.machine.situation import Seen, Sent, Situation, choose_sets, tenure_after
 from proof.machine.stories import appended
 from proof.properties import INVARIANT
 from proof.prove import beginning
 from proof.smt.solver import Smt
-from proof.symbols import Explorer, Truth
+from proof.symbols import Explorer
+from proof.table import story
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "OwnIdentity": "nobody else sends records under an instance's id",
@@ -58,9 +59,7 @@ class Broken:
 
     def story(self) -> str:
         """Who did what, and what was so before."""
-        return f"{self.property} is broken by {self.action}\n" + "\n".join(
-            f"  {name:8} {line}" for name, line in self.lines
-        )
+        return story(f"{self.property} is broken by {self.action}", self.lines)
 
 
 @define
@@ -101,28 +100,13 @@ class Prover:
     def ask(
         self, explorer: Explorer, action: str, goals: Mapping[str, Any], lines: Any, end: Any
     ) -> bool:
-        """Whether to go on, where these must hold on this path; what does not is told."""
+        """Note which of these do not hold on this path. Returns whether to go on."""
         self.outcome.paths[action] += 1
         self.outcome.asked = explorer.checks
-        wanted = {name: each for name, each in goals.items() if each is not True}
         self.outcome.examined.update(list(goals))
-        with explorer.within():
-            assume(explorer, no(every(*wanted.values())))
-            if not explorer.feasible:
-                return True
-        for name, each in wanted.items():
-            with explorer.within():
-                assume(explorer, no(each))
-                if explorer.feasible:
-                    self.outcome.broken.append(Broken(name, action, tuple(lines(end))))
+        for name in false_of(explorer, goals):
+            self.outcome.broken.append(Broken(name, action, tuple(lines(end))))
         return not any(each.property in self.until for each in self.outcome.broken)
-
-
-def assume(explorer: Explorer, truth: Any) -> None:
-    """Look only at what this is true of."""
-    if isinstance(truth, bool):
-        truth = explorer.smt.api.BoolVal(truth)
-    explorer.assume(truth.formula if isinstance(truth, Truth) else truth)
 
 
 def epoch_has_one_owner(earlier: Seen, later: Seen) -> Any:

@@ -15,14 +15,13 @@ from attrs import define, field, frozen
 
 from kafka_marshal import Accepted, Claim, Refused, Rules, Verdict
 from kafka_marshal.core.messages import (
-    NOT_DECIMAL,
     ClaimingPartition,
     ClaimingRange,
     Heartbeat,
 )
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
-from proof.inputs import HEADERS, Inputs, SymbolicHeaders, cases
+from proof.inputs import HEADERS, Inputs, SymbolicHeaders, cases, symbolic_header
 from proof.prove import unchecked
 from proof.ranges.others import Others
 from proof.smt.solver import Smt
@@ -106,24 +105,8 @@ class SymbolicRangeHeaders(RangeHeaders):
         self.__dict__["_fields"] = fields
 
 
-def _header(name: str) -> property:
-    def read(headers: SymbolicHeaders | SymbolicRangeHeaders) -> Any:
-        there, value = headers.__dict__["_fields"][name]
-        return value if there else None
-
-    return property(read, doc="As in `RangeHeaders`.")
-
-
 for _name in RANGE_HEADERS:
-    setattr(SymbolicRangeHeaders, _name, _header(_name))
-
-
-class RequestHeaders(SymbolicHeaders):
-    """Those of a ClaimingRange: no older version reads it, so every header is looked at."""
-
-
-for _name in (INTERVAL, *HEADERS):
-    setattr(RequestHeaders, _name, _header(_name))
+    setattr(SymbolicRangeHeaders, _name, symbolic_header(_name))
 
 
 @define(eq=False)
@@ -141,13 +124,8 @@ class RangesInputs(Inputs):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        case, api = self.looked_at, self.smt.api
-        fields = {}
-        for name in RANGE_HEADERS:
-            there, value = self.truth(f"has {name}"), self.number(f"header {name}")
-            fields[name] = there, value
-            values = api.Or(value.formula >= 0, value.formula == NOT_DECIMAL)
-            self.assumed.append(api.Implies(there.formula, values))
+        case = self.looked_at
+        fields = {name: self.header(name) for name in RANGE_HEADERS}
         record: Any = self.record
         self.asked = RangesRecord(
             record.partition, record.offset, record.timestamp_ms, record.message, record.headers,
@@ -196,11 +174,12 @@ class RangesInputs(Inputs):
         return ClaimingRange(**{**like, "instance_id": SENDER}, count=self.number("count"))
 
     def _headers(self) -> SymbolicHeaders:
+        """Of a ClaimingRange all: no older version reads it, so every header is looked at."""
         if self.case.message is not ClaimingRange:
             return super()._headers()
         present = self.truth("present")
         fields = {name: self.header(name, present) for name in (INTERVAL, *HEADERS)}
-        return RequestHeaders(present, fields)
+        return SymbolicHeaders(present, fields)
 
     def _like(self) -> Any:
         """Fields that every message has."""

@@ -82,7 +82,7 @@ def held(ranges: Ranges, x: Any) -> Any:
 
 
 def pooled(ranges: Ranges, x: Any) -> Any:
-    """It is for whoever asks next."""
+    """The next request may be granted it."""
     return _in_any(ranges.pool, x)
 
 

@@ -22,7 +22,7 @@ from kafka_marshal.core.messages import Record
 from kafka_marshal.core.ranges import claiming_range, reducer
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.state import Ranges
-from proof.machine.logic import choose, every, implies, no, some
+from proof.machine.logic import assume, choose, every, false_of, implies, no, some
 from proof.prove import merged, unchecked
 from proof.ranges.inputs import RangesCase, RangesInputs
 from proof.ranges.others import ASKED, TOLD, counting
@@ -39,6 +39,7 @@ from proof.ranges.properties import (
 )
 from proof.smt.solver import Smt
 from proof.symbols import Escaped, Explorer, Truth, exploring, formula_of
+from proof.table import story
 
 HYPOTHESES: Final[Mapping[str, str]] = {
     "OffsetsRise": "a record's offset is above those of all records before it",
@@ -68,9 +69,7 @@ class Broken:
 
     def story(self) -> str:
         """What was, what came, and what became of it."""
-        return f"{self.property} is broken\n" + "\n".join(
-            f"  {name:8} {line}" for name, line in self.lines
-        )
+        return story(f"{self.property} is broken", self.lines)
 
 
 @define
@@ -157,13 +156,6 @@ def now_before(inputs: RangesInputs, *, any_window: bool = False) -> Now:
         number = 0
     limit = inputs.limits.intervals_max
     return Now(ranges, inputs.claim, inputs.last, offset, number, limit)
-
-
-def assume(explorer: Explorer, truth: Any) -> None:
-    """Look only at what this is true of."""
-    if isinstance(truth, bool):
-        truth = explorer.smt.api.BoolVal(truth)
-    explorer.assume(truth.formula if isinstance(truth, Truth) else truth)
 
 
 def prove_ranges(
@@ -269,7 +261,7 @@ def _ask(
     result: RangesResult, inputs: RangesInputs, explorer: Explorer, before: Now, end: Any,
     differs: list[str], without: frozenset[str], names: frozenset[str],
 ) -> bool:  # fmt: skip
-    """Whether to go on: what does not hold on this path is told."""
+    """Note what does not hold on this path. Returns whether to go on."""
     try:
         if isinstance(end, Exception):
             raise end
@@ -286,19 +278,9 @@ def _ask(
     with explorer.within():
         for each in _hypotheses(step, without):
             assume(explorer, each)
-        if _may_be_false(explorer, every(*goals.values())):
-            for name, goal in goals.items():
-                with explorer.within():
-                    assume(explorer, no(goal))
-                    if explorer.feasible:
-                        result.broken.append(told(name, inputs, explorer, before, step))
+        for name in false_of(explorer, goals):
+            result.broken.append(told(name, inputs, explorer, before, step))
     return not result.broken
-
-
-def _may_be_false(explorer: Explorer, goal: Any) -> bool:
-    with explorer.within():
-        assume(explorer, no(goal))
-        return explorer.feasible
 
 
 def _goals(

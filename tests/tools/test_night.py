@@ -103,8 +103,8 @@ def test_a_long_target_begins_well(target: Target, tmp_path: Path) -> None:
 
 def files() -> list[str]:
     """What is under version control, or will be."""
-    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
-    listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    every = ("--cached", "--others", "--exclude-standard", "--deduplicate")
+    listed = night.git(ROOT, "ls-files", "-z", *every)
     return [name for name in listed.split("\0") if (ROOT / name).is_file()]
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Final
 
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer, Message
+from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.errors import MarshalError
 from tests.client.api.test_at_most_once import abandoned, ranges, receipts
 from tests.client.doubles import WITHIN_S, Broken, Kafka, until
 
-ALO: Literal["at_least_once"] = "at_least_once"
-AMO: Literal["at_most_once"] = "at_most_once"
+ALO: Final = "at_least_once"
+AMO: Final = "at_most_once"
 
 
 class Taker:
@@ -53,6 +54,18 @@ class Taker:
 
 
 @contextmanager
+def taking(
+    semantics: Semantics, patch: pytest.MonkeyPatch
+) -> Iterator[tuple[Kafka, Consumer, Taker]]:
+    """A consumer of which a thread has just taken a chunk: four messages."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=semantics) as consumer:
+        consumer.add_topic("events")
+        yield kafka, consumer, Taker(consumer, patch)
+
+
+@contextmanager
 def in_a_thread(do: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=do)
     thread.start()
@@ -65,27 +78,18 @@ def test_what_was_reported_as_abandoned_is_given_to_nobody(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`close` while a batch is taken: receipts listed it as not processed, and it was given out."""
-    kafka = Kafka()
-    kafka.create("events", messages=4)
-    with kafka.consumer(semantics=AMO) as consumer:
-        consumer.add_topic("events")
-        taker = Taker(consumer, monkeypatch)
-        with in_a_thread(consumer.close):
-            until(lambda: abandoned(caplog))
-            assert taker.goes_on() == []
+    with taking(AMO, monkeypatch) as (kafka, consumer, taker), in_a_thread(consumer.close):
+        until(lambda: abandoned(caplog))
+        assert taker.goes_on() == []
     assert ranges(receipts(kafka)) == [(0, 4, "released")]
 
 
 @pytest.mark.parametrize("semantics", [ALO, AMO])
 def test_after_a_failure_nothing_is_given_out(
-    semantics: str, monkeypatch: pytest.MonkeyPatch
+    semantics: Semantics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most once it was reported as abandoned before."""
-    kafka = Kafka()
-    kafka.create("events", messages=4)
-    with kafka.consumer(semantics=semantics) as consumer:
-        consumer.add_topic("events")
-        taker = Taker(consumer, monkeypatch)
+    with taking(semantics, monkeypatch) as (_, consumer, taker):
         consumer._coordinator.failed(Broken("the disk is full"))
         until(lambda: not consumer._coordinator._thread.is_alive())  # type: ignore[union-attr]
         assert taker.goes_on() == []
@@ -93,14 +97,10 @@ def test_after_a_failure_nothing_is_given_out(
 
 @pytest.mark.parametrize("semantics", [ALO, AMO])
 def test_what_was_taken_when_its_claim_was_paused_is_given_out_after_that(
-    semantics: str, monkeypatch: pytest.MonkeyPatch
+    semantics: Semantics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given out after `pause` had returned."""
-    kafka = Kafka()
-    kafka.create("events", messages=4)
-    with kafka.consumer(semantics=semantics) as consumer:
-        consumer.add_topic("events")
-        taker = Taker(consumer, monkeypatch)
+    with taking(semantics, monkeypatch) as (kafka, consumer, taker):
         consumer.pause("events")
         kafka.clock.ahead_s += WITHIN_S  # nobody waits any longer
         assert taker.goes_on() == []
@@ -113,11 +113,7 @@ def test_what_is_taken_while_the_application_stops_is_not_given_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also before the coordinator, which may be busy, has heard of the stop."""
-    kafka = Kafka()
-    kafka.create("events", messages=4)
-    with kafka.consumer(semantics=ALO) as consumer:
-        consumer.add_topic("events")
-        taker = Taker(consumer, monkeypatch)
+    with taking(ALO, monkeypatch) as (kafka, consumer, taker):
         consumer.delivery.stop()
         kafka.clock.ahead_s += WITHIN_S
         assert taker.goes_on() == []

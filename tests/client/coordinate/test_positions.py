@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from kafka_marshal.client.api.consumer import Claim, Observer
+from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
 from kafka_marshal.client.fetch import fetcher
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import (
@@ -182,10 +185,9 @@ def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiti
     assert (0, 10, "group_released") in ranges(receipts(kafka))
 
 
-def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_that_was_remade(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It waited without end, for offsets that were not there."""
+@contextmanager
+def granted_of_what_was_remade(messages: int) -> Iterator[Consumer]:
+    """At most once: of 10 granted messages 5 are done, and the topic is remade with `messages`."""
     kafka = Kafka()
     kafka.create("events", messages=10)
     with kafka.consumer(semantics="at_most_once") as consumer:
@@ -193,8 +195,16 @@ def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_tha
         assert len(consumer.consume(5, 10.0)) == 5
         consumer.ack()
         consumer.pause("events")  # what was fetched is forgotten
-        remade(kafka, 3)
+        remade(kafka, messages)
         consumer.resume("events")
+        yield consumer
+
+
+def test_a_consumer_that_stops_does_not_wait_for_what_was_granted_of_a_topic_that_was_remade(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It waited without end, for offsets that were not there."""
+    with granted_of_what_was_remade(3) as consumer:
         until(lambda: "the partition ends at 3" in caplog.text)
         consumer.stop()
         until(lambda: consumer.delivery.ended)
@@ -207,15 +217,7 @@ def test_a_consumer_that_stops_does_not_wait_for_what_a_topic_that_was_remade_do
 ) -> None:
     """It waited without end where its position was in the new topic, and its grant was beyond."""
     monkeypatch.setattr(fetcher, "RETRY_S", 0.1)
-    kafka = Kafka()
-    kafka.create("events", messages=10)
-    with kafka.consumer(semantics="at_most_once") as consumer:
-        consumer.add_topic("events")
-        assert len(consumer.consume(5, 10.0)) == 5
-        consumer.ack()
-        consumer.pause("events")  # what was fetched is forgotten
-        remade(kafka, 7)
-        consumer.resume("events")
+    with granted_of_what_was_remade(7) as consumer:
         assert [message.offset for message in consumer.consume(5, 10.0)] == [5, 6]
         consumer.ack()
         consumer.stop()
