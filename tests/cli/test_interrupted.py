@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +132,32 @@ def test_whoever_only_looks_stops_in_order(hands: Hands) -> None:
     hands.wins("g", hands.data(), 0)
     ran = run(READING, "ls", "g", *hands.options)
     assert (ran.returncode, ran.stderr) == (2, "marshal: interrupted\n")
+
+
+IMPORTING = """
+import kafka_marshal.cli.app
+from kafka_marshal.cli import main
+
+def imports():
+    exec("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+
+kafka_marshal.cli.app.app = imports
+main()
+"""
+
+
+def test_an_interrupt_while_text_is_executed_ends_a_command_as_everywhere(tmp_path: Path) -> None:
+    """Dataclasses and named tuples execute text whenever the module that has them is imported.
+
+    `python -m` then ended by the signal itself, though the interrupt had been caught.
+    """
+    (tmp_path / "importing.py").write_text(IMPORTING)
+    ended = subprocess.run(
+        [sys.executable, "-m", "importing"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (2, "marshal: interrupted\n")

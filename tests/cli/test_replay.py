@@ -151,7 +151,7 @@ def test_an_interrupt_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
             time.sleep(0.1)  # until it has begun to write
         os.killpg(running.pid, signal.SIGINT)
         printed, complaint = running.communicate(timeout=60)
-    assert (running.returncode, printed) == (2, "")
+    assert (running.returncode, printed) == (2, ""), complaint
     assert complaint.splitlines()[-1] == "marshal: interrupted"
     assert "Traceback" not in complaint
     assert list(tmp_path.iterdir()) == []

@@ -52,10 +52,18 @@ _ABORTED: Final = 130
 _INTERRUPTS: Final[list[int]] = []
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal ends the command.
+
+    Where a KeyboardInterrupt leaves `exec` of a text, as imports call it, Python notes that nobody
+    caught it, and `python -m` ends by the signal whatever the exit code. For a subclass it does not.
+    """
+
+
 def interrupted(signum: int, _: object) -> NoReturn:
     """A signal's handler: ends the command at once, with one sentence and exit code 2."""
     _INTERRUPTS.append(signum)
-    raise KeyboardInterrupt
+    raise Interrupted
 
 
 def _stop(why: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from kafka_marshal.cli import Interrupted
 from kafka_marshal.cli.common import check_folder, console, errors, fail, needs, one_sentence
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.java.finder import JavaNotFoundError
@@ -128,4 +129,4 @@ def _check_port(port: int | None) -> None:
 
 
 def _interrupt(number: int, _: object) -> NoReturn:
-    raise KeyboardInterrupt
+    raise Interrupted
