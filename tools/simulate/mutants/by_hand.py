@@ -86,7 +86,7 @@ BY_HAND: Final = (
     Edit(
         _HANDLING,
         "Handling.feed",
-        "claimed.hands[0].claim is not in_flight.claim",
+        "claimed.claim is not in_flight.claim",
         "claimed.hands[0].claim.key != in_flight.claim.key",
     ),
     Edit(_HANDLING, "Handling.look", "not claimed.begun and self._given_up", "self._given_up"),
