@@ -129,6 +129,51 @@ def test_at_most_once_a_batch_in_hand_outlives_its_tenure() -> None:
     assert got == {0: [*range(8)], 1: [*range(8)]}
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_at_most_once_a_lost_tenure_keeps_nothing_beyond_its_grant(paused: bool) -> None:
+    """All that was fetched ahead stayed as long as the application had the batch in hand."""
+    kafka = Kafka()
+    kafka.create("events", messages=100)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        [tenure] = consumer._coordinator.held._tenures
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] == 99 - 3)
+        if paused:
+            consumer.pause("events")
+        release_group(kafka)
+        until(lambda: won_again(consumer, first.claim))
+        if paused:
+            consumer.resume("events")
+            consumer.resume("events")
+        until(lambda: not consumer._fetcher._commands)
+        assert consumer._fetcher.buffered(tenure.fetched)[0] <= 3
+        found = {True: [0], False: list[int]()}
+        while len(found[True]) + len(found[False]) < 100:
+            message = consumer.poll(10.0)
+            assert message is not None
+            found[message.claim is first.claim].append(message.offset)
+            consumer.ack(message)
+        assert found == {True: [*range(4)], False: [*range(4, 100)]}
+
+
+def test_at_most_once_what_a_lost_tenure_is_granted_after_all_is_fetched_again() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=100)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        assert consumer.poll(10.0) is not None
+        [tenure] = consumer._coordinator.held._tenures
+        release_group(kafka)
+        until(lambda: tenure.claim.lost is not None)
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] <= 3)
+        consumer._fetcher.allow(tenure.fetched, range(4, 8))
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] >= 4)
+        until(lambda: not consumer._fetcher._commands)
+        assert consumer._fetcher.buffered(tenure.fetched)[0] <= 7
+
+
 def test_at_most_once_what_was_granted_to_a_paused_partition_is_handed_over_later() -> None:
     kafka = Kafka()
     kafka.create("events", messages=8)

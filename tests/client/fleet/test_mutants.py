@@ -249,7 +249,9 @@ def takes_any_release_for_the_last(patch: Patch) -> None:
 
 
 def polls_after_a_run() -> None:
-    left_handlers.test_nor_does_a_poll(left_handlers.Left("partition"))
+    left = left_handlers.Left("partition")
+    with left.consumer:
+        left_handlers.test_nor_does_a_poll(left)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [

@@ -304,10 +304,10 @@ class Ownership:
 
         Before anybody can see that, nothing more of it is given out, but for what was granted.
         """
-        claim, dropped = tenure.claim, 0
+        claim = tenure.claim
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._fetcher.drain(tenure.fetched, tenure.allowed_end)
+            dropped = self._fetcher.end_at(tenure.fetched, tenure.allowed_end)
         else:
             dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
