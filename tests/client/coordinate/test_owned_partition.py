@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.api.consumer import Claim, Consumer, Lost, Message, Observer
+from kafka_marshal.client.api.consumer import Claim, ClaimLost, Consumer, Lost, Message, Observer
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
@@ -283,6 +283,29 @@ def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None
         until(lambda: list(drained) == [first])
         consumer.stop()
         running.join(20)
+
+
+def test_what_is_done_while_others_hear_of_the_loss_counts_as_not_committed() -> None:
+    """A commit of everything returned, and the log had less."""
+    kafka = Kafka()
+    kafka.create("events", messages=2)
+    hears, done = threading.Event(), threading.Event()
+
+    class Slow(Observer):
+        def lost(self, claim: Claim, reason: Lost) -> None:
+            hears.set()
+            assert done.wait(20)
+
+    with kafka.consumer(observers=[Slow()]) as consumer:
+        consumer.add_topic("events")
+        message = consumer.poll(10.0)
+        assert message is not None
+        release_group(kafka)
+        assert hears.wait(20)
+        consumer.ack(message)
+        done.set()
+        with pytest.raises(ClaimLost, match="done below 1, and in the log below 0"):
+            consumer.commit()
 
 
 def test_who_hears_that_a_claim_is_ours_may_ask_of_it() -> None:

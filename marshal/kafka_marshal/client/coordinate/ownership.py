@@ -322,7 +322,8 @@ class Ownership:
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
-        self._forget_if_drained(tenure)
+        # The application may have got further while observers heard of it.
+        self.look_at(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
                 f"client id {self._me.client_id} of group {self._group} is used by another "
