@@ -16,9 +16,10 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
+from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.environment import Environment
-from kafka_marshal.client.connect.log_writer import LogWriter, RecordMetadata
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
@@ -38,8 +39,6 @@ from kafka_marshal.machines.consumer.effects import Send
 
 EXPIRED: Final = 0
 """An expiry, in unix seconds, that has passed by everybody's clock."""
-READ_BACK_S: Final = 40.0
-"""How long to wait until what was sent is read, in seconds; sending gives up after 30."""
 
 
 @frozen
@@ -69,18 +68,32 @@ class GroupRelease:
 
 
 class PartlyReleased(BrokerFailed):
-    """Some coordinating partitions were reached, and of the others nobody knows."""
+    """It took effect on some coordinating partitions; `reason` names what is known of others."""
 
-    def __init__(
-        self, done: tuple[GroupRelease, ...], in_doubt: tuple[int, ...], reason: str
-    ) -> None:
-        named = ", ".join(map(str, in_doubt))
-        super().__init__(
-            f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {named}"
-        )
+    def __init__(self, done: tuple[GroupRelease, ...], reason: str) -> None:
+        partitions = "1 coordinating partition" if len(done) == 1 else f"{len(done)} others"
+        super().__init__(f"{reason}; it took effect on {partitions}")
         self.done = done
-        self.in_doubt = in_doubt
         self.reason = reason
+
+
+def _unless_read_back(done: tuple[GroupRelease, ...], sent: Collection[Sent]) -> None:
+    """Say what became of these records, which were not read back.
+
+    Raises:
+        PartlyReleased: something else was done.
+        BrokerFailed: nothing was.
+    """
+    if not sent:
+        return
+    known = not_read_back(sent)
+    if any(not isinstance(_error(outcome), NotAppended) for _, outcome in sent):
+        known += "; marshal groups shows what holds"
+    raise PartlyReleased(done, known) if done else BrokerFailed(known)
+
+
+def _error(outcome: Future[RecordMetadata]) -> BaseException | None:
+    return outcome.exception() if outcome.done() else None
 
 
 def new_administrator(
@@ -163,7 +176,7 @@ def _pause_for(
             for one in done
         ]
     if half is not None:
-        raise PartlyReleased(tuple(done), half.in_doubt, half.reason)
+        raise PartlyReleased(tuple(done), half.reason)
     return done
 
 
@@ -199,9 +212,7 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
             ending.read(record, changes)
     missing = ending.partitions
     done = tuple(_ended(view, partition, group) for partition in sorted(partitions - missing))
-    if missing:
-        reason = next(iter(ending.failed.values()), "it was not read back in time")
-        raise PartlyReleased(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
+    _unless_read_back(done, ending.not_read_back)
     return list(done)
 
 
@@ -214,8 +225,8 @@ class PauseEnding:
 
     def __init__(self, log: LogWriter, name: str) -> None:
         """`name` is a client id that nothing else was sent under: what has it was sent here."""
-        self.failed: dict[ClaimKey, str] = {}
-        """Claims of which a record could not be appended, or nobody knows, and why."""
+        self.failed: set[ClaimKey] = set()
+        """Claims of which a record could not be appended, or nobody knows."""
         self._log, self._name = log, name
         self._under_way: dict[ClaimKey, tuple[int, Future[RecordMetadata]]] = {}
         self._folds: dict[int, ClaimsFold] = {}
@@ -269,10 +280,13 @@ class PauseEnding:
     @property
     def over(self) -> bool:
         """Everything was read back, or `failed`."""
-        for key, (_, future) in self._under_way.items():
-            if future.done() and (error := future.exception()):
-                self.failed[key] = str(error)
-        return self.failed.keys() >= self._under_way.keys()
+        self.failed |= {key for key, (_, sent) in self._under_way.items() if _error(sent)}
+        return self.failed >= self._under_way.keys()
+
+    @property
+    def not_read_back(self) -> list[Sent]:
+        """What was sent and not read back."""
+        return list(self._under_way.values())
 
     @property
     def partitions(self) -> set[int]:
@@ -390,13 +404,10 @@ def release_group(
         sent[partition] = log.append(partition, send.message, send.headers)
     done: dict[int, GroupRelease] = {}
     deadline = log.settings.environment.deadline(READ_BACK_S)
-    failed: dict[int, str] = {}
 
     def over() -> bool:
-        for partition, future in sent.items():
-            if partition not in failed and future.done() and (error := future.exception()):
-                failed[partition] = str(error)
-        return len(done) + len(set(failed) - set(done)) == len(sent) or not deadline.left_s
+        left = (outcome for partition, outcome in sent.items() if partition not in done)
+        return all(map(_error, left)) or not deadline.left_s
 
     for batch in view.changes(None, over):
         for record, changes in batch:
@@ -404,12 +415,8 @@ def release_group(
             own = message.instance_id == sender.instance_id
             if own and isinstance(message, ReleaseGroup) and message.group_id == group:
                 done[record.partition] = _released(view, record.partition, group, changes)
-    if len(done) < len(sent):
-        missing = tuple(sorted(set(sent) - set(done)))
-        reason = next(iter(failed.values()), "it was not read back in time")
-        if not done:
-            raise BrokerFailed(reason)
-        raise PartlyReleased(tuple(done.values()), missing, reason)
+    left = [(partition, outcome) for partition, outcome in sent.items() if partition not in done]
+    _unless_read_back(tuple(done.values()), left)
     return [done[partition] for partition in sorted(done)]
 
 

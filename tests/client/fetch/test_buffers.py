@@ -103,6 +103,42 @@ def test_of_a_lost_claim_nothing_is_handed_over() -> None:
     assert taken(of) == [(2, [0, 1], 2)]
 
 
+def test_of_a_claim_that_is_lost_but_for_a_grant_only_that_is_kept() -> None:
+    of = buffers(messages=6, in_all=8)
+    of.open(ONE, 0)
+    of.open(TWO, 0)
+    of.add(TWO, [0, 1])
+    of.allow(ONE, range(0, 4))
+    of.add(ONE, [0, 1, 2, 5])
+    of.add(ONE, [6, 7])
+    assert of.full == {ONE}
+    assert of.end_at(ONE, 4) == 3
+    assert (of.waiting(ONE), of.waiting_bytes(ONE)) == (3, 3)
+    assert not of.full
+    assert of.add(ONE, [8, 9]) is None, "it was fetched up to its end before"
+    assert of.end_at(ONE, 4) == 0
+    assert taken(of, 2) == [(1, [0, 1], 2), (1, [2], 4)]
+    assert of.waits, "the other has some"
+    assert of.end_at(ClaimKey("g", "t", 3), 4) == 0
+
+
+def test_what_is_fetched_of_it_later_is_cut_at_its_end() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 4))
+    of.add(ONE, [0])
+    assert of.end_at(ONE, 4) == 0
+    assert of.add(ONE, [1, 2, 5]) == 4
+    assert of.waiting(ONE) == 3
+    assert taken(of) == [(1, [0, 1, 2], 4)]
+    of.open(TWO, 0)
+    of.allow(TWO, range(0, 4))
+    of.end_at(TWO, 4)
+    assert of.add(TWO, [7, 8]) == 4
+    assert taken(of) == [(2, [], 4)]
+    assert not of.waits
+
+
 def test_a_claim_won_anew_begins_at_its_position() -> None:
     of = buffers()
     of.open(ONE, 0)

@@ -199,6 +199,8 @@ def _print_ended(planned: list[PlannedPosition], ended: list[SetPositionsResult]
             if keys and one.reason is not None:
                 names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in keys)
                 console.print(f"  {word}: {names}", markup=False, soft_wrap=True)
+        if one.not_read_back is not None:
+            console.print(f"  {one.not_read_back}", markup=False, soft_wrap=True)
         if one.still_paused:
             console.print("  the group may still be paused: marshal resume", markup=False)
         elif one.new_paused_until_ms is not None:

@@ -263,9 +263,11 @@ class AsyncConsumer:
             if tasks.failure is None:
                 await tasks.end(timeout_s)
         finally:
-            await tasks.cancel()
-            if not consumer.delivery.ended:
-                await self._in_thread(partial(consumer.give_again, handling))
+            try:
+                await tasks.cancel()
+            finally:  # also where it is cancelled once more
+                if not consumer.delivery.ended:
+                    await asyncio.shield(self._in_thread(partial(consumer.give_again, handling)))
         consumer.delivery.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure

@@ -628,7 +628,8 @@ class Consumer:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
         A message that is in hand when it ends is not done: this consumer or the next owner gives it
-        out again.
+        out again. This one waits until its handler has returned, and gives out nothing else of that
+        partition meanwhile.
 
         Args:
             handler: its result is ignored; an exception that it raises is a failure.
@@ -667,8 +668,10 @@ class Consumer:
                     if in_flight is not None:
                         pool.feed(in_flight)
         finally:
-            pool.end(timeout_s)
-            self.give_again(handling)
+            try:
+                pool.end(timeout_s)
+            finally:  # also where a signal interrupts that
+                self.give_again(handling)
         self.delivery.raise_failure()
         if pool.failure is not None:
             raise pool.failure
@@ -794,6 +797,9 @@ class Consumer:
             lambda in_flight: self._coordinator.do(
                 partial(self._coordinator.held.abandon, in_flight)
             ),
+            lambda claim, outlasted: self._coordinator.do(
+                partial(self._coordinator.held.handlers_left, claim, at_work=outlasted)
+            ),
             self._coordinator.observers,
             self._environment.threads.rlock(),
         )
@@ -801,9 +807,8 @@ class Consumer:
     def give_again(self, handling: Handling) -> None:
         """What a `run` that ends has not done is given out again. Not for applications."""
         left = handling.end()
-        if left:
-            with suppress(MarshalError):  # it has ended, so nobody gets any more
-                self._coordinator.call(partial(self._coordinator.held.give_again, left))
+        with suppress(MarshalError):  # it has ended, so nobody gets any more
+            self._coordinator.call(partial(self._coordinator.held.give_again, left))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

@@ -175,6 +175,8 @@ class CoordinationReader:
         self._monotonic = settings.environment.monotonic
         self._looked_up: dict[int, Watermarks] = {}
         self._looked_up_at = 0.0
+        self._paused: set[int] = set()
+        """Partitions that were read to an end, and would stay paused if they are assigned anew."""
         try:
             self.cluster, self.partitions = self._described()
         except BaseException:
@@ -281,10 +283,9 @@ class CoordinationReader:
             for n in left:
                 log_filter.begin(n, starts[n])
         assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
+        self._resume()
         with self._plainly():
             self._consumer.assign(assignment)
-            # The client remembers what was read to an end before, and is paused for that.
-            self._consumer.resume(assignment)
         while left and not stopped():
             batch: list[Message] = []
             for message in self._messages():
@@ -332,6 +333,7 @@ class CoordinationReader:
         following: set[int] = set()
         latest: dict[int | None, Message] = {}
         gave_at = self._monotonic()
+        self._resume()
         with self._plainly():
             self._consumer.unassign()
         while not stopped():
@@ -340,7 +342,6 @@ class CoordinationReader:
                 assignment = [TopicPartition(self.topic, n, first) for n, first in more.items()]
                 with self._plainly():
                     self._consumer.incremental_assign(assignment)
-                    self._consumer.resume(assignment)
                 following.update(more)
                 for n, first in more.items():
                     log_filter.begin(n, first)
@@ -397,7 +398,21 @@ class CoordinationReader:
 
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)
+        self._paused.add(number)
         self._consumer.pause([TopicPartition(self.topic, number)])
+
+    def _resume(self) -> None:
+        """Take back each pause before its partition is assigned anew, and never beside that.
+
+        librdkafka numbers what it is asked of a partition, and drops what reaches its own thread
+        after a higher number. An assignment and a resume have numbers of two threads. On a busy
+        machine either could be dropped, and the partition was not fetched until the next
+        assignment.
+        """
+        if self._paused:
+            with self._plainly():
+                self._consumer.resume([TopicPartition(self.topic, n) for n in self._paused])
+            self._paused.clear()
 
     def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
         """What is there; waits only for the first, since a batch waits until it is full."""

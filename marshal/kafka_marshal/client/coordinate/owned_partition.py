@@ -48,6 +48,8 @@ class OwnedPartition:
     allowed_end: int = 0
     paused: bool = False
     """The application wants nothing of it for now."""
+    handlers_left: bool = False
+    """Handlers have some of it in hand whose `run` has ended."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
@@ -139,6 +141,11 @@ class OwnedPartition:
         return self.paused or self.claim.silent
 
     @property
+    def may_go_on(self) -> bool:
+        """Nothing keeps it from being given out."""
+        return not (self.withheld or self.handlers_left)
+
+    @property
     def in_work(self) -> bool:
         """Whether the application, or a worker, has begun something of it and is not done."""
         return any(not in_flight.finished and not in_flight.idle for in_flight in self.hands)
@@ -146,6 +153,11 @@ class OwnedPartition:
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
         return [in_flight.cut() for in_flight in self.hands]
+
+    @property
+    def handled(self) -> list[InFlight]:
+        """What a `run` took and is not done with."""
+        return [each for each in self.hands if each.handled and not each.finished]
 
     def hands_from(self, first: InFlight) -> list[InFlight]:
         """This one and those that were taken after it; none if it is not in hand any more."""

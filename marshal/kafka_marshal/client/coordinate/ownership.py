@@ -304,10 +304,10 @@ class Ownership:
 
         Before anybody can see that, nothing more of it is given out, but for what was granted.
         """
-        claim, dropped = tenure.claim, 0
+        claim = tenure.claim
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._fetcher.drain(tenure.fetched, tenure.allowed_end)
+            dropped = self._fetcher.end_at(tenure.fetched, tenure.allowed_end)
         else:
             dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
@@ -322,7 +322,8 @@ class Ownership:
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
-        self._forget_if_drained(tenure)
+        # The application may have got further while observers heard of it.
+        self.look_at(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
                 f"client id {self._me.client_id} of group {self._group} is used by another "
@@ -409,6 +410,8 @@ class Ownership:
             self.carry_out(self.session.member.stop(self.now_ms))
             self.withdraw_unwanted()
             for tenure in self._tenures:
+                if tenure.handlers_left:  # for which `run` has waited
+                    self._handlers_done(tenure)
                 self._fetch_what_was_granted(tenure)
 
     def _fetch_what_was_granted(self, tenure: OwnedPartition) -> None:
@@ -486,6 +489,31 @@ class Ownership:
                 self.abandon(in_flight)
             tenure.forget(hands)
             self.look_at(tenure)
+
+    def handlers_left(self, claim: Claim, *, at_work: bool) -> None:
+        """A `run` has ended, and handlers of it have some of this claim in hand, or no longer have.
+
+        Meanwhile nothing of it is given out: a message would be in two hands, and those after it
+        would overtake it.
+        """
+        tenure = self._tenures.of(claim)
+        if tenure is None or tenure.handlers_left == at_work:
+            return
+        tenure.handlers_left = at_work
+        if at_work and not self.stopping:
+            self._fetcher.pause(tenure.fetched)
+        else:
+            self._handlers_done(tenure)
+
+    def _handlers_done(self, tenure: OwnedPartition) -> None:
+        """What handlers of a `run` that has ended had in hand is waited for no longer."""
+        tenure.handlers_left = False
+        self.give_again(tenure.handled[:1])
+        self._go_on(tenure)
+
+    def _go_on(self, tenure: OwnedPartition) -> None:
+        if tenure.may_go_on:
+            self._fetcher.resume(tenure.fetched)
 
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
@@ -606,8 +634,7 @@ class Ownership:
         tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = False
-            if not claim.silent:
-                self._fetcher.resume(tenure.fetched)
+            self._go_on(tenure)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
@@ -711,8 +738,7 @@ class Ownership:
         if tenure.claim.silent:
             tenure.claim.silent = False
             self._health_monitor.heard_again(tenure.claim)
-            if not tenure.paused:
-                self._fetcher.resume(tenure.fetched)
+            self._go_on(tenure)
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""

@@ -89,6 +89,8 @@ class _Buffer(Generic[M]):
     allowed: deque[range] = field(factory=deque)
     messages: int = 0
     bytes: int = 0
+    until: int | None = None
+    """Nothing from here on will be allowed; None where that is open."""
 
 
 class Buffers(Generic[K, M]):
@@ -134,6 +136,26 @@ class Buffers(Generic[K, M]):
         self._bytes -= buffer.bytes
         return buffer.messages
 
+    def end_at(self, key: K, end: int) -> int:
+        """Nothing from `end` on will be allowed: forget it, and what comes of it later.
+
+        Returns how many messages that were.
+        """
+        self._measure()
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            return 0
+        buffer.until, before = end, buffer.messages
+        while buffer.fetched and self._offset_of(buffer.fetched[-1].messages[-1]) >= end:
+            last = buffer.fetched.pop()
+            kept = last.messages[: self._below(last.messages, end)]
+            size = self._size_of(kept) if kept else 0
+            if kept:
+                buffer.fetched.append(_Fetched(kept, end, size))
+            self._gone(key, buffer, len(last.messages) - len(kept), (last.bytes or 0) - size)
+        buffer.end = min(buffer.end, max(end, buffer.position))
+        return before - buffer.messages
+
     # --- messages come in -------------------------------------------------------------------------
 
     def add(self, key: K, messages: Sequence[M]) -> int | None:
@@ -148,7 +170,13 @@ class Buffers(Generic[K, M]):
             return None
         if self._offset_of(messages[0]) < buffer.end:
             return None
-        buffer.end = self._offset_of(messages[-1]) + 1
+        if buffer.until is not None and self._offset_of(messages[-1]) >= buffer.until:
+            messages = messages[: self._below(messages, buffer.until)]
+            if not messages:
+                return self.nothing_below(key, buffer.until)
+            buffer.end = buffer.until
+        else:
+            buffer.end = self._offset_of(messages[-1]) + 1
         fetched = _Fetched(messages, buffer.end)
         buffer.fetched.append(fetched)
         buffer.messages += len(messages)
@@ -324,6 +352,11 @@ class Buffers(Generic[K, M]):
             if first.bytes is not None:
                 size = first.bytes * count // total
                 first.bytes -= size
+        self._gone(key, buffer, count, size)
+        return taken
+
+    def _gone(self, key: K, buffer: _Buffer[M], count: int, size: int) -> None:
+        """These messages, of this size in all, are in the buffer no more."""
         buffer.messages -= count
         self._messages -= count
         buffer.bytes -= size
@@ -335,4 +368,3 @@ class Buffers(Generic[K, M]):
             and self._bytes < bounds.bytes_in_all
         ):
             self._full.discard(key)
-        return taken

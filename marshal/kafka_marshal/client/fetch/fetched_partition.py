@@ -37,6 +37,8 @@ class FetchedPartition:
     """Since when its buffer is full, by the monotonic clock; None while it is not."""
     until: int | None = None
     """The claim is lost, or being given up: only what was granted is fetched, below this."""
+    lost: bool = False
+    """The claim is lost, so nothing from `until` on will be granted."""
     retry_at: float | None = None
 
     @property

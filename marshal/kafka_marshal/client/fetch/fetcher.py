@@ -166,10 +166,21 @@ class Fetcher:
         return one
 
     def drain(self, one: FetchedPartition, end: int) -> None:
-        """The claim is no longer ours, or is being given up, but its messages below `end` are."""
+        """The claim is being given up: fetch no more than its messages below `end`."""
         with self._lock:
             one.until = end
         self._command(partial(self._settle, one.topic_partition))
+
+    def end_at(self, one: FetchedPartition, end: int) -> int:
+        """The claim is no longer ours, but its messages below `end` are: forget all others.
+
+        Returns how many messages were fetched in vain.
+        """
+        with self._lock:
+            one.until, one.lost = end, True
+            dropped = self._buffers.end_at(one, end)
+        self._command(partial(self._settle, one.topic_partition))
+        return dropped
 
     def drop(self, one: FetchedPartition) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
@@ -194,9 +205,14 @@ class Fetcher:
             if one.allowed and one.allowed[-1].stop == begin:
                 begin = max(one.allowed.pop().start, min(one.position, begin))
             one.allowed.append(range(begin, offsets.stop))
-            if not one.paused:
+            forgotten = one.lost and one.until is not None and offsets.stop > one.until
+            if forgotten:
+                one.until = offsets.stop
+            elif not one.paused:
                 self._buffers.allow(one, offsets)
                 self._arrived.notify_all()
+        if forgotten:
+            self._anew(one)
 
     def seek(self, one: FetchedPartition, position: int) -> None:
         """Go on from there; what was fetched is forgotten."""
@@ -228,6 +244,8 @@ class Fetcher:
                 if one.may_begin:
                     begin = one.fetched = one.position
                     self._buffers.open(one, begin)
+                    if one.lost and one.until is not None:
+                        self._buffers.end_at(one, one.until)
                     one.allowed = [each for each in one.allowed if each.stop > begin]
                     for each in one.allowed:
                         self._buffers.allow(one, range(max(begin, each.start), each.stop))

@@ -167,6 +167,8 @@ class RulesetFold:
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
         group = self._count(record)
+        if isinstance(record.message, ReleaseGroup) and verdict is Accepted.GROUP_RELEASED:
+            self._half_set.paused(record.message)
         if isinstance(verdict, Refused):
             before = outcome.transitions[0].before if outcome.transitions else None
             if isinstance(record.message, ReleaseGroup):
