@@ -200,10 +200,14 @@ class ConsumerLoop:
                 self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
-        # A machine whose log lost records sends nothing more, and reads no answer.
-        drained = self.held.log_lost or session.member.drained
-        if self.held.stopping and ((drained and self.held.drained) or self._waited(now_ms)):
+        if self.held.stopping and (self._drained or self._waited(now_ms)):
             self.over = True
+
+    @property
+    def _drained(self) -> bool:
+        """After `stop`: nothing is left to be sent, read back or handed over."""
+        # A machine whose log lost records sends nothing more, and reads no answer.
+        return (self.held.log_lost or self.session.member.drained) and self.held.drained
 
     def _waited(self, now_ms: int) -> bool:
         """After `stop`: whether the log was waited for, and for nothing else, for long enough."""

@@ -371,9 +371,10 @@ class Ownership:
     def look_at(self, tenure: OwnedPartition) -> None:
         """See how far the application got with it."""
         tenure.notified = False  # before it is looked at, so nothing that comes later is missed
-        reached = tenure.reached()
-        self._report_given(tenure)
-        self._done(tenure, reached)
+        if not tenure.untouched:
+            reached = tenure.reached()
+            self._report_given(tenure)
+            self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
 
@@ -641,20 +642,21 @@ class Ownership:
         self._hold_back_what_is_silent()
         # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
         # others that wait behind it are.
+        self._any_busy = False
         for tenure in tenures:
+            hands = [] if tenure.untouched else tenure.hands
             idle = tenure.withheld or tenure.claim.lost is not None
-            tenure.busy = tenure.in_work and not idle
-        self._any_busy = any(tenure.busy for tenure in tenures)
-        self._end_turns(tenures)
+            tenure.busy = not idle and any(map(_in_work, hands))
+            self._any_busy |= tenure.busy
+            self._end_turn(tenure, hands)
         self.withdraw_unwanted()
 
-    def _end_turns(self, tenures: Iterable[OwnedPartition]) -> None:
+    def _end_turn(self, tenure: OwnedPartition, hands: Iterable[InFlight]) -> None:
         """Whose messages were given out one by one for long enough, waits for its next turn."""
         since_ms = self.now_ms - TURN_MS
-        for tenure in tenures:
-            for in_flight in tenure.hands:
-                if in_flight.since_ms <= since_ms:
-                    self._fetcher.give_back(tenure.fetched, in_flight)
+        for in_flight in hands:
+            if in_flight.since_ms <= since_ms:
+                self._fetcher.give_back(tenure.fetched, in_flight)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -732,3 +734,8 @@ class Ownership:
 
     def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
         return tenure.standing(others_busy=self._any_busy)
+
+
+def _in_work(in_flight: InFlight) -> bool:
+    """Whether the application, or a worker, has begun something of it and is not done."""
+    return not in_flight.finished and not in_flight.idle
