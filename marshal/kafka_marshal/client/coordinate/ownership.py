@@ -345,6 +345,7 @@ class Ownership:
         claim = tenure.claim
         if tenure.drained or claim.lost is None or tenure.in_hand:
             return
+        self._done(tenure, tenure.reached())  # what was finished since it was last looked
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._fetcher.drop(tenure.fetched)
