@@ -112,7 +112,7 @@ def releases_without_a_word(patch: Patch) -> None:
 
 def gives_out_whole_chunks(patch: Patch) -> None:
     """A turn lasts for a chunk, however long that takes."""
-    patch.setattr(Ownership, "_end_turns", lambda *_: None)
+    patch.setattr(Ownership, "_end_turn", lambda *_: None)
 
 
 def forgets_what_is_given_back(patch: Patch) -> None:

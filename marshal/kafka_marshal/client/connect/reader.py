@@ -349,6 +349,10 @@ class CoordinationReader:
                 if empty:
                     yield ReadResult([], empty)
             messages = self._messages(FOLLOW_MAX)
+            if not messages and not log_filter.holds:
+                gave_at = self._monotonic()
+                yield None
+                continue
             data = [message for message in messages if message.error() is None]
             newest = {one.partition(): one for one in data}
             latest.update(newest)
@@ -369,8 +373,11 @@ class CoordinationReader:
             given = log_filter.given(near)
             gaps = log_filter.gaps()
             if given or ended or gaps:
-                lasts = {n: raw_record(latest[n]) for n in near if n in latest}
-                yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts, gaps)
+                records = [*map(raw_record, given)]
+                made = dict(zip(map(id, given), records, strict=True))
+                last = {n: latest[n] for n in near if n in latest}
+                lasts = {n: made.get(id(it)) or raw_record(it) for n, it in last.items()}
+                yield ReadResult(records, frozenset(ended), lasts, gaps)
             else:
                 yield None
 
@@ -392,9 +399,11 @@ class CoordinationReader:
         return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
-        with self._plainly():
+        try:
             one = TopicPartition(self.topic, number)
             return self._consumer.get_watermark_offsets(one, cached=True)[1]
+        except KafkaException as error:
+            raise self._failed(error) from None
 
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)
@@ -416,11 +425,13 @@ class CoordinationReader:
 
     def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
         """What is there; waits only for the first, since a batch waits until it is full."""
-        with self._plainly():
+        try:
             first = self._consumer.poll(QUIET_S)
             if first is None:
                 return []
             return [first, *self._consumer.consume(maximum, 0)]
+        except KafkaException as error:
+            raise self._failed(error) from None
 
     def _at_end(self, message: Message) -> bool:
         """Whether it is the client's word that a partition ends here; raises other errors."""

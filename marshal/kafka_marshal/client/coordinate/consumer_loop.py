@@ -49,7 +49,7 @@ COMMIT_EVERY_MS: Final = 1_000
 """How often the positions in the log are committed to Kafka's group offsets, and the state of the
 claims is reported."""
 LOOK_EVERY_MS: Final = 250
-"""How often to look how far the application got within what it has in hand."""
+"""How often to look how far the application got within what it has in hand, if it has anything."""
 ANEW_AFTER_MS: Final = 1_000
 """How long after the log lost records another session is asked for."""
 
@@ -98,7 +98,8 @@ class ConsumerLoop:
         self._fetcher, self._log, self._health_monitor = fetcher, log, health_monitor
         self._post, self._open_session = post, open_session
         self._topics: dict[str, _Topic] = {}
-        self._look_at_ms = self._commit_at_ms = 0
+        self._looked_ms: int | None = None
+        self._commit_at_ms = 0
         self._anew_at_ms: int | None = None
         self._idle_since_ms: int | None = None
         """Since when, after `stop`, only the log is waited for."""
@@ -168,6 +169,17 @@ class ConsumerLoop:
         return min(due)
 
     @property
+    def _look_at_ms(self) -> int:
+        """When to look at what is ours: soon, or with the next commit if nothing is in hand."""
+        if self._looked_ms is None:
+            return 0
+        soon_ms = self._looked_ms + LOOK_EVERY_MS
+        until_ms = self.held.rests_until_ms
+        if until_ms is None or self._config.claiming.release_when_behind:
+            return soon_ms
+        return max(soon_ms, min(until_ms, self._commit_at_ms))
+
+    @property
     def _timer_ms(self) -> int | None:
         """When the machine is due; never once its log lost records, since it sends no more."""
         return None if self.held.log_lost else self.session.member.next_timer_ms
@@ -181,7 +193,7 @@ class ConsumerLoop:
         self.held.now_ms = now_ms
         session = self.session
         if now_ms >= self._look_at_ms:
-            self._look_at_ms = now_ms + LOOK_EVERY_MS
+            self._looked_ms = now_ms
             self._health_monitor.look(now_ms)
             self.held.look()
             if self._config.claiming.release_when_behind:
@@ -200,10 +212,14 @@ class ConsumerLoop:
                 self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
-        # A machine whose log lost records sends nothing more, and reads no answer.
-        drained = self.held.log_lost or session.member.drained
-        if self.held.stopping and ((drained and self.held.drained) or self._waited(now_ms)):
+        if self.held.stopping and (self._drained or self._waited(now_ms)):
             self.over = True
+
+    @property
+    def _drained(self) -> bool:
+        """After `stop`: nothing is left to be sent, read back or handed over."""
+        # A machine whose log lost records sends nothing more, and reads no answer.
+        return (self.held.log_lost or self.session.member.drained) and self.held.drained
 
     def _waited(self, now_ms: int) -> bool:
         """After `stop`: whether the log was waited for, and for nothing else, for long enough."""

@@ -77,6 +77,15 @@ class OwnedPartition:
     _hands: deque[InFlight] = field(factory=deque, init=False)
 
     @property
+    def untouched(self) -> bool:
+        """Nothing of it is in hand, and `newly_given` has counted all that was.
+
+        It holds no lock, so a chunk that is being taken just now may count as not in hand. Who must
+        know that asks for the `hands`.
+        """
+        return not self._hands and not self._given
+
+    @property
     def hands(self) -> list[InFlight]:
         """What is in hand now, in the order in which it was taken."""
         with self._lock:
@@ -145,11 +154,6 @@ class OwnedPartition:
         """Nothing keeps it from being given out."""
         return not (self.withheld or self.handlers_left)
 
-    @property
-    def in_work(self) -> bool:
-        """Whether the application, or a worker, has begun something of it and is not done."""
-        return any(not in_flight.finished and not in_flight.idle for in_flight in self.hands)
-
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
         return [in_flight.cut() for in_flight in self.hands]
@@ -171,12 +175,13 @@ class OwnedPartition:
 
     def standing(self, *, others_busy: bool) -> ClaimProgress:
         """How far it is; `others_busy`: something of any claim of ours is in work."""
+        hands = [] if self.untouched else self.hands
         return ClaimProgress(
             self.next,
             max(self.end or 0, self.allowed_end),
             sum(
                 max(0, in_flight.end - in_flight.next)
-                for in_flight in self.hands
+                for in_flight in hands
                 if not in_flight.finished
             ),
             *self.buffered,

@@ -88,6 +88,10 @@ class Ownership:
         """At most once: nothing that is or will be granted will be processed."""
         self._any_busy = False
         """Something of a claim of ours was in work when it was last looked."""
+        self._rests = False
+        """Nothing was in hand when it was last looked: who takes something has the loop look."""
+        self._rests_until_ms = 0
+        """When a heartbeat is late by then, claims are to be looked at often."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -181,7 +185,12 @@ class Ownership:
         either in hand by then, or is refused here.
         """
         tenure = self._tenures.of(in_flight.claim)
-        return tenure is not None and tenure.take(in_flight, self._fetcher.keeps)
+        if tenure is None or not tenure.take(in_flight, self._fetcher.keeps):
+            return False
+        if self._rests:
+            self._rests = False
+            self._post(Progressed(tenure))
+        return True
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask."""
@@ -284,6 +293,7 @@ class Ownership:
             claim, driver, fetched, watched, won.position, won.position, lock=lock
         )
         self._tenures.begin(tenure)
+        self._rests = False
         self._observers.claimed(claim)  # who may ask for it at once
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
@@ -305,6 +315,7 @@ class Ownership:
         Before anybody can see that, nothing more of it is given out, but for what was granted.
         """
         claim = tenure.claim
+        self._rests = False
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
             dropped = self._fetcher.end_at(tenure.fetched, tenure.allowed_end)
@@ -335,6 +346,7 @@ class Ownership:
         claim = tenure.claim
         if tenure.drained or claim.lost is None or tenure.in_hand:
             return
+        self._done(tenure, tenure.reached())  # what was finished since it was last looked
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._fetcher.drop(tenure.fetched)
@@ -372,9 +384,10 @@ class Ownership:
     def look_at(self, tenure: OwnedPartition) -> None:
         """See how far the application got with it."""
         tenure.notified = False  # before it is looked at, so nothing that comes later is missed
-        reached = tenure.reached()
-        self._report_given(tenure)
-        self._done(tenure, reached)
+        if not tenure.untouched:
+            reached = tenure.reached()
+            self._report_given(tenure)
+            self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
 
@@ -406,7 +419,7 @@ class Ownership:
     def stop(self) -> None:
         """Begin to give everything up."""
         if not self.stopping:
-            self.stopping = True
+            self.stopping, self._rests = True, False
             self.carry_out(self.session.member.stop(self.now_ms))
             self.withdraw_unwanted()
             for tenure in self._tenures:
@@ -660,28 +673,47 @@ class Ownership:
         self._fetcher.seek(tenure.fetched, offset)
         self._done(tenure, offset)
 
+    @property
+    def rests_until_ms(self) -> int | None:
+        """Until when nothing has to be looked at, unless an input comes; None where something has.
+
+        An application that has nothing in hand gets no further, so that is most of the time where
+        messages are few.
+        """
+        if not self._rests or not all(tenure.driver.wants for tenure in self._tenures):
+            return None
+        return self._rests_until_ms
+
     def look(self) -> None:
         """See how far the application got with everything."""
         tenures = list(self._tenures)
+        # Before it is looked: who takes something after that posts it.
+        self._rests = not self.stopping
+        self._rests_until_ms = min(
+            (tenure.watched.heartbeats.late_ms for tenure in tenures), default=2**62
+        )
         for tenure in tenures:
             self.look_at(tenure)
         self._hold_back_what_is_silent()
         # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
         # others that wait behind it are.
+        self._any_busy = False
         for tenure in tenures:
+            hands = [] if tenure.untouched else tenure.hands
             idle = tenure.withheld or tenure.claim.lost is not None
-            tenure.busy = tenure.in_work and not idle
-        self._any_busy = any(tenure.busy for tenure in tenures)
-        self._end_turns(tenures)
+            tenure.busy = not idle and any(map(_in_work, hands))
+            self._any_busy |= tenure.busy
+            if hands or tenure.claim.lost is not None:
+                self._rests = False
+            self._end_turn(tenure, hands)
         self.withdraw_unwanted()
 
-    def _end_turns(self, tenures: Iterable[OwnedPartition]) -> None:
+    def _end_turn(self, tenure: OwnedPartition, hands: Iterable[InFlight]) -> None:
         """Whose messages were given out one by one for long enough, waits for its next turn."""
         since_ms = self.now_ms - TURN_MS
-        for tenure in tenures:
-            for in_flight in tenure.hands:
-                if in_flight.since_ms <= since_ms:
-                    self._fetcher.give_back(tenure.fetched, in_flight)
+        for in_flight in hands:
+            if in_flight.since_ms <= since_ms:
+                self._fetcher.give_back(tenure.fetched, in_flight)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -758,3 +790,8 @@ class Ownership:
 
     def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
         return tenure.standing(others_busy=self._any_busy)
+
+
+def _in_work(in_flight: InFlight) -> bool:
+    """Whether the application, or a worker, has begun something of it and is not done."""
+    return not in_flight.finished and not in_flight.idle
