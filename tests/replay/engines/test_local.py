@@ -21,7 +21,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
 from kafka_marshal.replay.engines import local
 from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
-from kafka_marshal.replay.engines.local_fold import GatheredRows, LocalFoldedLog
+from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.fold.jobs import row_batches
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.folded_log import CLAIM, HeatSpans
