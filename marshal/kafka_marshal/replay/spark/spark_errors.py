@@ -27,9 +27,11 @@ def plain_errors() -> Iterator[None]:
         text = str(error)
         _raise_plainly(text)
         raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
-    except Py4JJavaError as error:
+    except Py4JJavaError as error:  # also of a task that is no query's
         cause = _root_cause(error)
         _raise_plainly(cause)
+        if "Traceback" in cause:
+            raise SparkFailed(f"a Spark task failed: {_last_line(cause)}") from error
         raise SparkFailed(f"Spark failed: {cause}") from error
 
 
