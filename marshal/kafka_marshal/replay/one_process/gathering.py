@@ -26,7 +26,7 @@ _ROWS_AT_ONCE: Final = 8192
 
 
 def worth_collapsing(chunks: Sequence[Chunk]) -> bool:
-    """Whether chunks hold so many records that the compiled kernel pays."""
+    """Whether the chunks hold enough records for the compiled kernel to pay off."""
     return sum(chunk.records for chunk in chunks) > FED_RECORDS_MAX
 
 

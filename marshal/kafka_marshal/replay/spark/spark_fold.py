@@ -56,7 +56,7 @@ _Stored: TypeAlias = dict[str, Any]
 
 
 class OnSpark(Protocol):
-    """A fold whose rows Spark has, whoever else has them."""
+    """A fold that can give its rows as Spark has them."""
 
     @property
     def on_spark(self) -> SparkFoldedLog:
