@@ -88,6 +88,10 @@ class ClaimsFold:
         """What several consumers hold of one claim; None where nothing shows that they share it."""
         return self._shared.of(key)
 
+    def may_be_of_anchor(self, key: ClaimKey, epoch: int) -> bool:
+        """Whether the tenure of this epoch is of an anchor, for all that share the claim."""
+        return self._shared.may_be_of_anchor(key, epoch)
+
     def newborn(self, group: str) -> Reader:
         """A claim of this group that had no record of its own."""
         return self._readers.newborn(group)

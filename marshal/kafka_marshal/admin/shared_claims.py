@@ -39,6 +39,30 @@ class SharedClaim:
     clients: Mapping[str, str]
     """Client ids by instance id, of the requests for ranges that were read."""
 
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """Who shares it: those that were heard of and not forgotten; in order."""
+        if self.ranges is None:
+            return tuple(sorted(self.clients))
+        return tuple(each.instance for each in self.ranges.alive)
+
+    @property
+    def held(self) -> int:
+        """Offsets that instances hold, as far as that is known."""
+        return 0 if self.ranges is None else sum(one.to - one.from_ for one in self.ranges.open)
+
+    @property
+    def skipped(self) -> int:
+        """Offsets that nobody holds, and nobody gets if the ranges end where the claim stands.
+
+        At most once these are the pool, and what is reserved and not granted.
+        """
+        ranges, position = self.ranges, self.claim.position
+        if ranges is None or ranges.window != 0:
+            return 0
+        free = sum(max(0, min(one.to, position) - one.from_) for one in ranges.pool)
+        return free + max(0, position - ranges.frontier)
+
 
 class SharedClaims:
     """Folds the ranges of one coordinating partition, in offset order."""
@@ -60,6 +84,8 @@ class SharedClaims:
         self._late: dict[ClaimKey, _LateRanges] = {}
         self._begun_anew: dict[ClaimKey, int] = {}
         """The offset of the last record after which a claim had no ranges for certain."""
+        self._asked: set[tuple[ClaimKey, int]] = set()
+        """Requests for a range tenure: a claim, and the epoch if it was won."""
 
     def of(self, key: ClaimKey) -> SharedClaim | None:
         """The ranges of a claim; None if it has none, or nothing that was read shows any."""
@@ -79,6 +105,13 @@ class SharedClaims:
         # The clock of ranges moves with every record of the claim, and a certain claim has it.
         return SharedClaim(known.claim, known.ranges, clients)
 
+    def may_be_of_anchor(self, key: ClaimKey, epoch: int) -> bool:
+        """Whether the tenure of this epoch is of an anchor, for all that share the claim.
+
+        One that began in the missing head may be, if the claim is shared by now.
+        """
+        return (key, epoch) in self._asked or (epoch < self._first and key in self._late)
+
     def observe(
         self,
         key: ClaimKey,
@@ -91,6 +124,8 @@ class SharedClaims:
 
         `entry` is the record with what only a reader of ranges reads, where it holds such.
         """
+        if entry is not None and _shares(entry.record):
+            self._asked.add((key, record.offset))
         if self._first == 0:
             if verdict is not None and verdict in BEGIN_OR_END:
                 self._world.observe(_entry(record, entry).record, key, verdict)

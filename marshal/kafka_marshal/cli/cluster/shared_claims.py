@@ -6,15 +6,17 @@ are holders: a capital where messages exist, a small letter beyond the end of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from kafka_marshal.cli.durations import at, duration_text
+from kafka_marshal.core.state import ClaimKey
 
 if TYPE_CHECKING:
     from kafka_marshal.admin.listed_ranges import ListedHolder, ListedRanges
+    from kafka_marshal.admin.shared_claims import SharedClaim
     from kafka_marshal.admin.view import ListedClaim
 
 DONE, POOL, POOL_AHEAD, RESERVED, NOBODYS, OTHERS = "#", "+", "-", "r", ".", "*"
@@ -34,6 +36,43 @@ def shared_by(ranges: ListedRanges) -> Text:
     count = len(ranges.holders)
     words = f"shared by {count}" if count else "shared, nobody heard of"
     return Text.assemble(words, (f" ({silent} silent)", "bold red") if silent else "")
+
+
+def names(instances: Sequence[str], most: int = 5) -> str:
+    """Who shares a claim; of very many the first ones.
+
+    >>> names(()), names(("p", "q")), names(("p", "q"), 1)
+    ('nobody heard of', 'p, q', 'p and 1 more')
+    """
+    if not instances:
+        return "nobody heard of"
+    more = len(instances) - most
+    return ", ".join(instances[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def will_end(key: ClaimKey, shared: SharedClaim, *, named: bool) -> str:
+    """Before positions are set: what becomes of the ranges of a claim, which is named or beside."""
+    claim = f"{key.topic}:{key.topic_partition}"
+    if shared.ranges is None:
+        return f"{claim} is shared, or was: its ranges are unknown, and end."
+    how = "setting its position" if named else "ending the pause, which claims it,"
+    words = f"{claim} is shared by {names(shared.instances)}: {how} ends their ranges."
+    if shared.held:
+        words += f" What they have in hand of {_offsets(shared.held)} they may still process."
+    if not named and shared.skipped:
+        words += f" At most once, nobody gets {_offsets(shared.skipped)} that nobody holds."
+    return words
+
+
+def have_ended(key: ClaimKey, shared: SharedClaim) -> str:
+    """After a pause was ended: what became of the ranges of a claim."""
+    claim = f"{key.topic}:{key.topic_partition}"
+    if shared.ranges is None:
+        return f"{claim} was shared, or had been: its ranges have ended"
+    words = f"{claim} was shared by {names(shared.instances)}: their ranges have ended"
+    if shared.skipped:
+        words += f"; at most once, nobody gets {_offsets(shared.skipped)} that nobody held"
+    return f"{words}; ranges begin anew at position {shared.claim.position:,}"
 
 
 def lines_of(row: ListedClaim, now_ms: int) -> Iterator[Text]:
