@@ -55,6 +55,33 @@ def test_a_participant_is_counted_with_its_group_and_its_claim() -> None:
     assert {row.rules: row.last_offset for row in rows[CLAIMS]} == {"fenced": 4, "original": 1}
 
 
+def test_the_claims_table_says_how_the_ranges_of_a_shared_claim_stand() -> None:
+    lines = ["0 CP anchor/ranges ranges=20", "0.1 CR p1/P 4", "0.2 CR q1/Q 6", "0.3 CR p1/P 2"]
+    lines += ["0.4 CR q1/Q 0 seen=3 keep=7", "0.5 CR p1/P 0 seen=4 done=1", "0 CP a1/A p=1"]
+    fenced, other, *original = sorted(
+        replayed(records(lines))[CLAIMS], key=lambda row: (row.rules, row.topic_partition)
+    )
+    stood = [
+        (
+            row.ranges_window,
+            row.ranges_frontier,
+            row.ranges_holders,
+            row.ranges_open,
+            row.ranges_pool,
+        )
+        for row in (fenced, other, *original)
+    ]
+    assert stood == [(20, 12, 2, 3 + 3 + 2, 3), *[(None,) * 5] * 3]
+    ended = replayed(records([*lines, "60 CP b1/B"]), rule_sets=(RuleSet.FENCED,))[CLAIMS]
+    assert {row.ranges_window for row in ended} == {None}
+
+
+def test_where_the_head_is_missing_the_claims_table_says_nothing_of_ranges() -> None:
+    lines = ["0 HB anchor/ranges 3 epoch=2 seen=4 clock=0 at=5", "0.2 CR p1/P 4"]
+    [row] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))[CLAIMS]
+    assert (row.known_from_offset, row.ranges_window) == (5, None)
+
+
 def test_a_request_alone_makes_no_claim() -> None:
     assert replayed(records(["0 CR p1/P 4"]))[CLAIMS] == []
 

@@ -513,6 +513,7 @@ class RulesetFold:
                 self._claims[key],
                 stale=bool(silent),
                 known_from=known_from.get(key),
+                ranges=self._shared.of(key) if suffix is None else None,
             )
         for key, reader in ({} if suffix is None else suffix.uncertain).items():
             rules = end.rules_of(key.group)

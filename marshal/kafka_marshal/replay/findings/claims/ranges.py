@@ -14,7 +14,7 @@ from kafka_marshal.core.claims.verdicts import ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.state import OpenRange
+from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -31,6 +31,11 @@ class SharedClaims(FindingObserver):
         super().__init__()
         self._world = world
         self._ranges = RangesWorld(world)
+
+    def of(self, key: ClaimKey) -> Ranges | None:
+        """The ranges of a claim as they stand; None if it is not shared."""
+        ranges = self._ranges.of(key)
+        return ranges if ranges is not None and ranges.has_begun else None
 
     def observe(self, event: Event) -> None:
         """Let ranges begin, go on or end. The claim is already as the record left it."""
