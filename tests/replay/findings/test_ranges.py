@@ -128,6 +128,64 @@ def test_a_heartbeat_above_the_lowest_offset_that_is_not_done_is_found() -> None
     assert of("position_above_low", *honest) == []
 
 
+SHARES = ["0 CP anchor/ranges ranges=20", "0.1 CR p1/P 8", "0.2 CR q1/Q 12"]
+BEYOND = "1 CR q1/Q 0 seen=2 done=20"
+
+
+def rests(until: int, *, asks: int = 0) -> list[str]:
+    """Both live. p1 asks for nothing, and q1 for `asks` offsets."""
+    return [
+        line
+        for at in range(4, until + 1, 4)
+        for line in (f"{at} CR p1/P 0", f"{at}.5 CR q1/Q {asks}")
+    ]
+
+
+def test_a_holder_that_lives_and_finishes_nothing_while_the_window_is_full_is_found() -> None:
+    assert of("stuck_holder", *SHARES, BEYOND, *rests(24, asks=5)) == [
+        "Instance p1 lives and has reported nothing of messages 0 to 7 of events/0 of group g "
+        "since offset 3 (2023-11-14 22:13:21.000 UTC), for 23.5 s. Messages up to 19 are reported "
+        "as done, and the window is full: 1 request got no offsets."
+    ]
+
+
+def test_what_is_slow_or_idle_or_dead_or_asleep_is_not_stuck() -> None:
+    idle = [*SHARES, *rests(60, asks=5)]
+    assert of("stuck_holder", *idle) == [], "nothing shows that messages exist"
+    slow = [line for at in range(4, 60, 4) for line in (f"{at} CR p1/P 0 seen=2 done={at // 12}",)]
+    assert of("stuck_holder", *SHARES, BEYOND, *slow, "61 CR q1/Q 5") == []
+    dead = [*SHARES, BEYOND, *(f"{at} CR q1/Q 0" for at in range(4, 60, 4)), "61 CR q1/Q 1"]
+    assert of("stuck_holder", *dead) == []
+    assert of("stuck_holder", *SHARES, BEYOND, *rests(24)) == [], "nobody asks, so nobody waits"
+    behind = [*SHARES, "0.5 CR p1/P 0 seen=2 done=2", BEYOND, *rests(60, asks=5)]
+    assert of("stuck_holder", *behind) == [], "the anchor could move the window"
+    woken = [*SHARES, BEYOND, *rests(20), "21 RG x1/X 0", "22 CP anchor/ranges ranges=20"]
+    assert of("stuck_holder", *woken, "22.2 CR p1/P 0", "22.5 CR q1/Q 5") == []
+
+
+def test_a_range_in_the_pool_that_nobody_asks_for_is_found() -> None:
+    starved = [*SHARES, BEYOND, "1.5 CR p1/P 0 seen=3 keep=0", *rests(24)]
+    assert of("starved_range", *starved) == [
+        "Messages 0 to 7 of events/0 of group g lay in the pool for 23.0 s after offset 4 "
+        "(2023-11-14 22:13:21.500 UTC), and nobody asked for offsets, although messages up to 19 "
+        "are reported as done."
+    ]
+    taken = [*SHARES, BEYOND, "1.5 CR p1/P 0 seen=3 keep=0", *rests(60, asks=5)]
+    assert of("starved_range", *taken) == []
+    idle = [*SHARES, "1.5 CR p1/P 0 seen=3 keep=0", *rests(60)]
+    assert of("starved_range", *idle) == []
+
+
+def test_another_window_and_a_position_that_is_set_forget_what_was_done() -> None:
+    anew = ["2 CP anchor/ranges ranges=5", "2.1 CR p1/P 2", "2.2 CR q1/Q 3"]
+    assert of("stuck_holder", *SHARES, BEYOND, *anew, *rests(60, asks=5)) == []
+
+
+def test_at_most_once_nobody_waits_for_a_holder() -> None:
+    lines = [*RESERVED, "0.2 CR p1/P 4", "0.3 CR q1/Q 6", "1 CR q1/Q 0 seen=3 done=10"]
+    assert of("stuck_holder", *lines, *rests(60, asks=5)) == []
+
+
 def test_a_window_that_cannot_be_read_is_found() -> None:
     assert (None, "malformed_header") in codes("0 CP anchor/ranges ranges=x")
     assert of("malformed_header", "0 HB anchor/ranges 0 ranges=x") == []
