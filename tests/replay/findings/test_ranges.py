@@ -11,6 +11,7 @@ from kafka_marshal.replay.model.tables import (
     GROUPS,
     MALFORMED,
     PARTITIONS,
+    RANGES,
     REFUSALS,
 )
 from tests.replay.told import BOTH, codes, findings, records, replayed
@@ -76,10 +77,52 @@ def test_the_claims_table_says_how_the_ranges_of_a_shared_claim_stand() -> None:
     assert {row.ranges_window for row in ended} == {None}
 
 
+def held(*lines: str) -> list[tuple[int, int, int, str, str]]:
+    rows = replayed(records(lines), rule_sets=(RuleSet.FENCED,))[RANGES]
+    return [(row.offset, row.start, row.end, row.instance, row.ended) for row in rows]
+
+
+def test_a_range_is_a_row_from_its_request_to_what_ended_it() -> None:
+    lines = ["0 CP anchor/ranges ranges=20", "0.1 CR p1/P 8", "0.2 CR q1/Q 12"]
+    lines += [
+        "1 CR q1/Q 0 seen=2 done=11",
+        "2 CR q1/Q 0 seen=3 keep=15",
+        "3 CR p1/P 0 seen=3 keep=0",
+    ]
+    assert held(*lines) == [
+        (2, 15, 20, "q1", "given_back"),
+        (1, 0, 8, "p1", "given_back"),
+        (2, 8, 15, "q1", "held"),
+    ]
+    assert held(*lines, "3.5 CR q1/Q 0 seen=5 done=15")[2:] == [(2, 8, 15, "q1", "done")]
+    assert held(*lines, "60 HB anchor/ranges 0 epoch=0", "61 CR r1/R 0")[2] == (
+        *(2, 8, 15, "q1", "taken"),
+    )
+    assert held(*lines, "60 CP a1/A")[2] == (2, 8, 15, "q1", "void")
+    again = held(*lines[:2], "1 CR p1/P 4 seen=1 keep=0")
+    assert again == [(1, 0, 8, "p1", "given_back"), (2, 0, 8, "p1", "held")]
+    [first, second] = replayed(records(lines[:3]), rule_sets=(RuleSet.FENCED,))[RANGES]
+    assert (second.from_ms - first.from_ms, second.to_ms, second.client) == (100, None, "Q")
+
+
+def test_at_most_once_a_forgotten_range_is_a_row_that_says_so() -> None:
+    lines = [*RESERVED, "0.2 CR p1/P 4", "0.3 CR q1/Q 0", "8.4 CR q1/Q 0"]
+    assert held(*lines) == [(2, 0, 4, "p1", "lost")]
+
+
+def test_ranges_that_go_on_after_a_sleep_are_one_row() -> None:
+    lines = ["0 CP anchor/ranges ranges=20", "0.1 CR p1/P 8", "1 RG x1/X 0"]
+    assert held(*lines, "2 CP anchor/ranges ranges=20") == [(1, 0, 8, "p1", "held")]
+
+
 def test_where_the_head_is_missing_the_claims_table_says_nothing_of_ranges() -> None:
     lines = ["0 HB anchor/ranges 3 epoch=2 seen=4 clock=0 at=5", "0.2 CR p1/P 4"]
     [row] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))[CLAIMS]
     assert (row.known_from_offset, row.ranges_window) == (5, None)
+    lines += ["1 RG x1/X 0", "2 CP anchor/ranges ranges=9", "2.2 CR p1/P 4"]
+    [won] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))[CLAIMS]
+    assert won.uncertain is None
+    assert (won.owner_instance, won.ranges_window) == ("anchor", None)
 
 
 def test_a_request_alone_makes_no_claim() -> None:
@@ -157,6 +200,8 @@ def test_what_is_slow_or_idle_or_dead_or_asleep_is_not_stuck() -> None:
     dead = [*SHARES, BEYOND, *(f"{at} CR q1/Q 0" for at in range(4, 60, 4)), "61 CR q1/Q 1"]
     assert of("stuck_holder", *dead) == []
     assert of("stuck_holder", *SHARES, BEYOND, *rests(24)) == [], "nobody asks, so nobody waits"
+    rare = [f"{at} CR {who} 0" for at in (8, 16, 24) for who in ("p1/P", "q1/Q", "q1/Q")]
+    assert of("stuck_holder", *SHARES, BEYOND, *rare, "25 CR q1/Q 5") == []
     behind = [*SHARES, "0.5 CR p1/P 0 seen=2 done=2", BEYOND, *rests(60, asks=5)]
     assert of("stuck_holder", *behind) == [], "the anchor could move the window"
     woken = [*SHARES, BEYOND, *rests(20), "21 RG x1/X 0", "22 CP anchor/ranges ranges=20"]
@@ -184,6 +229,8 @@ def test_another_window_and_a_position_that_is_set_forget_what_was_done() -> Non
 def test_at_most_once_nobody_waits_for_a_holder() -> None:
     lines = [*RESERVED, "0.2 CR p1/P 4", "0.3 CR q1/Q 6", "1 CR q1/Q 0 seen=3 done=10"]
     assert of("stuck_holder", *lines, *rests(60, asks=5)) == []
+    given_back = [*lines, "1.5 CR p1/P 0 seen=4 keep=0"]
+    assert of("starved_range", *given_back, *rests(60)) == []
 
 
 def test_a_window_that_cannot_be_read_is_found() -> None:

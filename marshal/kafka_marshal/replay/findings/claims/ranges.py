@@ -7,6 +7,7 @@ ranges cannot be known.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -27,6 +28,8 @@ from kafka_marshal.replay.findings.claims.range_standstills import (
 )
 from kafka_marshal.replay.findings.observer import FindingObserver
 from kafka_marshal.replay.model.events import Event, JudgedRecord
+from kafka_marshal.replay.model.held_ranges import HeldRanges
+from kafka_marshal.replay.model.internal import RangeRow
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 
 
@@ -38,11 +41,20 @@ class SharedClaims(FindingObserver):
         self._world = world
         self._ranges = RangesWorld(world)
         self._standstills = Standstills()
+        self._held = HeldRanges()
 
     def of(self, key: ClaimKey) -> Ranges | None:
         """The ranges of a claim as they stand; None if it is not shared."""
         ranges = self._ranges.of(key)
         return ranges if ranges is not None and ranges.has_begun else None
+
+    def held(self) -> Iterator[RangeRow]:
+        """Who held which offsets, of ranges that have ended since this was last asked."""
+        return self._held.drain()
+
+    def held_at_the_end(self) -> Iterator[RangeRow]:
+        """The same, and of ranges that are held when the log ends."""
+        return self._held.at_the_end()
 
     def observe(self, event: Event) -> None:
         """Let ranges begin, go on or end. The claim is already as the record left it."""
@@ -53,7 +65,10 @@ class SharedClaims(FindingObserver):
         self._ranges.observe(record, event.key, event.verdict)
         after = self._ranges.of(event.key)
         self._cases.close(event.key)
-        self._standstills.won(event.key, anew=_other(before, after))
+        anew = _other(before, after)
+        self._standstills.won(event.key, anew=anew)
+        if anew:
+            self._held.ended(event.key, event.clock_ms)
         was, now = (None if each is None else each.window for each in (before, after))
         if was is not None and now is not None and was != now:
             sender = event.message.instance_id, event.message.client_id
@@ -91,6 +106,7 @@ class SharedClaims(FindingObserver):
                 if lost.instance != message.instance_id and lost.id not in open_now:
                     self._lost(sighting, key, lost)
         assert not isinstance(outcome, ReadTwice)
+        self._held.request(message, before, after, clock_ms)
         claim = self._world.claim(key)
         stands = self._standstills.seen(sighting, record, message, before, claim, outcome, rules)
         if stands is not None:
