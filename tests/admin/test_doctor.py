@@ -178,7 +178,7 @@ def test_a_request_for_a_range_is_a_message_of_the_protocol() -> None:
     assert sample.malformed == 1
 
 
-def test_a_request_for_a_range_lies_in_a_place_and_has_a_sender_as_others_do() -> None:
+def test_a_request_for_a_range_lies_in_a_place_as_others_do_and_no_client_stops_at_it() -> None:
     sample = TopicSample(2)
     place = coordinating_partition("t", 2)
     sample.add(raw(0, "ClaimingRange/1/1/p/p/g/t/0/4", 1 - place))
@@ -186,7 +186,7 @@ def test_a_request_for_a_range_lies_in_a_place_and_has_a_sender_as_others_do() -
     assert (sample.groups, sample.owners_records) == ({"g"}, 0)
     signed = TopicSample(2, keyring=Keyring({"k1": bytes(32)}))
     signed.add(raw(0, "ClaimingRange/1/1/p/c1/g/t/0/4"))
-    assert (signed.not_signed, signed.clients_not_signed) == (1, {"c1"})
+    assert (signed.not_signed, signed.groups) == (0, {"g"})
 
 
 def shared_under(*windows: str) -> TopicSample:
