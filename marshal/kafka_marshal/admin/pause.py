@@ -52,7 +52,8 @@ class FreedClaim:
     owner_instance: str
     """Of a shared claim both are its anchor's."""
     shared_by: tuple[str, ...] | None = None
-    """The instances that share it, whose ranges sleep now; None if nothing shows any."""
+    """The instances that share it, whose ranges sleep now; empty if they are not known, and None
+    if nothing shows that it is shared."""
 
 
 @frozen

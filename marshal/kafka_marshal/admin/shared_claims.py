@@ -41,9 +41,9 @@ class SharedClaim:
 
     @property
     def instances(self) -> tuple[str, ...]:
-        """Who shares it: those that were heard of and not forgotten; in order."""
+        """Who shares it: those that were heard of and not forgotten; none where that is unknown."""
         if self.ranges is None:
-            return tuple(sorted(self.clients))
+            return ()
         return tuple(each.instance for each in self.ranges.alive)
 
     @property

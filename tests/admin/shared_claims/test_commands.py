@@ -11,6 +11,7 @@ from kafka_marshal.admin.pause import FreedClaim
 from kafka_marshal.admin.position_targets import plan, wish
 from kafka_marshal.admin.set_positions import ranges_that_end
 from kafka_marshal.admin.view import View
+from kafka_marshal.cli.cluster.pause import _print_freed
 from kafka_marshal.cli.cluster.shared_claims import have_ended, will_end
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import LogWriter
@@ -76,6 +77,19 @@ def test_a_view_of_one_group_knows_the_same_ranges_as_a_view_of_all(kafka: Kafka
     assert view.rows(0) == whole.rows(0)
     known = [fold.folds[0].shared(SHARED) for fold in (view, whole)]
     assert known[0] == known[1]
+
+
+def test_what_is_not_known_to_be_shared_is_called_so(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    anchor = FreedClaim(SHARED, ANCHOR, f"{ANCHOR}i", ())
+    freed = (anchor, FreedClaim(SHARED, "c1", "c1i"), FreedClaim(SHARED, ANCHOR, "x", ("pi",)))
+    _print_freed([pausing.GroupRelease(0, freed, None, 0)])
+    assert capsys.readouterr().out.splitlines() == [
+        "  events:0 was owned by ranges (rangesi), perhaps for others that share it",
+        "  events:0 was owned by c1 (c1i)",
+        "  events:0 was shared by pi; its ranges sleep",
+    ]
 
 
 def resumed(kafka: Kafka) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal import RuleSet
+from kafka_marshal.replay.model.held_ranges import ROWS_MAX
 from kafka_marshal.replay.model.tables import (
     CLAIMS,
     FINDINGS,
@@ -103,6 +104,15 @@ def test_a_range_is_a_row_from_its_request_to_what_ended_it() -> None:
     assert again == [(1, 0, 8, "p1", "given_back"), (2, 0, 8, "p1", "held")]
     [first, second] = replayed(records(lines[:3]), rule_sets=(RuleSet.FENCED,))[RANGES]
     assert (second.from_ms - first.from_ms, second.to_ms, second.client) == (100, None, "Q")
+
+
+def test_of_very_many_ranges_the_first_are_rows() -> None:
+    lines = ["0 CP anchor/ranges ranges=20000"]
+    for at in range(1200):
+        lines += [f"{at} CR p1/P 4", f"{at}.5 CR p1/P 0 seen={len(lines)} done={4 * at + 4}"]
+    rows = held(*lines)
+    assert len(rows) == ROWS_MAX
+    assert rows[0] == (1, 0, 4, "p1", "done")
 
 
 def test_at_most_once_a_forgotten_range_is_a_row_that_says_so() -> None:

@@ -79,7 +79,7 @@ def pause(
             console.print(f"{group} is paused until {at(max(held_ms))} UTC", markup=False)
         _print_not_held(done)
         _print_freed(done)
-        if any(freed.shared_by is not None for one in done for freed in one.freed):
+        if any(freed.shared_by for one in done for freed in one.freed):
             console.print(
                 "ranges sleep until the pause has run out; marshal resume would end them",
                 markup=False,
@@ -222,7 +222,9 @@ def _print_freed(done: list[GroupRelease], wanted: set[ClaimKey] | None = None) 
         for freed in one.freed:
             beside = wanted is not None and freed.key not in wanted
             owner = f"was owned by {freed.owner_client} ({freed.owner_instance})"
-            if freed.shared_by is not None:
+            if freed.shared_by == ():
+                owner += ", perhaps for others that share it"
+            elif freed.shared_by is not None:
                 owner = f"was shared by {shared_claims.names(freed.shared_by)}; its ranges sleep"
             console.print(
                 f"  {freed.key.topic}:{freed.key.topic_partition} {owner}"
@@ -262,7 +264,9 @@ def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
         if number in partitions and reader.claim.owned:
             owner = f"owned by {reader.claim.owner_client} ({reader.claim.owner_instance})"
             shared = view.folds[number].shared(key)
-            if shared is not None:
+            if shared is not None and not shared.instances:
+                owner += ", perhaps for others that share it"
+            elif shared is not None:
                 owner = f"shared by {shared_claims.names(shared.instances)}; its ranges would sleep"
             console.print(
                 f"  {key.topic}:{key.topic_partition} is {owner}"

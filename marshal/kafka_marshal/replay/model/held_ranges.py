@@ -111,6 +111,8 @@ class HeldRanges:
         to_ms: int | None,
         ended: str,
     ) -> None:
+        if self._claims[key].rows >= ROWS_MAX:
+            return
         self._claims[key].rows += 1
         self._ready.append(
             RangeRow(
