@@ -60,20 +60,23 @@ def kafka() -> Kafka:
 
 
 def test_a_view_of_one_group_knows_the_same_ranges_as_a_view_of_all(kafka: Kafka) -> None:
-    """It passes over heartbeats that add nothing, and their times move the clock of ranges."""
+    """It passes over heartbeats that add nothing; a request needs the last one before it."""
     shares(kafka, 60)
     says = (1, 0, f"{ANCHOR}i", ANCHOR, "g", "events", Partition(0))
     for at in range(40):
         kafka.broker_clock.advance(at)
-        kafka.says(Heartbeat(*says, Offset(7)), Headers(present=True, epoch=2))
-    asks = ClaimingRange(1, 0, "ri", "r", "g", "events", Partition(0), 5)
-    kafka.append(LOG, 0, encode_range(asks), ())
+        if at == 30:
+            for count in (1, 1, 500):
+                asks = ClaimingRange(1, 0, "ri", "r", "g", "events", Partition(0), count)
+                kafka.append(LOG, 0, encode_range(asks), ())
+        kafka.says(Heartbeat(*says, Offset(10 + at)), Headers(present=True, epoch=2))
     whole = look(kafka)
     with View(kafka.settings(), LOG, RULES, group="g") as view:
         view.read()
     [shared, _] = view.rows(0)
     assert shared.ranges is not None
     assert [one.instance for one in shared.ranges.holders] == ["ri"], "the others were silent"
+    assert shared.ranges.frontier == 39 + 60
     assert view.rows(0) == whole.rows(0)
     known = [fold.folds[0].shared(SHARED) for fold in (view, whole)]
     assert known[0] == known[1]
