@@ -313,6 +313,11 @@ is packed; an existing file is refused.
 source, else the files, and the time. The verdict comes first, with a link to the first error; then
 who owned what, and the findings. Logs and groups stand the worst first, by errors and warnings.
 
+Of each claim that several consumers share, a plot shows who held which offsets and when. What was
+taken from a silent holder, or lost with it, is outlined. The plot draws the first 1,000 ranges of a
+claim. It does not draw what a holder has processed of a range that it still holds. A replay with
+too many claims to draw has no such plots.
+
 One block of findings is one cause, as far as group and time show. It holds errors and warnings
 about claims of one group, each within two heartbeat intervals of the one before. The block puts the
 first finding of each code into a sentence; its claims and records unfold. Of a random instance id

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
+from kafka_marshal.admin.shared_claims import SharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
@@ -48,6 +49,10 @@ class FreedClaim:
     key: ClaimKey
     owner_client: str
     owner_instance: str
+    """Of a shared claim both are its anchor's."""
+    shared_by: tuple[str, ...] | None = None
+    """The instances that share it, whose ranges sleep now; empty if they are not known, and None
+    if nothing shows that it is shared."""
 
 
 @frozen
@@ -185,6 +190,12 @@ def expiry_s(log_ms: int, for_ms: int) -> int:
     return -(-(log_ms + for_ms) // 1000)
 
 
+def shared_of(view: View, group: str) -> dict[ClaimKey, SharedClaim]:
+    """The claims of a group that several consumers share, or may."""
+    found = {key: view.folds[number].shared(key) for number, key in view.claims(group)}
+    return {key: shared for key, shared in found.items() if shared is not None}
+
+
 def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
     """End the pause of every claim that the log knows and says to be paused; an empty list if none.
 
@@ -192,7 +203,8 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
     ends the pause of one claim (R8a), so each is claimed under the pauser's instance id and given
     back where it was found. If somebody else owns it by then, that request is refused. A
     ReleaseGroup would end their ownership. `paused_until_ms` says until when claims stay paused
-    that nobody knows yet.
+    that nobody knows yet. The pauser's win ends the ranges of a shared claim, which sleep through a
+    pause that runs out.
 
     Raises:
         PartlyReleased: not all were read back.
@@ -422,7 +434,14 @@ def release_group(
 
 def _released(view: View, partition: int, group: str, changes: list[ClaimChange]) -> GroupRelease:
     freed = tuple(
-        FreedClaim(change.key, owner.owner_client or "", owner.owner_instance or "")
+        FreedClaim(
+            change.key,
+            owner.owner_client or "",
+            owner.owner_instance or "",
+            None
+            if (shared := view.folds[partition].shared(change.key)) is None
+            else shared.instances,
+        )
         for change in changes
         if (owner := change.before.claim).owned
     )

@@ -27,6 +27,7 @@ from kafka_marshal.admin.pause import (
     paused_until_ms,
 )
 from kafka_marshal.admin.position_targets import PlannedPosition
+from kafka_marshal.admin.shared_claims import SharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Deadline
@@ -88,6 +89,26 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
         for key, reader in view.folds[partition].claims(group).items()
         if key not in named and reader.claim.owned
     )
+
+
+def ranges_that_end(view: View, planned: Sequence[PlannedPosition]) -> dict[ClaimKey, SharedClaim]:
+    """Shared claims whose ranges end: those that are set, and those beside them.
+
+    The pause is ended claim by claim, which no range outlives. Where the group was paused before,
+    it stays so, and the ranges of claims that were not named sleep.
+    """
+    named = {one.key for one in planned}
+    places = {(one.coordinating_partition, one.key.group) for one in planned}
+    found = {}
+    for partition, group in sorted(places):
+        fold = view.folds[partition]
+        stays_paused = kept_expiry_s(fold, group) * 1000 > log_ms(fold, group)
+        for key, reader in fold.claims(group).items():
+            ends = key in named or (reader.claim.position_set and not stays_paused)
+            shared = fold.shared(key)
+            if ends and shared is not None:
+                found[key] = shared
+    return found
 
 
 class _PartitionOperation:

@@ -323,9 +323,11 @@ def test_spark_folds_ranges_as_one_process_does(spark: SparkSession, tmp_path: P
     dumps.write(tmp_path / "dump" / "a.parquet", dumps.table(given))
     judging = JudgingOptions(BOTH, 4000)
     with run_fold(SparkEngine(spark), find([str(tmp_path / "dump")]).chunks, judging) as fold:
-        collected = fold.collect(*tables.PUBLISHED)
+        collected = fold.collect(*tables.PUBLISHED, tables.RANGES)
     expected = replayed(given)
-    for table in tables.PUBLISHED:
+    for table in (*tables.PUBLISHED, tables.RANGES):
         told = Counter(attrs.evolve(row, log="log") for row in collected[table])
         assert told == Counter(expected[table]), table.name
     assert "range_lost" in {row.code for row in collected[tables.FINDINGS]}
+    assert any(row.ranges_frontier for row in collected[tables.CLAIMS])
+    assert "lost" in {row.ended for row in collected[tables.RANGES]}
