@@ -426,9 +426,10 @@ DoneIn(state, x) ==
     /\ \A range \in state.ranges.open : x \notin OfLease(range)
     /\ \A each \in state.ranges.pool : x \notin Offsets(each.from, each.to)
 
-FreeIn(state, x) ==
+\* In the pool, or granted to somebody by the record at `id`.
+FreeIn(state, x, id) ==
     \/ \E each \in state.ranges.pool : x \in Offsets(each.from, each.to)
-    \/ \E range \in state.ranges.open : range.id = Appended /\ x \in OfLease(range)
+    \/ \E range \in state.ranges.open : range.id = id /\ x \in OfLease(range)
 
 MayBeFreed(range, x, state, record) ==
     \/ Sender(record) = range.instance /\ record.range_headers.keep \in 0 .. x
@@ -438,7 +439,7 @@ RefinesLeases ==
     [][GoOn =>
           /\ \A x \in Offsets(0, Latest.ranges.frontier) : DoneIn(Latest, x) => DoneIn(Latest, x)'
           /\ \A range \in Latest.ranges.open : \A x \in OfLease(range) :
-                 FreeIn(Latest, x)' => MayBeFreed(range, x, Latest', last'.record)]_vars
+                 FreeIn(Latest', x, Appended) => MayBeFreed(range, x, Latest', last'.record)]_vars
 
 (***************************************************************************)
 (* Rules left out, each of which some property notices.                    *)
