@@ -76,7 +76,9 @@ class Compared:
         )
 
 
-WITHOUT_COUNTERPART = (*("MCEndPause", "MCGroups", "MCLate", "MCLogClock", "MCResume", "MCTenure"),)
+WITHOUT_COUNTERPART = (
+    *("MCEndPause", "MCGroups", "MCLate", "MCLogClock", "MCRangesKeys", "MCResume", "MCTenure"),
+)
 """Modules with a variable or actions of their own, which no machine has."""
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from model_tests.explorer.ranges.environment import EnvironmentOfRanges
-from model_tests.explorer.ranges.parts import Built, RangesState
+from model_tests.explorer.ranges.parts import Built, Lease, Notes, RangesState
 from model_tests.explorer.ranges.properties import JudgesOfRanges
 from model_tests.explorer.ranges.world import WorldOfRanges
 
@@ -23,6 +23,27 @@ class CutState(NamedTuple):
     """What was under way when the log was cut; nothing before that. Spec: late."""
     granted_late: bool = False
     """The last record was granted a range after the cut, from a view. Spec: NoneGrantedLate."""
+
+
+def lost(instance: str) -> str:
+    """Who holds what was granted in the part that is lost. Spec: Lost."""
+    return f"{instance} before"
+
+
+def lease_of(lease: Lease, length: int) -> Lease:
+    """Spec: LeaseOf."""
+    kept = lease.id < length - 1
+    return lease if kept else lease._replace(instance=lost(lease.instance))
+
+
+def told_of(notes: Notes, length: int) -> Notes:
+    """Of leases whose records are still there, and of those that are lost. Spec: ToldOf."""
+    seen = length - 2
+    kept = (
+        note._replace(seen=None if seen < 0 or note.seen is None else min(seen, note.seen))
+        for note in notes
+    )
+    return frozenset(kept) | {note._replace(instance=lost(note.instance)) for note in notes}
 
 
 class EnvironmentOfCuts:
@@ -46,9 +67,17 @@ class EnvironmentOfCuts:
 
     def truncate(self, state: RangesState) -> Iterator[CutState]:
         """Spec: Truncate."""
-        late = frozenset(self._ranges.records.buildable(state, 0))
+        records = self._ranges.records
+        under_way = records.buildable(state, 0)
         for length in range(1, len(state.history)):
-            yield CutState(state._replace(history=state.history[:length], set_at=None), late)
+            late = (records.says(built, told_of(built.notes, length)) for built in under_way)
+            cut = state._replace(
+                history=state.history[:length],
+                leases=frozenset(lease_of(lease, length) for lease in state.leases),
+                said=told_of(state.said, length),
+                set_at=None,
+            )
+            yield CutState(cut, frozenset(late))
 
     def land_late(self, cut: CutState) -> Iterator[Built]:
         """Spec: LandLate."""

@@ -106,6 +106,14 @@ def only_asks(instance: str, moment: Moment) -> Iterator[tuple[None, None]]:
     yield None, None
 
 
+def asks_or_says_done(instance: str, moment: Moment) -> Iterator[tuple[int | None, None]]:
+    """Spec: AsksOrSaysDone."""
+    return ((done, None) for done, keep in _what_it_says(instance, moment) if keep is None)
+
+
+_what_it_says = records.what_it_says
+
+
 def at_frontier(moment: Moment) -> int:
     """Spec: AtFrontier."""
     return moment.ranges.frontier
@@ -178,6 +186,11 @@ AS_SPECIFIED: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ),
     ("CheckpointCounts", "AnyCheckpoint"): _made(
         "AnyCheckpoint", reader, "checkpoint_counts", suffix.any_checkpoint
+    ),
+    ("MayHold", "MayLie"): _made("MayLie", suffix, "may_hold", suffix.may_lie),
+    ("Candidates", "OfTheLast"): _made("OfTheLast", suffix, "counting", suffix.of_the_last),
+    ("RangingFrom", "AsksOrSaysDone"): _made(
+        "AsksOrSaysDone", records, "what_it_says", asks_or_says_done
     ),
     ("Reaped", "NobodyReaps"): _reducer("NobodyReaps", "reaped", mutants.same),
     ("Asked", "CountsForThePool"): _reducer(

@@ -32,7 +32,7 @@ class Lease(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What a participant said of its ranges. Spec: Note."""
+    """What a participant's record tells about its ranges. Spec: Note."""
 
     instance: str
     seen: int | None
@@ -49,12 +49,12 @@ Notes = frozenset[Note]
 
 
 def says_done(notes: Notes, lease: Lease, x: int) -> bool:
-    """Its holder has said that it processed this one. Spec: SaysDone."""
+    """A note of its holder has this one below `done`. Spec: SaysDone."""
     return any(note.done is not None and x < note.done for note in notes if note.speaks(lease))
 
 
 def says_never(notes: Notes, lease: Lease, x: int) -> bool:
-    """Its holder has said that it never will process this one. Spec: SaysNever."""
+    """A note of its holder has this one at or above `keep`. Spec: SaysNever."""
     return any(note.keep is not None and x >= note.keep for note in notes if note.speaks(lease))
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
+from kafka_marshal import Accepted
+from kafka_marshal.core.claims.verdicts import FENCED_WINS
+from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from model_tests.explorer.ranges import parts
@@ -52,7 +55,6 @@ def at_most_once(world: WorldOfRanges, state: State) -> bool:
     return all(
         parts.says_never(state.said, one, x) or parts.says_never(state.said, other, x)
         for one, other in combinations(state.leases, 2)
-        if one.id != other.id
         for x in {*one.offsets} & {*other.offsets}
     )
 
@@ -248,6 +250,75 @@ def none_after_an_administrator(world: WorldOfRanges, state: State) -> bool:
     return not state.latest.ranges.open or not owners & {*world.admins}
 
 
+def not_three_hold(world: WorldOfRanges, state: State) -> bool:
+    """Spec: NotThreeHold."""
+    return len({each.instance for each in state.latest.ranges.open}) < 3
+
+
+def not_full(world: WorldOfRanges, state: State) -> bool:
+    """Spec: NotFull."""
+    return state.latest.ranges.intervals < world.storeys.limits.intervals_max
+
+
+def nothing_granted(world: WorldOfRanges, state: State) -> bool:
+    """Spec: NothingGranted."""
+    return not state.leases
+
+
+def no_ranges_after_both(world: WorldOfRanges, state: State) -> bool:
+    """Spec: NoRangesAfterBoth."""
+    owners = {moment.claim.owner_instance for moment in state.history}
+    both = owners & {*world.others} and owners & {*world.admins}
+    return not state.latest.ranges.has_begun or not both
+
+
+def none_taken(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: NoneTaken."""
+    kept = {each.id for each in landing.after.ranges.open}
+    return not landing.counts or all(
+        each.instance == built.sender or each.id in kept for each in state.latest.ranges.open
+    )
+
+
+def _ends_them(before: Moment, landing: Landing) -> bool:
+    """The last record ended the ranges, and no others began. Spec: last.void."""
+    return before.ranges.has_begun and not landing.after.ranges.has_begun
+
+
+def no_original_after_ranges(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: NoOriginalAfterRanges."""
+    owner = landing.after.claim.owner_instance
+    return not _ends_them(state.latest, landing) or owner not in environment.world.originals
+
+
+def no_other_window(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: NoOtherWindow."""
+    before, after = state.latest.ranges, landing.after.ranges
+    return not (before.has_begun and after.has_begun) or before.window == after.window
+
+
+def no_bad_header_wins(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: NoBadHeaderWins."""
+    is_bad = built.landed.record.range_headers.window == NOT_DECIMAL
+    return not is_bad or landing.upper.verdict not in FENCED_WINS
+
+
+def nothing_set_after_ranges(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: NothingSetAfterRanges."""
+    is_set = landing.upper.verdict is Accepted.POSITION_SET
+    return not is_set or not any(moment.ranges.has_begun for moment in state.history)
+
+
 def no_range_goes_on(
     environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
 ) -> bool:
@@ -260,8 +331,7 @@ def nobody_after_ranges(
     environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
 ) -> bool:
     """Spec: NobodyAfterRanges."""
-    void = state.latest.ranges.has_begun and not landing.upper.ranges.has_begun
-    return not void or not state.latest.claim.owned
+    return not _ends_them(state.latest, landing) or not state.latest.claim.owned
 
 
 StateJudge = Callable[[WorldOfRanges, State], bool]
@@ -283,6 +353,10 @@ OF_STATE: Mapping[str, StateJudge] = {
     "NotTwoHold": not_two_hold,
     "NotAllDone": not_all_done,
     "NoneAfterAnAdministrator": none_after_an_administrator,
+    "NotThreeHold": not_three_hold,
+    "NotFull": not_full,
+    "NothingGranted": nothing_granted,
+    "NoRangesAfterBoth": no_ranges_after_both,
 }
 OF_STEP: Mapping[str, StepJudge] = {
     "FrontierMonotone": frontier_monotone,
@@ -292,6 +366,11 @@ OF_STEP: Mapping[str, StepJudge] = {
     "LiveHolderKept": live_holder_kept,
     "NoRangeGoesOn": no_range_goes_on,
     "NobodyAfterRanges": nobody_after_ranges,
+    "NoneTaken": none_taken,
+    "NoOriginalAfterRanges": no_original_after_ranges,
+    "NoOtherWindow": no_other_window,
+    "NoBadHeaderWins": no_bad_header_wins,
+    "NothingSetAfterRanges": nothing_set_after_ranges,
 }
 JUDGED = {*OF_STATE, *OF_STEP}
 

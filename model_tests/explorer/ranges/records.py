@@ -82,7 +82,7 @@ def range_views(history: Sequence[Moment]) -> list[int]:
 
 
 def honest(leases: Leases, said: Notes, note: Note) -> bool:
-    """Nothing is said processed that never will be, and the other way round. Spec: Honest."""
+    """No note contradicts another: what is done is not given back. Spec: Honest."""
     told = frozenset({note})
     return not any(
         (parts.says_done(told, lease, x) and parts.says_never(said, lease, x))
@@ -132,6 +132,10 @@ class Records:
             record = attrs.evolve(landed.record, offset=offset, timestamp_ms=at_ms)
             found = self._memo[key] = self._of(attrs.evolve(landed, record=record), built.notes)
         return found
+
+    def says(self, built: Built, notes: Notes) -> Built:
+        """The same record, of which something else is true."""
+        return self._of(built.landed, notes)
 
     def _of(self, landed: Landed, notes: Notes = frozenset()) -> Built:
         return self._built.setdefault((landed, notes), Built(landed, notes))

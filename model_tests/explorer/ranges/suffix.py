@@ -6,7 +6,7 @@ Which checkpoint counts, and from where it is folded on, is the package's word
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -58,6 +58,16 @@ def checkpoint_of(history: Sequence[Moment], built: Built) -> FoldedState | None
     return checkpoint(history[0 if seen is None else seen + 1])
 
 
+def may_hold(history: Sequence[Moment], built: Built) -> Collection[FoldedState | None]:
+    """What a record may hold for a checkpoint. Spec: MayHold."""
+    return (checkpoint_of(history, built),)
+
+
+def counting(entries: Sequence[Entry], first: int) -> list[tuple[LogEntry, FoldedState]]:
+    """The checkpoints that a reader uses. Spec: Candidates."""
+    return reader.checkpoints([entry.as_read for entry in entries[first:]], first)
+
+
 class EnvironmentOfSuffixes:
     """The actions of one world."""
 
@@ -73,9 +83,24 @@ class EnvironmentOfSuffixes:
         entries, state = suffix
         found = []
         for built in self.ranges.next_records(state):
-            entry = Entry(built.landed, checkpoint_of(state.history, built))
-            found.append(SuffixState((*entries, entry), self.ranges.land(state, built)))
+            after = self.ranges.land(state, built)
+            for held in may_hold(state.history, built):
+                found.append(SuffixState((*entries, Entry(built.landed, held)), after))
         return found
+
+
+def truth(suffix: SuffixState) -> FoldedState:
+    """What a reader of the whole log has folded."""
+    return FoldedState(suffix.state.latest.claim, suffix.state.latest.ranges)
+
+
+def lying(suffix: SuffixState, first: int) -> list[bool]:
+    """Of each checkpoint that counts for one who begins there: it lies. Spec: Noticed."""
+    read = [entry.as_read for entry in suffix.entries[first:]]
+    return [
+        held != checkpoint(suffix.state.history[reader.folds_from(entry)])
+        for entry, held in reader.checkpoints(read, first)
+    ]
 
 
 class JudgesOfSuffixes:
@@ -91,10 +116,9 @@ class JudgesOfSuffixes:
 
     def candidates(self, entries: Sequence[Entry], first: int) -> set[FoldedState]:
         """What a reader that begins at `first` may take both for. Spec: Candidates."""
-        read = [entry.as_read for entry in entries[first:]]
         return {
             self._folded_on(entries, state, folds_from(entry, first))
-            for entry, state in reader.checkpoints(read, first)
+            for entry, state in counting(entries, first)
         }
 
     def _folded_on(self, entries: Sequence[Entry], state: FoldedState, offset: int) -> FoldedState:
@@ -104,17 +128,36 @@ class JudgesOfSuffixes:
             state = FoldedState(claim, upper.ranges)
         return state
 
+    def by_first(self, suffix: SuffixState) -> list[tuple[int, set[FoldedState]]]:
+        """What each reader may take both for, by where it begins."""
+        firsts = range(1, len(suffix.entries) + 1)
+        return [(first, self.candidates(suffix.entries, first)) for first in firsts]
+
     def suffix_exact(self, suffix: SuffixState) -> bool:
         """Spec: SuffixExact."""
-        entries, latest = suffix.entries, suffix.state.latest
-        truth = FoldedState(latest.claim, latest.ranges)
-        firsts = range(1, len(entries) + 1)
-        return all(self.candidates(entries, first) <= {truth} for first in firsts)
+        return all(found <= {truth(suffix)} for _, found in self.by_first(suffix))
+
+    def lie_is_noticed(self, suffix: SuffixState) -> bool:
+        """Spec: LieIsNoticed."""
+        return all(
+            found <= {truth(suffix)} or any(lying(suffix, first))
+            for first, found in self.by_first(suffix)
+        )
+
+    def truth_protects(self, suffix: SuffixState) -> bool:
+        """Spec: TruthProtects."""
+        return all(
+            found == {truth(suffix)} or len(found) != 1 or all(lying(suffix, first))
+            for first, found in self.by_first(suffix)
+        )
 
     def known_to_nobody(self, suffix: SuffixState) -> bool:
         """Spec: KnownToNobody."""
-        firsts = range(1, len(suffix.entries) + 1)
-        return all(len(self.candidates(suffix.entries, first)) != 1 for first in firsts)
+        return all(len(found) != 1 for _, found in self.by_first(suffix))
+
+    def no_two_differ(self, suffix: SuffixState) -> bool:
+        """Spec: NoTwoDiffer."""
+        return all(len(found) < 2 for _, found in self.by_first(suffix))
 
     def no_refused_one_counts(self, suffix: SuffixState) -> bool:
         """Spec: NoRefusedOneCounts."""
@@ -130,9 +173,24 @@ class JudgesOfSuffixes:
 
 OF_SUFFIX = {
     "SuffixExact": JudgesOfSuffixes.suffix_exact,
+    "LieIsNoticed": JudgesOfSuffixes.lie_is_noticed,
+    "TruthProtects": JudgesOfSuffixes.truth_protects,
     "KnownToNobody": JudgesOfSuffixes.known_to_nobody,
+    "NoTwoDiffer": JudgesOfSuffixes.no_two_differ,
     "NoRefusedOneCounts": JudgesOfSuffixes.no_refused_one_counts,
 }
+
+
+# --- a world in which somebody lies ---------------------------------------------------------------
+
+
+def may_lie(history: Sequence[Moment], built: Built) -> Collection[FoldedState | None]:
+    """Spec: MayLie, Lied."""
+    true = checkpoint_of(history, built)
+    if true is None:
+        return (None,)
+    ranges = attrs.evolve(true.ranges, frontier=true.ranges.frontier + 1)
+    return true, FoldedState(true.claim, ranges)
 
 
 # --- rules left out -------------------------------------------------------------------------------
@@ -158,3 +216,11 @@ def from_the_suffix(entry: LogEntry, first: int) -> int:
     """Spec: FromTheSuffix."""
     seen = entry.record.headers.seen
     return max(0 if seen is None else seen + 1, first)
+
+
+_counting = counting
+
+
+def of_the_last(entries: Sequence[Entry], first: int) -> list[tuple[LogEntry, FoldedState]]:
+    """The last checkpoint is taken, whatever others say. Spec: OfTheLast."""
+    return _counting(entries, first)[-1:]

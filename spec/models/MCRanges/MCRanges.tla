@@ -347,7 +347,7 @@ Bounded == Intervals(Ranges) <= IntervalsMax
 AtMostOnce ==
     AtMost =>
         \A a, b \in leases :
-            a.id < b.id => \A x \in OfLease(a) \cap OfLease(b) :
+            a # b => \A x \in OfLease(a) \cap OfLease(b) :
                 SaysNever(said, a, x) \/ SaysNever(said, b, x)
 
 \* At least once: what is passed, by the position or within ranges, was processed.
@@ -561,5 +561,25 @@ NobodyAfterRanges ==
     [][last'.void => ~IsOwned(Latest.claim)']_vars
 NoneAfterAnAdministrator ==
     Ranges.open = {} \/ \A n \in DOMAIN history : history[n].claim.owner_instance \notin Admins
+NotThreeHold == Cardinality({range.instance : range \in Ranges.open}) < 3
+NotFull == Intervals(Ranges) < IntervalsMax
+NothingGranted == leases = {}
+NoneTaken ==
+    [][last'.verdict \in RangeVerdicts =>
+          \A range \in Latest.ranges.open :
+              \/ range.instance = Sender(last'.record)
+              \/ \E other \in Latest.ranges.open' : other.id = range.id]_vars
+NoOriginalAfterRanges ==
+    [][last'.void => Latest.claim.owner_instance' \notin Originals]_vars
+NoOtherWindow ==
+    [][HasBegun(Latest.ranges) /\ HasBegun(Latest.ranges)' => GoOn]_vars
+NoBadHeaderWins ==
+    [][last'.record.range_headers.window = NOT_DECIMAL => last'.verdict \notin RangeWins]_vars
+NothingSetAfterRanges ==
+    [][last'.verdict = "PositionSet" =>
+          \A n \in DOMAIN history : ~HasBegun(history[n].ranges)]_vars
+NoRangesAfterBoth ==
+    LET owners == {history[n].claim.owner_instance : n \in DOMAIN history}
+    IN  ~HasBegun(Ranges) \/ owners \cap Others = {} \/ owners \cap Admins = {}
 
 =============================================================================
