@@ -17,9 +17,10 @@ CONSTANTS
 
 VARIABLES
     appended,             \* [key, record]; the key of a ReleaseGroup is ANY
-    folds                 \* of each key, after the whole log
+    folds,                \* of each key, after the whole log
+    last                  \* the last record, and what it did to each key
 
-vars == <<appended, folds>>
+vars == <<appended, folds, last>>
 
 Keys   == {"k1", "k2"}
 ANY    == "any"
@@ -39,9 +40,12 @@ After(fold, record) ==
      ranges |-> RangesStep(fold.ranges, fold.claim, record).ranges,
      older  |-> IF IsRangeMessage(record) THEN fold.older ELSE FencedStep(fold.older, record).claim]
 
+VerdictOn(fold, record) == RangesStep(fold.ranges, fold.claim, record).verdict
+
 Init ==
     /\ appended = <<>>
     /\ folds = [key \in Keys |-> Nothing]
+    /\ last = [record |-> NONE, verdicts |-> [key \in Keys |-> "Skipped"]]
 
 (***************************************************************************)
 (* Records.                                                                *)
@@ -106,8 +110,15 @@ Next ==
            /\ appended' = With(appended, addressed)
            /\ folds' = [key \in Keys |-> IF Concerns(addressed, key)
                                          THEN After(folds[key], addressed.record) ELSE folds[key]]
+           /\ last' = [record   |-> addressed.record,
+                       verdicts |-> [key \in Keys |-> IF Concerns(addressed, key)
+                                                      THEN VerdictOn(folds[key], addressed.record)
+                                                      ELSE "Skipped"]]
 
 Spec == Init /\ [][Next]_vars
+
+\* A log leads to one state of everything else.
+TheLog == appended
 
 (***************************************************************************)
 (* Properties.                                                             *)
@@ -141,11 +152,9 @@ IdsAreApart ==
 
 \* After a pause nobody owns either claim, and where nobody owns nothing is granted.
 PauseHolds ==
-    [][LET addressed == appended'[Length(appended')]
-       IN  \A key \in Keys :
-               /\ addressed.record.message.type = "ReleaseGroup" => ~IsOwned(folds[key].claim)'
-               /\ (\E range \in folds[key].ranges.open' : range.id = addressed.record.offset)
-                  => IsOwned(folds[key].claim)]_vars
+    [][\A key \in Keys :
+          /\ last'.record.message.type = "ReleaseGroup" => ~IsOwned(folds[key].claim)'
+          /\ last'.verdicts[key] = "RangeGranted" => IsOwned(folds[key].claim)]_vars
 
 (***************************************************************************)
 (* Rules left out.                                                         *)
