@@ -347,7 +347,7 @@ Bounded == Intervals(Ranges) <= IntervalsMax
 AtMostOnce ==
     AtMost =>
         \A a, b \in leases :
-            a.id < b.id => \A x \in OfLease(a) \cap OfLease(b) :
+            a # b => \A x \in OfLease(a) \cap OfLease(b) :
                 SaysNever(said, a, x) \/ SaysNever(said, b, x)
 
 \* At least once: what is passed, by the position or within ranges, was processed.
@@ -426,9 +426,10 @@ DoneIn(state, x) ==
     /\ \A range \in state.ranges.open : x \notin OfLease(range)
     /\ \A each \in state.ranges.pool : x \notin Offsets(each.from, each.to)
 
-FreeIn(state, x) ==
+\* In the pool, or granted to somebody by the record at `id`.
+FreeIn(state, x, id) ==
     \/ \E each \in state.ranges.pool : x \in Offsets(each.from, each.to)
-    \/ \E range \in state.ranges.open : range.id = Appended /\ x \in OfLease(range)
+    \/ \E range \in state.ranges.open : range.id = id /\ x \in OfLease(range)
 
 MayBeFreed(range, x, state, record) ==
     \/ Sender(record) = range.instance /\ record.range_headers.keep \in 0 .. x
@@ -438,7 +439,7 @@ RefinesLeases ==
     [][GoOn =>
           /\ \A x \in Offsets(0, Latest.ranges.frontier) : DoneIn(Latest, x) => DoneIn(Latest, x)'
           /\ \A range \in Latest.ranges.open : \A x \in OfLease(range) :
-                 FreeIn(Latest, x)' => MayBeFreed(range, x, Latest', last'.record)]_vars
+                 FreeIn(Latest', x, Appended) => MayBeFreed(range, x, Latest', last'.record)]_vars
 
 (***************************************************************************)
 (* Rules left out, each of which some property notices.                    *)
@@ -560,5 +561,25 @@ NobodyAfterRanges ==
     [][last'.void => ~IsOwned(Latest.claim)']_vars
 NoneAfterAnAdministrator ==
     Ranges.open = {} \/ \A n \in DOMAIN history : history[n].claim.owner_instance \notin Admins
+NotThreeHold == Cardinality({range.instance : range \in Ranges.open}) < 3
+NotFull == Intervals(Ranges) < IntervalsMax
+NothingGranted == leases = {}
+NoneTaken ==
+    [][last'.verdict \in RangeVerdicts =>
+          \A range \in Latest.ranges.open :
+              \/ range.instance = Sender(last'.record)
+              \/ \E other \in Latest.ranges.open' : other.id = range.id]_vars
+NoOriginalAfterRanges ==
+    [][last'.void => Latest.claim.owner_instance' \notin Originals]_vars
+NoOtherWindow ==
+    [][HasBegun(Latest.ranges) /\ HasBegun(Latest.ranges)' => GoOn]_vars
+NoBadHeaderWins ==
+    [][last'.record.range_headers.window = NOT_DECIMAL => last'.verdict \notin RangeWins]_vars
+NothingSetAfterRanges ==
+    [][last'.verdict = "PositionSet" =>
+          \A n \in DOMAIN history : ~HasBegun(history[n].ranges)]_vars
+NoRangesAfterBoth ==
+    LET owners == {history[n].claim.owner_instance : n \in DOMAIN history}
+    IN  ~HasBegun(Ranges) \/ owners \cap Others = {} \/ owners \cap Admins = {}
 
 =============================================================================

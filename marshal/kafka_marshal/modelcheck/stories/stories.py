@@ -67,6 +67,8 @@ def _steps_of(trace: Trace) -> _Steps:
         return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)
     if variables.keys() >= stories_of_ranges.VARIABLES:
         return partial(stories_of_ranges.range_steps, landed=_landed)
+    if variables.keys() >= stories_of_ranges.OF_KEYS:
+        return partial(stories_of_ranges.key_steps, landed=_landed)
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 

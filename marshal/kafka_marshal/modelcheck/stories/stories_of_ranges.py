@@ -1,4 +1,4 @@
-"""A counterexample of `MCRanges.tla` in words: what each record did to a claim and to its ranges.
+"""A counterexample of ranges in words: what each record did to a claim and to its ranges.
 
 The caller hands in the words for what a record did to a claim, which are those of any other module.
 """
@@ -19,6 +19,9 @@ Landed: TypeAlias = Callable[[Any, str, Any, Any], Sentence]
 VARIABLES: Final = {"history", "leases", "said", "passed", "repeatable", "last"}
 """By these the module is known."""
 
+OF_KEYS: Final = {"appended", "folds", "last"}
+"""By these `MCRangesKeys.tla` is known."""
+
 VERDICTS: Final = {
     "RangeGranted": "the sender holds one more range",
     "RangeRefreshed": "the sender is alive, and nothing is granted",
@@ -37,19 +40,39 @@ def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
         before, after, last = was["history"][-1], now["history"][-1], now["last"]
-        record, verdict = last["record"], last["verdict"]
-        if verdict == "LogTruncated":
+        if last["verdict"] == "LogTruncated":
             lost = f"offset {len(now['history']) - 1}"
             yield number, Sentence("The log loses its end: ", "everything", f" from {lost} on")
-            continue
-        if record["message"]["type"] == "ClaimingRange":
-            lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
-            sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
         else:
-            sentence = landed(record, verdict, before["claim"], after["claim"])
-            sentence = evolve(sentence, what=sentence.what + _window(record))
-        changed = _changed(before["ranges"], after["ranges"])
-        yield number, evolve(sentence, result=sentence.result + changed)
+            yield number, _told(last["record"], last["verdict"], before, after, landed)
+
+
+def key_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
+    """Tell every step of `MCRangesKeys.tla`: what a record did to each key that it is of."""
+    for number in range(1, len(trace.states)):
+        before: Variables = trace.states[number - 1].variables
+        after: Variables = trace.states[number].variables
+        was, now, last = before["folds"], after["folds"], after["last"]
+        told = {
+            key: _told(last["record"], verdict, was[key], now[key], landed)
+            for key, verdict in sorted(last["verdicts"].items())
+            if verdict != "Skipped"
+        }
+        first = next(iter(told.values()))
+        result = "".join(f"; of {key}{each.result}" for key, each in told.items())
+        yield number, evolve(first, result=result.removeprefix(";"))
+
+
+def _told(record: Any, verdict: str, before: Any, after: Any, landed: Landed) -> Sentence:
+    """What a record did to a claim and to its ranges."""
+    if record["message"]["type"] == "ClaimingRange":
+        lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
+        sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
+    else:
+        sentence = landed(record, verdict, before["claim"], after["claim"])
+        sentence = evolve(sentence, what=sentence.what + _window(record))
+    changed = _changed(before["ranges"], after["ranges"])
+    return evolve(sentence, result=sentence.result + changed)
 
 
 def _described(record: Any) -> str:
