@@ -66,7 +66,7 @@ def public(of: type) -> set[str]:
 
 
 class Calls(ast.NodeVisitor):
-    """The calls of everything that is named `consumer`, by the class that it is said to have."""
+    """The calls of everything that is named `consumer`, by its declared class."""
 
     def __init__(self) -> None:
         self.found: dict[str, set[str]] = defaultdict(set)
