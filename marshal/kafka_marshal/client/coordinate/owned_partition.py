@@ -16,13 +16,13 @@ from attrs import define, field
 
 from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.commits import has
+from kafka_marshal.client.coordinate.tenure_machine import TenureMachine
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.health_monitor import WatchedClaim
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.driver import Driver
 
 
 @define(eq=False)
@@ -38,8 +38,7 @@ class OwnedPartition:
     """All that is known of a claim of ours."""
 
     claim: Claim
-    driver: Driver
-    """Its machine."""
+    machine: TenureMachine
     fetched: FetchedPartition
     watched: WatchedClaim
     """Its heartbeats."""
@@ -120,8 +119,8 @@ class OwnedPartition:
         """Its release was sent, not read back, and nobody is known to have won the claim since."""
         if self.release is None:
             return False
-        reader = self.driver.consumer.reader
-        return not reader.known or reader.claim.epoch == self.claim.epoch
+        machine = self.machine
+        return not machine.certain or machine.known.epoch == self.claim.epoch
 
     @property
     def awaited(self) -> bool:

@@ -22,6 +22,7 @@ from kafka_marshal.client.coordinate.owned_partition import (
     SentRelease,
 )
 from kafka_marshal.client.coordinate.session import Session
+from kafka_marshal.client.coordinate.tenure_machine import ClaimMachine
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message
@@ -272,16 +273,16 @@ class Ownership:
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        now_ms = self.now_ms
+        now_ms, member = self.now_ms, self.session.member
         # The start policy may begin beyond what the log has, until the first heartbeat is read.
-        driver = self.session.member.driver(key)
-        claim.committed = min(won.position, driver.consumer.known.position)
+        machine = ClaimMachine(member, key, member.driver(key))
+        claim.committed = min(won.position, machine.known.position)
         # Before anybody can see that it is ours.
         fetched = self._fetcher.open(claim, won.position)
         watched = self._health_monitor.watch(claim, now_ms)
         lock = self._new_lock()
         tenure = OwnedPartition(
-            claim, driver, fetched, watched, won.position, won.position, lock=lock
+            claim, machine, fetched, watched, won.position, won.position, lock=lock
         )
         self._tenures.begin(tenure)
         self._observers.claimed(claim)  # who may ask for it at once
@@ -313,11 +314,11 @@ class Ownership:
             tenure.cut()
         if claim.lost is None:
             if reason is Lost.RELEASED:
-                claim.released = tenure.driver.released
+                claim.released = tenure.machine.released
             claim.lost = reason
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
-            known = tenure.driver.consumer.known
+            known = tenure.machine.known
             self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self.now_ms)
             self._settle()
         if dropped:
@@ -347,8 +348,9 @@ class Ownership:
 
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
-        if claim.lost is None:
-            self.carry_out(self.session.member.messages_available(claim.key, end, self.now_ms))
+        tenure = self._tenures.of(claim)
+        if tenure is not None and claim.lost is None:
+            self.carry_out(tenure.machine.available(end, self.now_ms))
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.
@@ -364,7 +366,7 @@ class Ownership:
         tenure = self._tenures.of(claim)
         if tenure is None or claim.lost is not None:
             return
-        self.carry_out(self.session.member.extent(claim.key, low, high, self.now_ms))
+        self.carry_out(tenure.machine.extent(low, high, self.now_ms))
         if tenure.next >= first:
             self._done(tenure, low)
 
@@ -386,19 +388,19 @@ class Ownership:
         if offset <= tenure.next:
             return
         further, tenure.next = offset - tenure.next, offset
-        key = tenure.claim.key
         if tenure.claim.lost is not None:
             return
         self._observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
             return
-        self.carry_out(self.session.member.done(key, offset, self.now_ms))
+        self.carry_out(tenure.machine.done(offset, self.now_ms))
 
     def ends(self, ends: Mapping[Claim, int]) -> None:
         """Partitions of ours end here."""
         for claim, high in ends.items():
-            if claim.lost is None:
-                self.carry_out(self.session.member.extent(claim.key, 0, high, self.now_ms))
+            tenure = self._tenures.of(claim)
+            if tenure is not None and claim.lost is None:
+                self.carry_out(tenure.machine.extent(0, high, self.now_ms))
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -432,16 +434,14 @@ class Ownership:
             if self._abandons:
                 self._abandon_grants(release=True)
             return
-        member = self.session.member
         for tenure in self._tenures:
-            key = tenure.claim.key
-            if tenure.withdrawn or tenure.claim.lost is not None or tenure.driver.wants:
+            if tenure.withdrawn or tenure.claim.lost is not None or tenure.machine.wants:
                 continue
             tenure.withdrawn = True
             self._fetcher.drop(tenure.fetched)
             end = max([tenure.next, *tenure.cut()])
             self.look_at(tenure)
-            self.carry_out(member.hand_back(key, end, self.now_ms))
+            self.carry_out(tenure.machine.hand_back(end, self.now_ms))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, and leave it to others for a while."""
@@ -467,8 +467,7 @@ class Ownership:
             return
         self.look_at(tenure)
         if in_flight.claim.lost is None and tenure.withdrawn:
-            member = self.session.member
-            self.carry_out(member.hand_back(in_flight.claim.key, tenure.next, self.now_ms))
+            self.carry_out(tenure.machine.hand_back(tenure.next, self.now_ms))
 
     def give_again(self, firsts: Iterable[InFlight]) -> None:
         """At least once: give out again what is not done of these and of what was taken after.
@@ -509,12 +508,12 @@ class Ownership:
             self._fetcher.drop(tenure.fetched)
             for in_flight in tenure.hands:
                 in_flight.abandon()
-            key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
+            owned, reached = tenure.claim.owned, tenure.reached()
             if reached < tenure.allowed_end:
                 self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
             tenure.next = tenure.allowed_end = reached
             if owned and release:
-                self.carry_out(self.session.member.hand_back(key, reached, self.now_ms))
+                self.carry_out(tenure.machine.hand_back(reached, self.now_ms))
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
@@ -550,8 +549,9 @@ class Ownership:
         commit.done = {} if self._me.mode is Mode.AT_MOST_ONCE else done
         self._commits.append(commit)
         for claim in commit.left:
-            if claim.owned:
-                self.carry_out(self.session.member.commit(claim.key, self.now_ms))
+            its = self._tenures.any_of(claim)
+            if its is not None and claim.owned:
+                self.carry_out(its.machine.commit(self.now_ms))
         self._settle()
 
     def _settle(self) -> None:
@@ -626,10 +626,8 @@ class Ownership:
             self.abandon(in_flight)
         tenure.forget(hands)
         offset = max(offset, tenure.next)
-        key = tenure.claim.key
-        self.carry_out(
-            self.session.member.extent(key, offset, max(offset, tenure.allowed_end), self.now_ms)
-        )
+        high = max(offset, tenure.allowed_end)
+        self.carry_out(tenure.machine.extent(offset, high, self.now_ms))
         self._fetcher.seek(tenure.fetched, offset)
         self._done(tenure, offset)
 
@@ -684,11 +682,11 @@ class Ownership:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
-        driver = self.session.member.driver(key)
-        reader = driver.consumer.reader
+        member = self.session.member
+        reader = member.driver(key).consumer.reader
         tenures = self._tenures.of_key(key)
         # A log that lost records may give the epoch of an earlier session's tenure once more.
-        its = [each for each in tenures if each.driver is driver and each.claim.epoch == epoch]
+        its = [each for each in tenures if each.machine.of(member) and each.claim.epoch == epoch]
         # Where the owner is not certain, epoch and position are guesses.
         if reader.known and epoch == reader.claim.epoch and not self.log_lost:
             position = self.to_commit[key] = reader.claim.position
