@@ -66,6 +66,8 @@ class _Topic:
     partitions: int
     only: set[int] | None
     starts: dict[int, int]
+    shared: bool = False
+    """Several consumers share each partition."""
 
 
 class ConsumerLoop:
@@ -170,7 +172,11 @@ class ConsumerLoop:
     @property
     def _timer_ms(self) -> int | None:
         """When the machine is due; never once its log lost records, since it sends no more."""
-        return None if self.held.log_lost else self.session.member.next_timer_ms
+        if self.held.log_lost:
+            return None
+        session = self.session
+        due = (session.member.next_timer_ms, session.shared.next_timer_ms)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due. It may be called at any time, and is called after inputs.
@@ -189,6 +195,7 @@ class ConsumerLoop:
         due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
             self.held.carry_out(session.member.timer(now_ms))
+            self.held.carry_out(session.shared.timer(now_ms))
         if now_ms >= self._commit_at_ms:
             self._commit_at_ms = now_ms + COMMIT_EVERY_MS
             self.commit_positions()
@@ -201,7 +208,7 @@ class ConsumerLoop:
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
         # A machine whose log lost records sends nothing more, and reads no answer.
-        drained = self.held.log_lost or session.member.drained
+        drained = self.held.log_lost or (session.member.drained and session.shared.drained)
         if self.held.stopping and ((drained and self.held.drained) or self._waited(now_ms)):
             self.over = True
 
@@ -223,13 +230,28 @@ class ConsumerLoop:
     # --- what the application wants ---------------------------------------------------------------
 
     def add_topic(
-        self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
+        self,
+        topic: str,
+        partitions: int,
+        only: Collection[int] | None,
+        starts: Mapping[int, int],
+        *,
+        shared: bool = False,
     ) -> None:
-        """Take part in consuming a topic, or claim these partitions of it."""
+        """Take part in consuming a topic, or claim these partitions of it, or share them.
+
+        Raises:
+            InvalidOption: it was added otherwise before.
+        """
         known = self._topics.get(topic)
         if known is None:
             chosen = None if only is None else set(only)
-            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts))
+            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts), shared)
+        elif known.shared != shared:
+            raise InvalidOption(
+                f"topic {topic} was added {'as shared' if known.shared else 'without share'}; "
+                f"remove it before it is added otherwise"
+            )
         else:
             known.partitions = max(known.partitions, partitions)
             known.only = None if only is None or known.only is None else known.only | set(only)
@@ -265,6 +287,8 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
+            if session.shared:
+                self.held.carry_out(session.shared.record(raw, now_ms))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -278,7 +302,9 @@ class ConsumerLoop:
             for first in ends:
                 self._pass_gap(session, partition, first)
         for partition in result.ended:
-            self.held.carry_out(member.caught_up(partition, now_ms))
+            if partition in member.coordinating_partitions:
+                self.held.carry_out(member.caught_up(partition, now_ms))
+            self.held.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
             self._noted_waiting = True
@@ -294,6 +320,7 @@ class ConsumerLoop:
             f"makes it certain again"
         )
         session.pass_gap(partition, first)
+        self.held.carry_out(session.shared.pass_gap(partition, first))
         self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
 
     def _differ(self, alive: OwnerReport) -> str:
@@ -344,6 +371,12 @@ class ConsumerLoop:
         if self.held.log_lost:
             return  # the next instance hears of it
         session = self.session
+        if known.shared:
+            session.shared.add(
+                topic, known.partitions, lambda partition: known.starts.get(partition, 0)
+            )
+            self._want(session)
+            return
         self.held.carry_out(
             session.member.add_topic(
                 topic,
@@ -353,7 +386,12 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.coordinating_partitions)
+        self._want(session)
+
+    def _want(self, session: Session) -> None:
+        """Read the coordinating partitions that any machine needs."""
+        shared = session.shared.coordinating_partitions
+        session.want(session.member.coordinating_partitions | shared)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)
@@ -374,6 +412,7 @@ class ConsumerLoop:
         keys = [
             ClaimKey(self._group, topic, number)
             for topic, known in self._topics.items()
+            if not known.shared
             for number in (known.only or range(known.partitions))
         ]
         drivers = [member.driver(key) for key in keys]

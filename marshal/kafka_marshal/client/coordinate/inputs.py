@@ -17,6 +17,7 @@ from kafka_marshal.client.coordinate.session import Session
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.machines.ranges.effects import SendRecord
 
 
 @frozen
@@ -41,7 +42,7 @@ class AppendFinished:
 
     session: Session
     key: ClaimKey
-    send: Send
+    send: Send | SendRecord
     release: SentRelease | None
     """It was a release."""
     outcome: RecordMetadata | BaseException

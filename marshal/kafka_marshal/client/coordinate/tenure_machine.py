@@ -6,14 +6,19 @@ the win until nothing of them is in hand, and does not know which of the two it 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from attrs import frozen
 
+from kafka_marshal.client.ranges.shared_claims import SharedClaimEffect
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.effects import ReleaseReason
 from kafka_marshal.machines.consumer.member import ClaimEffect, Member
+
+AnyEffect: TypeAlias = ClaimEffect | SharedClaimEffect
+"""An effect of a claim, of either kind."""
 
 
 class TenureMachine(Protocol):
@@ -38,19 +43,19 @@ class TenureMachine(Protocol):
     def certain(self) -> bool:
         """Whether `known` is what the log says."""
 
-    def available(self, end: int, now_ms: int) -> list[ClaimEffect]:
+    def available(self, end: int, now_ms: int) -> Sequence[AnyEffect]:
         """Messages below `end` exist."""
 
-    def extent(self, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
+    def extent(self, low: int, high: int, now_ms: int) -> Sequence[AnyEffect]:
         """The partition holds messages from `low` to below `high`."""
 
-    def done(self, offset: int, now_ms: int) -> list[ClaimEffect]:
+    def done(self, offset: int, now_ms: int) -> Sequence[AnyEffect]:
         """Everything below this offset is processed."""
 
-    def hand_back(self, offset: int, now_ms: int) -> list[ClaimEffect]:
-        """It is being given up, and nothing from this offset on will be processed under it."""
+    def hand_back(self, done: int, begun: int, now_ms: int) -> Sequence[AnyEffect]:
+        """It is given up: nothing from `done` on counts, and nothing from `begun` on was begun."""
 
-    def commit(self, now_ms: int) -> list[ClaimEffect]:
+    def commit(self, now_ms: int) -> Sequence[AnyEffect]:
         """Have the log hear at once of what is done."""
 
 
@@ -86,22 +91,22 @@ class ClaimMachine:
         """Whether the reader knows the claim."""
         return self.driver.consumer.reader.known
 
-    def available(self, end: int, now_ms: int) -> list[ClaimEffect]:
+    def available(self, end: int, now_ms: int) -> Sequence[AnyEffect]:
         """Spec: what the window is judged by."""
         return self.member.messages_available(self.key, end, now_ms)
 
-    def extent(self, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
+    def extent(self, low: int, high: int, now_ms: int) -> Sequence[AnyEffect]:
         """What lies below `low` is gone."""
         return self.member.extent(self.key, low, high, now_ms)
 
-    def done(self, offset: int, now_ms: int) -> list[ClaimEffect]:
+    def done(self, offset: int, now_ms: int) -> Sequence[AnyEffect]:
         """Spec: Processed."""
         return self.member.done(self.key, offset, now_ms)
 
-    def hand_back(self, offset: int, now_ms: int) -> list[ClaimEffect]:
-        """The release names this offset."""
-        return self.member.hand_back(self.key, offset, now_ms)
+    def hand_back(self, done: int, begun: int, now_ms: int) -> Sequence[AnyEffect]:
+        """The release names `done`."""
+        return self.member.hand_back(self.key, done, now_ms)
 
-    def commit(self, now_ms: int) -> list[ClaimEffect]:
+    def commit(self, now_ms: int) -> Sequence[AnyEffect]:
         """Spec: SendHeartbeat."""
         return self.member.commit(self.key, now_ms)
