@@ -9,12 +9,14 @@ is ever taken for the new one, and nobody waits for a lock that a poll holds.
 Everything fetched, asked or answered carries the tenure that it is for, a `FetchedPartition`: a
 partition may be lost and won again between any two lines. Kafka's client fetches a partition from
 one position at a time. So while a tenure that is over still has granted messages to fetch, the next
-tenure of the partition waits. The room does not know the protocol: `coordinator` decides which
-claims are ours, from where on, and what may be handed over.
+tenure of the partition waits. Of ranges of a partition the lowest that has messages to fetch is
+fetched first, and `shared_partition` knows when to follow the end. The room does not know the
+protocol: `coordinator` decides which claims are ours, from where on, and what may be handed over.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +34,7 @@ from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.fetch.shared_partition import SharedPartition
 from kafka_marshal.client.fetch.split_fetch import offset_of, partition_of, runs_of
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
@@ -55,6 +58,18 @@ ALONE_S: Final = 5.0
 to come, and an application that has emptied half of its buffer by then would wait for them."""
 RETRY_S: Final = 5.0
 """After how long a partition whose position is beyond its end is looked at again, in seconds."""
+LOOK_TIMEOUT_S: Final = 0.25
+"""How long a question for a partition's end waits, in seconds. Nothing is fetched meanwhile."""
+SHARED_POLL_S: Final = 0.02
+"""The longest poll while ranges are open, in seconds: one that was opened waits for its end."""
+SHARED_IDLE_POLL_S: Final = 0.05
+"""The same where what is fetched has not changed for `IDLE_S`."""
+SHARED_SETTINGS: Final = {
+    "fetch.message.max.bytes": "16384",
+    "queued.min.messages": "1",
+}
+"""How Kafka's client fetches ranges. It prefetches far beyond the end of a range else, and each
+consumer would fetch the messages of all others (`benchmarks.range_fetch`)."""
 
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
@@ -75,6 +90,8 @@ class Fetcher:
         on_error: Callable[[str], None],
         on_failure: Callable[[BaseException], None],
         on_statistics: Callable[[str], None] | None = None,
+        on_end: Callable[[str, int, int], None] | None = None,
+        shared: bool = False,
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
@@ -89,6 +106,9 @@ class Fetcher:
             on_error: called with sentences about errors.
             on_failure: called with the reason why fetching ended.
             on_statistics: called with librdkafka's statistics.
+            on_end: called with a topic, a partition and its end, for shared partitions only: when
+                the end moves, not more often than every `REPORT_S`.
+            shared: whether Kafka's client is set for ranges; they are fetched either way.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -98,7 +118,7 @@ class Fetcher:
         self._ahead = ahead
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._group = group
-        self._on_error, self._on_failure = on_error, on_failure
+        self._on_error, self._on_failure, self._on_end = on_error, on_failure, on_end
         decided = {
             "group_id": group,
             "client_id": settings.values.get("client.id", client_id),
@@ -115,6 +135,7 @@ class Fetcher:
         try:
             self._consumer = settings.environment.fetcher(
                 {
+                    **(SHARED_SETTINGS if shared else {}),
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
                     "error_cb": self._on_librdkafka_error,
@@ -134,6 +155,8 @@ class Fetcher:
         """What is open of each partition, in the order in which it was opened."""
         self._assigned: dict[tuple[str, int], FetchedPartition] = {}
         """What Kafka's client fetches. Touched by the thread that polls alone."""
+        self._shared: dict[tuple[str, int], SharedPartition] = {}
+        """Those of which a range was opened, or whose end is watched."""
         self._topics: set[str] = set()
         """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
@@ -156,12 +179,22 @@ class Fetcher:
 
     # --- what others say --------------------------------------------------------------------------
 
-    def open(self, claim: Claim, position: int) -> FetchedPartition:
-        """The claim is ours: fetch it from there. Returns what the other methods take."""
-        one = FetchedPartition(claim, position=position, fetched=position)
+    def open(self, claim: Claim, position: int, end: int | None = None) -> FetchedPartition:
+        """The claim is ours: fetch it from there. Returns what the other methods take.
+
+        With an `end` it is a range, which may lie beyond the end of the partition. All of
+        [position, end) is handed over, and nothing of it has to be allowed. Ranges of a partition
+        are disjoint, and each has a claim of its own.
+        """
+        ranged = end is not None
+        one = FetchedPartition(claim, position=position, fetched=position, until=end, ranged=ranged)
         with self._lock:
-            self._buffers.open(one, position)
+            self._open_buffer(one)
             self._of_partition.setdefault(one.topic_partition, []).append(one)
+            if end is not None:
+                one.allowed.append(range(position, end))
+                self._buffers.allow(one, one.allowed[0])
+                self._share(one.topic_partition)
         self._command(partial(self._settle, one.topic_partition))
         return one
 
@@ -170,6 +203,30 @@ class Fetcher:
         with self._lock:
             one.until = end
         self._command(partial(self._settle, one.topic_partition))
+
+    def cut(self, one: FetchedPartition, end: int) -> int:
+        """The range ends here now: of what lies at or above, nothing is handed over from now on.
+
+        Returns up to where it was handed over. Where that is above `end`, the range ends there: it
+        is in hand, or about to be. The last chunk in hand ends there, unless one is about to be.
+        """
+        with self._lock:
+            if one.dropped or one.until is None:
+                return one.position
+            one.until = end = max(one.position, min(end, one.until))
+            one.allowed = [
+                range(each.start, min(each.stop, end)) for each in one.allowed if each.start < end
+            ]
+            self._buffers.cut(one, end)
+            reached = one.position
+        self._command(partial(self._settle, one.topic_partition))
+        return reached
+
+    def watch_end(self, topic: str, partition: int, *, watched: bool = True) -> None:
+        """Report the partition's end to `on_end` also while none of its messages is fetched."""
+        with self._lock:
+            self._share((topic, partition)).watched = watched
+        self._command(partial(self._settle, (topic, partition)))
 
     def drop(self, one: FetchedPartition) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
@@ -227,7 +284,7 @@ class Fetcher:
             with self._lock:
                 if one.may_begin:
                     begin = one.fetched = one.position
-                    self._buffers.open(one, begin)
+                    self._open_buffer(one)
                     one.allowed = [each for each in one.allowed if each.stop > begin]
                     for each in one.allowed:
                         self._buffers.allow(one, range(max(begin, each.start), each.stop))
@@ -384,8 +441,13 @@ class Fetcher:
 
     @property
     def _poll_s(self) -> float:
-        idle = self._monotonic() - self._changed_at > IDLE_S
-        return IDLE_POLL_S if idle else POLL_S
+        now_s = self._monotonic()
+        idle = now_s - self._changed_at > IDLE_S
+        if not self._shared:
+            return IDLE_POLL_S if idle else POLL_S
+        longest_s = SHARED_IDLE_POLL_S if idle else SHARED_POLL_S
+        due_s = [one.due_s for one in list(self._shared.values()) if one.due_s is not None]
+        return max(0.001, min([longest_s, *(each - now_s for each in due_s)]))
 
     def _command(self, command: Callable[[], None], *, soon: bool = True) -> None:
         self._commands.append(command)
@@ -430,8 +492,17 @@ class Fetcher:
 
     def _settle(self, partition: tuple[str, int]) -> None:
         """Fetch of this partition what was opened first and is wanted."""
+        shared = self._shared.get(partition)
         with self._lock:
-            wanted = next((one for one in self._of_partition[partition] if one.wanted), None)
+            opened = [one for one in self._of_partition.get(partition, ()) if one.wanted]
+        wanted = next((one for one in opened if not one.ranged), None)
+        if shared is not None and (wanted is None or self._ranges_first(shared, opened)):
+            if (fetched := self._assigned.get(partition)) is not None:
+                self._unassign(fetched)
+            self._settle_shared(shared)
+            return
+        if shared is not None:
+            self._stop_shared(shared)
         if wanted is not None and wanted.until is not None and wanted.retry_at is None:
             wanted.retry_at = self._monotonic() + RETRY_S  # in case that some of it is nowhere
         fetched = self._assigned.get(partition)
@@ -465,6 +536,8 @@ class Fetcher:
                 return True
             self._full, now = bool(full), self._monotonic()
             opened = [one for each in self._of_partition.values() for one in each]
+            # A shared partition that is full is fetched no further, and not held (`_tend`).
+            opened = [one for one in opened if not one.ranged or one not in full]
             for one in opened:
                 since_s = now if one.full_since_s is None else one.full_since_s
                 one.full_since_s = since_s if one in full else None
@@ -496,6 +569,7 @@ class Fetcher:
     def _add(self, run: list[Fetched]) -> None:
         one = self._assigned.get(partition_of(run[0]))
         if one is None:
+            self._passed(partition_of(run[0]), offset_of(run[-1]) + 1, run)
             return
         with self._lock:
             end = self._buffers.add(one, run)
@@ -539,9 +613,13 @@ class Fetcher:
                     self._arrived.notify()
                 if end is not None:
                     self._notify_fetched(one, end)
+            else:
+                self._passed(partition_of(message), cast("int", message.offset()))
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if one is not None:
                 self._out_of_range(one)
+            elif (shared := self._shared.get(partition_of(message))) is not None:
+                self._refused(shared)
         elif error.retriable() or error.code() in _PASSING:
             self._on_librdkafka_error(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -589,7 +667,134 @@ class Fetcher:
         self._unassign(one)
         self._settle(one.topic_partition)
 
+    # --- ranges -----------------------------------------------------------------------------------
+
+    def _share(self, partition: tuple[str, int]) -> SharedPartition:
+        return self._shared.setdefault(partition, SharedPartition(partition))
+
+    def _open_buffer(self, one: FetchedPartition) -> None:
+        lane = one.topic_partition if one.ranged else None
+        self._buffers.open(one, one.position, lane)
+
+    @staticmethod
+    def _ranges_first(shared: SharedPartition, opened: list[FetchedPartition]) -> bool:
+        """Whether ranges were opened before what else is wanted, and have messages to fetch."""
+        lowest = min((one.fetched for one in opened if one.ranged), default=None)
+        if lowest is None or not opened[0].ranged:
+            return False
+        return shared.high is None or lowest < shared.high
+
+    def _settle_shared(self, shared: SharedPartition) -> None:
+        """Fetch the lowest range that lacks messages, follow the end towards it, or look later."""
+        begin = self._begin(shared)
+        if begin is None and shared.due_s is not None and shared.due_s <= self._monotonic():
+            self._look(shared)
+            begin = self._begin(shared)
+        if begin is not None and begin == shared.next:
+            return
+        self._stop_shared(shared)
+        if begin is not None:
+            self._topics.add(shared.topic_partition[0])
+            self._consumer.incremental_assign([TopicPartition(*shared.topic_partition, begin)])
+            shared.next = begin
+
+    def _begin(self, shared: SharedPartition) -> int | None:
+        with self._lock:
+            wanted = [one.fetched for one in self._ranges(shared) if one.wanted]
+        return shared.begin(min(wanted, default=None), self._monotonic())
+
+    def _ranges(self, shared: SharedPartition) -> list[FetchedPartition]:
+        opened = self._of_partition.get(shared.topic_partition, ())
+        return [one for one in opened if one.ranged]
+
+    def _stop_shared(self, shared: SharedPartition) -> None:
+        if shared.next is not None:
+            self._consumer.incremental_unassign([TopicPartition(*shared.topic_partition)])
+            shared.next = None
+
+    def _passed(self, partition: tuple[str, int], end: int, run: Sequence[Fetched] = ()) -> None:
+        """Between what was fetched of a shared partition and `end`, there is this and no more."""
+        shared = self._shared.get(partition)
+        if shared is None or shared.next is None or end < shared.next:
+            return
+        begin, shared.next = shared.next, end
+        with self._lock:
+            for one in self._ranges(shared):
+                assert one.until is not None
+                upto = min(end, one.until)
+                if not one.wanted or not begin <= one.fetched < upto:
+                    continue
+                first = bisect_left(run, one.fetched, key=offset_of)
+                self._buffers.add(one, run[first : bisect_left(run, upto, key=offset_of)])
+                self._buffers.nothing_below(one, upto)
+                one.fetched = upto
+            self._arrived.notify()
+        high = end
+        with suppress(KafkaException):
+            seen = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+            high = max(high, seen[1])
+        # A leader that is new may lag behind what was seen before.
+        shared.saw(max(high, shared.high or 0), self._monotonic())
+
+    def _refused(self, shared: SharedPartition) -> None:
+        """Its position is not in the partition, which has lost its beginning or its end."""
+        self._stop_shared(shared)
+        shared.refused_below, shared.high = shared.high, None
+
+    def _look(self, shared: SharedPartition) -> None:
+        """See what the partition holds."""
+        partition = TopicPartition(*shared.topic_partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(partition, timeout=LOOK_TIMEOUT_S)
+        except KafkaException:
+            shared.failed(self._monotonic())
+            return
+        gone = []
+        with self._lock:
+            for one in self._ranges(shared):
+                assert one.until is not None
+                upto = min(low, one.until)
+                if one.wanted and one.fetched < upto:
+                    gone.append((one, one.fetched, upto))
+                    self._buffers.nothing_below(one, upto)
+                    one.fetched = upto
+            if gone:
+                self._arrived.notify_all()
+        for one, first, upto in gone:
+            self._on_gone(one.claim, first, Watermarks(upto, high))
+        topic, number = shared.topic_partition
+        if high < (shared.refused_below or 0):
+            self._on_error(
+                f"{topic}/{number}: the partition ends at {high}, below what was fetched: it lost "
+                f"its end, or is another topic by the same name"
+            )
+        shared.refused_below = None
+        shared.saw(high, self._monotonic())
+
+    def _tend(self) -> None:
+        """Look after shared partitions. Not in the middle of a batch: it is of one assignment."""
+        for shared in list(self._shared.values()):
+            with self._lock:
+                shared.full = self._too_much(shared)
+            self._settle(shared.topic_partition)
+            high = shared.report(self._monotonic())
+            if high is not None and self._on_end is not None:
+                self._on_end(*shared.topic_partition, high)
+
+    def _too_much(self, shared: SharedPartition) -> bool:
+        """Whether its ranges have as much in buffers as one tenure may; not until half is free."""
+        ranges, bounds = self._ranges(shared), self._buffers.bounds
+        share = 2 if shared.full else 1
+        full = self._buffers.full
+        return (
+            any(one in full for one in ranges)
+            or share * sum(map(self._buffers.waiting, ranges)) >= bounds.messages
+            or share * sum(map(self._buffers.waiting_bytes, ranges)) >= bounds.bytes
+        )
+
     def _retry(self) -> None:
+        if self._shared:
+            self._tend()
         now = self._monotonic()
         for one in list(self._assigned.values()):
             if one.retry_at is None or now < one.retry_at:
