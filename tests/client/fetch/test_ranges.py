@@ -60,7 +60,9 @@ class Ranges:
     def open(self, begin: int, end: int, partition: int = 0) -> FetchedPartition:
         self.ids += 1
         key = ClaimKey("g", EVENTS, partition)
-        return self.fetcher.open(Claim(key, EVENTS, partition, self.ids, begin), begin, end)
+        one = self.fetcher.open(Claim(key, EVENTS, partition, self.ids, begin), begin, end)
+        self.fetcher.allow(one, range(begin, end))
+        return one
 
     def chunk(self, maximum: int = 1_000, within_s: float = WITHIN_S) -> Any:
         return self.fetcher.take(maximum, within_s)

@@ -32,6 +32,7 @@ from kafka_marshal.client.coordinate.inputs import (
     Progressed,
     RecordsRead,
     SessionOpened,
+    SharedEndSeen,
     StopRequested,
 )
 from kafka_marshal.client.coordinate.ownership import Ownership
@@ -146,6 +147,8 @@ class ConsumerLoop:
                 self.held.gone(claim, first, extent)
             case EndsSeen(ends, report):
                 self._stand(ends) if report else self.held.ends(ends)
+            case SharedEndSeen(topic, partition, end):
+                self.held.shared_end(ClaimKey(self._group, topic, partition), end)
             case Progressed(owned):
                 self.held.look_at(owned)
             case PartitionsCounted(topic, partitions):
@@ -375,6 +378,8 @@ class ConsumerLoop:
             session.shared.add(
                 topic, known.partitions, lambda partition: known.starts.get(partition, 0)
             )
+            for number in range(known.partitions):
+                self._fetcher.watch_end(topic, number)
             self._want(session)
             return
         self.held.carry_out(

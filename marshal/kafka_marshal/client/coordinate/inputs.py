@@ -75,6 +75,15 @@ class EndsSeen:
 
 
 @frozen
+class SharedEndSeen:
+    """A partition that we share ends here."""
+
+    topic: str
+    partition: int
+    end: int
+
+
+@frozen
 class Progressed:
     """The application got further with what it has in hand."""
 
@@ -122,6 +131,7 @@ Input = (
     | MessagesFetched
     | MessagesGone
     | EndsSeen
+    | SharedEndSeen
     | Progressed
     | PartitionsCounted
     | SessionOpened

@@ -275,7 +275,7 @@ class Ownership:
             case RangeCut(id=id_, to=end):
                 tenure = self._range(key, id_)
                 if tenure.claim.owned:
-                    self._fetcher.drain(tenure.fetched, end)
+                    self._fetcher.cut(tenure.fetched, end)
             case RangeFinished(id=id_):
                 tenure = self._range(key, id_)
                 tenure.claim.committed = max(tenure.claim.committed, tenure.next)
@@ -305,8 +305,7 @@ class Ownership:
         claim.range = Range(id_, from_, to)
         shared = self.session.shared.of(key)
         assert shared is not None, "what was granted was granted to a participant"
-        fetched = self._fetcher.open(claim, from_)
-        self._fetcher.drain(fetched, to)
+        fetched = self._fetcher.open(claim, from_, to)
         watched = self._health_monitor.unwatched(claim, self.now_ms)
         self._tenures.begin(
             OwnedPartition(
@@ -506,6 +505,12 @@ class Ownership:
             tenure = self._tenures.of(claim)
             if tenure is not None and claim.lost is None:
                 self.carry_out(tenure.machine.extent(0, high, self.now_ms))
+
+    def shared_end(self, key: ClaimKey, end: int) -> None:
+        """A partition that we share ends here."""
+        shared = self.session.shared.of(key)
+        if shared is not None and not self.log_lost:
+            self.carry_out(shared.ended_at(end, self.now_ms))
 
     # --- giving up --------------------------------------------------------------------------------
 

@@ -182,18 +182,15 @@ class Fetcher:
     def open(self, claim: Claim, position: int, end: int | None = None) -> FetchedPartition:
         """The claim is ours: fetch it from there. Returns what the other methods take.
 
-        With an `end` it is a range, which may lie beyond the end of the partition. All of
-        [position, end) is handed over, and nothing of it has to be allowed. Ranges of a partition
-        are disjoint, and each has a claim of its own.
+        With an `end` it is the range [position, end), which may lie beyond the end of the
+        partition. Ranges of a partition are disjoint, and each has a claim of its own.
         """
         ranged = end is not None
         one = FetchedPartition(claim, position=position, fetched=position, until=end, ranged=ranged)
         with self._lock:
             self._open_buffer(one)
             self._of_partition.setdefault(one.topic_partition, []).append(one)
-            if end is not None:
-                one.allowed.append(range(position, end))
-                self._buffers.allow(one, one.allowed[0])
+            if ranged:
                 self._share(one.topic_partition)
         self._command(partial(self._settle, one.topic_partition))
         return one
@@ -718,6 +715,7 @@ class Fetcher:
         if shared is None or shared.next is None or end < shared.next:
             return
         begin, shared.next = shared.next, end
+        fetched = []
         with self._lock:
             for one in self._ranges(shared):
                 assert one.until is not None
@@ -728,7 +726,10 @@ class Fetcher:
                 self._buffers.add(one, run[first : bisect_left(run, upto, key=offset_of)])
                 self._buffers.nothing_below(one, upto)
                 one.fetched = upto
+                fetched.append((one.claim, upto))
             self._arrived.notify()
+        for claim, upto in fetched:
+            self._on_fetched(claim, upto)
         high = end
         with suppress(KafkaException):
             seen = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
@@ -762,6 +763,7 @@ class Fetcher:
                 self._arrived.notify_all()
         for one, first, upto in gone:
             self._on_gone(one.claim, first, Watermarks(upto, high))
+            self._on_fetched(one.claim, upto)
         topic, number = shared.topic_partition
         if high < (shared.refused_below or 0):
             self._on_error(
