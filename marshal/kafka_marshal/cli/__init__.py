@@ -56,7 +56,7 @@ class Interrupted(KeyboardInterrupt):
     """A signal ends the command.
 
     Where a KeyboardInterrupt leaves `exec` of a text, as imports call it, Python notes that nobody
-    caught it, and `python -m` ends by the signal whatever the exit code. For a subclass it does not.
+    caught it, and `python -m` ends by the signal whatever the exit code. Not for a subclass.
     """
 
 

@@ -151,6 +151,17 @@ def many_headers() -> pa.Table:
     return of_rows(1, headers=lists)
 
 
+def headers_of(values: Any, rows: int) -> pa.Table:
+    """Each row with one header, whose value is one of these."""
+    struct = pa.StructArray.from_arrays([pa.array(["h"] * rows), values], names=["key", "value"])
+    lists = pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), struct)
+    return of_rows(rows, headers=lists)
+
+
+def long_header() -> pa.Table:
+    return headers_of(repeated(pa.array([bytes(1 << 20)], pa.binary()), 320).cast(pa.binary()), 320)
+
+
 BOMBS: dict[str, tuple[Callable[[], pa.Table], dict[str, Any]]] = {
     "a plain page": (large_value, {"use_dictionary": False}),
     "a page of version 2": (large_value, {"use_dictionary": False, "data_page_version": "2.0"}),
@@ -161,6 +172,7 @@ BOMBS: dict[str, tuple[Callable[[], pa.Table], dict[str, Any]]] = {
         {"use_dictionary": False, "column_encoding": {"value": "DELTA_BYTE_ARRAY"}},
     ),
     "one row's headers": (many_headers, {}),
+    "a long header": (long_header, {"dictionary_pagesize_limit": 2 << 20}),
 }
 
 
@@ -239,6 +251,17 @@ def test_a_log_that_repeats_itself_is_no_bomb(tmp_path: Path, name: str) -> None
     )
     path = tmp_path / "dump.parquet"
     pq.write_table(table, path, **HONEST[name])
+    read_in = read_chunk(0, find([str(path)]).chunks[0])
+    assert sum(batch.num_rows for batch in read_in) == count
+
+
+@pytest.mark.parametrize("name", ["snappy", "none", "version 2"])
+def test_a_log_with_one_long_header_is_no_bomb(tmp_path: Path, name: str) -> None:
+    """Its length times the number of headers would be one."""
+    count = 100_000
+    values = pa.array([b"x" * 20_000, *[b"5"] * (count - 1)], pa.binary())
+    path = tmp_path / "dump.parquet"
+    pq.write_table(headers_of(values, count), path, **HONEST[name])
     read_in = read_chunk(0, find([str(path)]).chunks[0])
     assert sum(batch.num_rows for batch in read_in) == count
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from attrs import frozen
 
@@ -28,6 +29,7 @@ repeat takes a hundredth."""
 _VALUE_BYTES: Final = 16
 """The most that Arrow takes for a value beside its text: a number, its levels, where it ends."""
 _BATCH_BYTES: Final = 32 << 20
+_ROWS: Final = 65_536
 _LENGTH: Final = struct.Struct("<I")
 _TAIL_BYTES: Final = 8
 """The length of the footer, and `PAR1`."""
@@ -104,7 +106,7 @@ class RowGroupLimit:
         self, number: int, column: pq.ColumnSchema, of_file: _Column, room: int
     ) -> int:
         """The most that a column takes; more than the room if it may take more."""
-        plain = repeated = longest = 0
+        plain = repeated = longest = prefixes = 0
         for page in _pages(self._data, of_file):
             plain += page.size + _VALUE_BYTES * page.values
             if plain > room:
@@ -114,10 +116,12 @@ class RowGroupLimit:
             elif column.physical_type == "BYTE_ARRAY" and page.encoding in _NUMBERED:
                 repeated += page.values * longest
             elif page.encoding == _REPEATING:
-                repeated += page.values * page.size
+                prefixes += page.values * page.size
                 longest = max(longest, page.size)
-        if plain + repeated <= room or column.max_repetition_level:
-            return plain + repeated
+        if plain + repeated + prefixes <= room:
+            return plain + repeated + prefixes
+        if column.max_repetition_level:  # a row may have any number of values, so a batch, too
+            return plain + prefixes + self._numbered_bytes(number, column.path, repeated)
         return self._measured(number, column.path, longest, room)
 
     def _measured(self, number: int, name: str, longest: int, room: int) -> int:
@@ -130,6 +134,32 @@ class RowGroupLimit:
             if total > room:
                 break
         return total
+
+    def _numbered_bytes(self, number: int, name: str, most: int) -> int:
+        """What the values of a column take that are numbers of entries, read as numbers.
+
+        `most` where Arrow does not read them so.
+        """
+        total = 0
+        with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[name]) as parquet:
+            for batch in parquet.iter_batches(_ROWS, [number], [name], use_threads=False):
+                values = _leaves(batch.column(0))
+                if not isinstance(values, pa.DictionaryArray):
+                    return most
+                lengths = pc.binary_length(values.dictionary)
+                total += pc.sum(lengths.take(values.indices)).as_py() or 0
+        return total
+
+
+def _leaves(column: pa.Array) -> pa.Array:
+    """The values of the only leaf of a nested column."""
+    while True:
+        if pa.types.is_struct(column.type):
+            column = column.field(0)
+        elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            column = column.flatten()
+        else:
+            return column
 
 
 @lru_cache(maxsize=8)
