@@ -84,11 +84,9 @@ class Stage:
         )
 
     @contextmanager
-    def worker(
-        self, client_id: str, topic: str, pause_s: float = 0.0, **options: Any
-    ) -> Iterator[Worker]:
+    def worker(self, client_id: str, topic: str, **options: Any) -> Iterator[Worker]:
         """A consumer in a thread, until the end of the block."""
-        share = options.pop("share", "partitions")
+        share, pause_s = options.pop("share", "partitions"), options.pop("pause_s", 0.0)
         worker = Worker(self.consumer(client_id, **options), topic, pause_s, share)
         try:
             yield worker

@@ -48,7 +48,7 @@ def test_after_kill_9_others_repeat_no_more_than_was_begun_since_it_was_last_sai
     topic = stage.topic(partitions=1, messages=3_000)
     with stage.process("w1", topic, pause_s=0.002, **SHARED) as first:
         until(lambda: len(first.got) > 100)
-        with stage.worker("w2", topic, 0.001, **SHARED) as second:
+        with stage.worker("w2", topic, pause_s=0.001, **SHARED) as second:
             until(lambda: second.got)
             first.kill()
             until(lambda: {*first.got, *second.got} == set(range(3_000)))
@@ -79,7 +79,7 @@ def test_after_a_stop_in_order_nothing_is_repeated_and_nothing_is_left(stage: St
     topic = stage.topic(partitions=1, messages=600)
     got: list[list[int]] = []
     for number in range(3):
-        with stage.worker(f"w{number}", topic, 0.001, **SHARED) as worker:
+        with stage.worker(f"w{number}", topic, pause_s=0.001, **SHARED) as worker:
             while len(worker.got) < 150:
                 assert worker.failure is None
                 time.sleep(0.01)

@@ -531,6 +531,7 @@ class Consumer:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
             self.delivery.pop()
+            self.delivery.gave_out(in_flight)
         return None
 
     def ack(self, message: Message | None = None) -> None:
@@ -618,6 +619,7 @@ class Consumer:
                 return Messages((), None)
             taken = in_flight.take(num_messages)
             if taken:
+                self.delivery.gave_out(in_flight)
                 return Messages(taken, in_flight.claim)
             self.delivery.finish(in_flight)
         return Messages((), None)

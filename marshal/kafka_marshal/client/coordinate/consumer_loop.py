@@ -290,8 +290,7 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
-            if session.shared:
-                self.held.carry_out(session.shared.record(raw, now_ms))
+            self.held.carry_out(session.shared.record(raw, now_ms))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -305,8 +304,7 @@ class ConsumerLoop:
             for first in ends:
                 self._pass_gap(session, partition, first)
         for partition in result.ended:
-            if partition in member.coordinating_partitions:
-                self.held.carry_out(member.caught_up(partition, now_ms))
+            self.held.carry_out(member.caught_up(partition, now_ms))
             self.held.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
@@ -375,12 +373,11 @@ class ConsumerLoop:
             return  # the next instance hears of it
         session = self.session
         if known.shared:
-            session.shared.add(
-                topic, known.partitions, lambda partition: known.starts.get(partition, 0)
-            )
+            start = lambda partition: known.starts.get(partition, 0)  # noqa: E731
+            session.shared.add(topic, known.partitions, start, self.held.now_ms)
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)
-            self._want(session)
+            session.want(session.member.coordinating_partitions)
             return
         self.held.carry_out(
             session.member.add_topic(
@@ -391,12 +388,7 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        self._want(session)
-
-    def _want(self, session: Session) -> None:
-        """Read the coordinating partitions that any machine needs."""
-        shared = session.shared.coordinating_partitions
-        session.want(session.member.coordinating_partitions | shared)
+        session.want(session.member.coordinating_partitions)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)

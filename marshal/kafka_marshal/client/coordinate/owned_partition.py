@@ -110,6 +110,14 @@ class OwnedPartition:
         return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
 
     @property
+    def given_out(self) -> bool:
+        """Of a range: whether the application was given the last of it, to process by itself."""
+        hands, its = self.hands, self.claim.range
+        if its is None or not hands or hands[-1].handled:
+            return False
+        return hands[-1].end >= its.end and not hands[-1].left
+
+    @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
         return any(not in_flight.finished for in_flight in self.hands)

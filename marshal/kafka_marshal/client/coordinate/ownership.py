@@ -31,6 +31,7 @@ from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.client.ranges.shared_claims import (
     RangeAllowed,
     RangeFinished,
+    RangeMachine,
     RangeStands,
     SharedClaimEffect,
     Spoke,
@@ -233,7 +234,9 @@ class Ownership:
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None or tenure.notified:
             return
-        waits = in_flight.claim.lost is not None or tenure.withdrawn or self.stopping
+        claim = in_flight.claim
+        waits = claim.lost is not None or tenure.withdrawn or self.stopping
+        waits |= claim.range is not None  # the next range waits for it
         much = in_flight.end - tenure.next >= self._wake_after
         if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
             tenure.notified = True
@@ -482,6 +485,8 @@ class Ownership:
         self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
+        elif isinstance(tenure.machine, RangeMachine) and tenure.given_out:
+            self.carry_out(tenure.machine.was_given_out(self.now_ms))
 
     def _report_given(self, tenure: OwnedPartition) -> None:
         given = tenure.newly_given()

@@ -1,26 +1,28 @@
 """The shared partitions of one instance: a participant of each, and the ranges that it holds.
 
 What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
-and translates what they ask into effects that `ownership` carries out, range by range. It allows
-the lowest unfinished range alone, as far as it was fetched. So the messages of a partition are
-begun in order, and what is done and what is given back can each be said by one offset. There are no
-threads here, no Kafka and no clock. The caller is the coordinator's thread.
+and translates what they ask into effects that `ownership` carries out, range by range. A range is
+allowed as far as it was fetched, and only after the lower ones were given out, or handled. So what
+is done, and what is given back, can each be said by one offset. There are no threads here, no Kafka
+and no clock. The caller is the coordinator's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState
+from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, after
+from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
+from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.effects import ReleaseReason
 from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
@@ -35,6 +37,8 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
+from kafka_marshal.machines.ranges.participant import HeldRange
+from kafka_marshal.range_codec import CLAIMING_RANGE
 
 
 @frozen
@@ -90,6 +94,8 @@ class SharedClaimEffect:
 
 Effects: TypeAlias = list[SharedClaimEffect]
 
+_WINDOW: Final = next(each.name for each in wire.RANGE_HEADERS if each.field == "window")
+
 
 @define(eq=False)
 class RangeMachine:
@@ -101,6 +107,8 @@ class RangeMachine:
     """Messages below this were fetched, or there are none."""
     taken_back: bool = False
     """What nobody has begun of it was taken back from the application."""
+    given_out: bool = False
+    """The application was given all of it."""
 
     @property
     def wants(self) -> bool:
@@ -152,6 +160,13 @@ class RangeMachine:
         """Have the log hear at once of what is done."""
         return self.shared.commit(now_ms)
 
+    def was_given_out(self, now_ms: int) -> Effects:
+        """The application was given all of it, and does not handle it in threads."""
+        if self.given_out:
+            return []
+        self.given_out = True
+        return self.shared._allow(now_ms)
+
 
 @define(eq=False)
 class SharedClaim:
@@ -161,6 +176,8 @@ class SharedClaim:
     ranges: dict[int, RangeMachine] = field(factory=dict)
     """By the id of the range: those that were granted, and neither finished nor lost."""
     leaving: bool = False
+    again: bool = False
+    """It is wanted again, once it has left."""
 
     @property
     def key(self) -> ClaimKey:
@@ -242,6 +259,12 @@ class SharedClaim:
                 found.append(SharedClaimEffect(self.key, RangeStands(each.id, each.from_)))
         return found
 
+    def _is_over(self, held: HeldRange) -> bool:
+        if held.finished:
+            return True
+        machine = self.ranges.get(held.id)
+        return machine is not None and machine.given_out and held.begun == held.to
+
     def _finished(self) -> Effects:
         """Ranges that are not held any more, and were not lost: all of them is done."""
         held = {each.id for each in self.driver.participant.held}
@@ -251,9 +274,9 @@ class SharedClaim:
         return [SharedClaimEffect(self.key, RangeFinished(id_)) for id_ in over]
 
     def _allow(self, now_ms: int) -> Effects:
-        """Allow what was fetched of the lowest range that is not finished."""
+        """Allow what was fetched of the lowest range that was not given out."""
         driver = self.driver
-        first = next((each for each in driver.held if not each.finished), None)
+        first = next((each for each in driver.held if not self._is_over(each)), None)
         machine = None if first is None else self.ranges.get(first.id)
         if first is None or machine is None or machine.taken_back or self.leaving:
             return []
@@ -268,29 +291,21 @@ class SharedClaim:
 class SharedClaims:
     """All shared partitions of one instance."""
 
-    def __init__(
-        self,
-        me: InstanceConfig,
-        group: str,
-        partitions: int,
-        timing: RangesTiming,
-        firsts: Mapping[int, int],
-    ) -> None:
+    def __init__(self, member: Member, timing: RangesTiming) -> None:
         """Begin with none.
 
         Args:
-            me: the instance; its mode and window say under which window it shares.
-            group: whose claims.
-            partitions: the coordination topic's number of partitions.
+            member: the instance's, which reads the same records after this. Its mode and window say
+                under which window claims are shared.
             timing: how patient participants are.
-            firsts: from which offset on each coordinating partition is read; 0 by default.
         """
-        self._me, self._group, self._partitions = me, group, partitions
-        self._timing, self._firsts = timing, dict(firsts)
+        self._member, self._me, self._group = member, member.me, member.group
+        self._timing = timing
         self._claims: dict[ClaimKey, SharedClaim] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._claims)
+        self._folded: dict[ClaimKey, FoldedState | None] = {}
+        """Claims that others share, which may be added yet; None where one is not known."""
+        self._next: dict[int, int] = {}
+        """By coordinating partition, the offset after the last record that was read."""
 
     def __iter__(self) -> Iterator[SharedClaim]:
         return iter(list(self._claims.values()))
@@ -304,11 +319,6 @@ class SharedClaims:
     def topics(self) -> set[str]:
         """Topics that are shared."""
         return {key.topic for key in self._claims}
-
-    @property
-    def coordinating_partitions(self) -> frozenset[int]:
-        """The coordinating partitions that it needs read."""
-        return frozenset(self._home(key.topic) for key in self._claims)
 
     @property
     def drained(self) -> bool:
@@ -325,43 +335,82 @@ class SharedClaims:
         """The shared partition of this key."""
         return self._claims.get(key)
 
-    def add(self, topic: str, partitions: int, start: Callable[[int], int]) -> None:
+    def add(self, topic: str, partitions: int, start: Callable[[int], int], now_ms: int) -> None:
         """Share these partitions of a topic; call it again when it has more.
 
-        `start` says where the start policy begins, where nobody ever set a position.
+        `start` says where the start policy begins, where nobody ever set a position. A topic that
+        was removed is shared again once nothing of it is in hand.
         """
+        self._member.read(topic, now_ms)
         for number in range(partitions):
             key = ClaimKey(self._group, topic, number)
-            known = self._claims.get(key)
-            if known is None or known.driver.left:
+            claim = self._claims.get(key)
+            if claim is None:
                 self._claims[key] = SharedClaim(self._driver(key, start(number)))
+            elif claim.leaving:
+                claim.again = True
 
     def _driver(self, key: ClaimKey, start: int) -> ParticipantDriver:
+        """A participant that knows what was read before it."""
         me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
-        first = self._firsts.get(self._home(key.topic), 0)
+        home = self._home(key.topic)
+        read = self._next.get(home, self._member.first(home))
+        state = self._folded.pop(key) if key in self._folded else self._unshared(key)
         return ParticipantDriver(
-            me, key, self.window, start, self._me.rules, self._timing, first=first
+            me, key, self.window, start, self._me.rules, self._timing, first=read, known=state
         )
 
+    def _begin_again(self, now_ms: int) -> Effects:
+        """Share anew what was left, and is wanted again."""
+        effects: Effects = []
+        for claim in self:
+            before, key = claim.driver, claim.key
+            if claim.again and before.left:
+                self._folded[key] = before.state
+                again = self._claims[key] = SharedClaim(self._driver(key, before.me.start))
+                if before.reads_live:
+                    effects += again.caught_up(now_ms)
+        return effects
+
+    def _unshared(self, key: ClaimKey) -> FoldedState | None:
+        """A claim that nobody has shared, as far as was read; None where it is not known."""
+        known = self._member.known(key)
+        return None if known is None else FoldedState(known, Ranges(clock_ms=known.clock_ms))
+
     def record(self, raw: RawRecord, now_ms: int) -> Effects:
-        """The next record of a coordinating partition, of any group and claim."""
+        """The next record of a coordinating partition, of any group and claim.
+
+        The member reads it after this.
+        """
+        self._next[raw.partition] = raw.offset + 1
+        if not (self._claims or self._folded or _begins_ranges(raw)):
+            return []
         try:
             entry = raw.log_entry()
         except MalformedRecord:
             return []
-        record, message = entry.record, entry.record.message
+        message = entry.record.message
         if message.group_id != self._group:
             return []
         if isinstance(message, ReleaseGroup):
-            claims = [each for each in self if self._home(each.key.topic) == raw.partition]
+            keys = [
+                key
+                for key in (*self._claims, *self._folded)
+                if self._home(key.topic) == raw.partition
+            ]
         else:
-            claim = self._claims.get(message.key)
-            if claim is None or self._home(message.topic) != raw.partition:
-                return []
-            claims = [claim]
-        return [
-            effect for each in claims for effect in each.record(record, entry.checkpoint, now_ms)
-        ]
+            keys = [message.key] if self._home(message.topic) == raw.partition else []
+        return [effect for key in keys for effect in self._record_of(key, raw, entry, now_ms)]
+
+    def _record_of(self, key: ClaimKey, raw: RawRecord, entry: LogEntry, now_ms: int) -> Effects:
+        claim = self._claims.get(key)
+        if claim is not None:
+            return claim.record(entry.record, entry.checkpoint, now_ms)
+        if key in self._folded or _begins_ranges(raw):
+            state = self._folded[key] if key in self._folded else self._unshared(key)
+            folded = None if state is None else after(state, entry.record, self._me.rules)
+            self._folded[key] = folded
+        return []
 
     def caught_up(self, partition: int, now_ms: int) -> Effects:
         """This coordinating partition was read to its end."""
@@ -370,11 +419,12 @@ class SharedClaims:
             for each in self
             if self._home(each.key.topic) == partition
             for effect in each.caught_up(now_ms)
-        ]
+        ] + self._begin_again(now_ms)
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
-        return [effect for each in self for effect in each.timer(now_ms)]
+        effects = [effect for each in self for effect in each.timer(now_ms)]
+        return effects + self._begin_again(now_ms)
 
     def begin_to_leave(self, topic: str | None = None) -> None:
         """Allow no more, of a topic or of any. `leave` follows when it is known what was begun."""
@@ -396,21 +446,18 @@ class SharedClaims:
 
     def pass_gap(self, partition: int, first: int) -> Effects:
         """The log lacks records right before this offset: nothing of ranges is known any more."""
-        effects = self._lost_at(partition)
-        self._firsts[partition] = first
+        self._next[partition] = first
+        effects: Effects = []
         for claim in self:
             key = claim.key
             if self._home(key.topic) == partition:
+                effects += claim.truncated()
+                self._folded[key] = None
                 self._claims[key] = SharedClaim(self._driver(key, claim.driver.me.start))
+        for key in self._folded:
+            if self._home(key.topic) == partition:
+                self._folded[key] = None
         return effects
-
-    def _lost_at(self, partition: int) -> Effects:
-        return [
-            effect
-            for each in self
-            if self._home(each.key.topic) == partition
-            for effect in each.truncated()
-        ]
 
     def outcome_unknown(self, key: ClaimKey, sent: SendRecord, now_ms: int) -> Effects:
         """Nobody knows whether this was appended."""
@@ -420,4 +467,11 @@ class SharedClaims:
         return claim._of(claim.driver.outcome_unknown(sent, now_ms))
 
     def _home(self, topic: str) -> int:
-        return coordinating_partition(topic, self._partitions)
+        return coordinating_partition(topic, self._member.partitions)
+
+
+def _begins_ranges(raw: RawRecord) -> bool:
+    """Whether it may be the first record that matters to the ranges of its claim."""
+    if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
+        return True
+    return any(name == _WINDOW for name, _ in raw.headers)

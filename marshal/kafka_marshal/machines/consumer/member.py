@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.deprecated import old_method, old_property
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
@@ -239,6 +239,30 @@ class Member:
         self._share.me = self._sharer()
         self._stale_choice = True
         return effects + self._choose(now_ms)
+
+    def read(self, topic: str, now_ms: int) -> bool:
+        """Read the coordinating partition of a topic, though nothing of it is to be claimed.
+
+        Returns whether it begins with that.
+        """
+        home = self._home(topic)
+        if home in self._views:
+            return False
+        self._begin_to_read(home, now_ms)
+        return True
+
+    def first(self, partition: int) -> int:
+        """The first offset that is read of a coordinating partition."""
+        return self._firsts.get(partition, 0)
+
+    def known(self, key: ClaimKey) -> Claim | None:
+        """A claim of the group as it was read; None where that is not certain."""
+        view = self._views.get(self._home(key.topic))
+        if view is None:
+            return None
+        driver = view.drivers.get(key)
+        consumer = view.newborn if driver is None else driver.consumer
+        return consumer.known if consumer.reader.known else None
 
     def begins(self, key: ClaimKey) -> bool:
         """Whether it takes part in consuming this only from the next `add_topic` on."""

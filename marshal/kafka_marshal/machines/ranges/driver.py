@@ -148,6 +148,7 @@ class ParticipantDriver:
         *,
         limits: Limits = LIMITS,
         first: int = 0,
+        known: FoldedState | None = None,
     ) -> None:
         """Read the coordinating partition from `first`.
 
@@ -164,6 +165,7 @@ class ParticipantDriver:
             timing: by default one sign of life in each of the rules' intervals.
             limits: those of the message's version; a model has smaller ones.
             first: the offset of the first record that is read.
+            known: the claim and its ranges after every record before `first`, if that is known.
 
         Raises:
             ValueError: the client id is the anchor's, the window is negative, or signs of life
@@ -191,14 +193,16 @@ class ParticipantDriver:
             limits,
             me.says_interval,
         )
-        self.participant = Participant(view=first)
+        self.participant = (
+            Participant(view=first) if known is None else Participant.knowing(known, first)
+        )
         self.clock = LogClock()
         """The log's; drivers of one coordinating partition may share it."""
         self.left = False
         """It has left: nothing is in hand, and nothing of it is in the log."""
         self.end_offset = 0
         """The data topic's partition holds messages below this, as far as is known."""
-        self._reader = RangesReader(first, rules, limits) if first else None
+        self._reader = RangesReader(first, rules, limits) if first and known is None else None
         self._reads_live = False
         self._pace = Pace()
         self._turns = {name: _Waits() for name in ("claim", "pool", "room", "reserve")}
@@ -232,6 +236,18 @@ class ParticipantDriver:
     def known(self) -> bool:
         """It knows the claim and its ranges: it read them from the start, or from a checkpoint."""
         return self._reader is None
+
+    @property
+    def state(self) -> FoldedState | None:
+        """The claim and its ranges as it folded them; None while they are not known."""
+        if not self.known:
+            return None
+        return FoldedState(self.participant.claim, self.participant.ranges)
+
+    @property
+    def reads_live(self) -> bool:
+        """The log was read to its end, and nothing came since."""
+        return self._reads_live
 
     @property
     def shares(self) -> bool:
