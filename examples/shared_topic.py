@@ -3,9 +3,9 @@
     python examples/shared_topic.py localhost:9092 billing worker-1 orders orders.db
 
 Start it as often as you like, each time with another client id. Each consumer holds ranges of
-offsets that are its own. Where one stood still for too long, another one has its range by now, under
-a higher id. So each row remembers the id of the range that wrote it, and an older one changes no
-row. In PostgreSQL the statement is the same.
+offsets that are its own. Where one stood still for too long, another one has its range by now,
+under a higher id. So each row remembers the id of the range that wrote it, and an older one changes
+no row. In PostgreSQL the statement is the same.
 """
 
 import signal

@@ -52,7 +52,7 @@ def test_after_kill_9_others_repeat_no_more_than_was_begun_since_it_was_last_sai
             until(lambda: second.got)
             first.kill()
             until(lambda: {*first.got, *second.got} == set(range(3_000)))
-    # What is done is said after a second at the latest.
+    # A consumer reports what is done after a second at the latest.
     assert twice(first.got, second.got) <= 1_000
 
 

@@ -2,9 +2,9 @@
 
 What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
 and translates what they ask into effects that `ownership` carries out, range by range. A range is
-allowed as far as it was fetched, and only after the lower ones were given out, or handled. So what
-is done, and what is given back, can each be said by one offset. There are no threads here, no Kafka
-and no clock. The caller is the coordinator's thread.
+allowed as far as it was fetched, and only after the lower ones were given out, or handled. So one
+offset can name what is done, and one what is given back. There are no threads here, no Kafka and no
+clock. The caller is the coordinator's thread.
 """
 
 from __future__ import annotations
