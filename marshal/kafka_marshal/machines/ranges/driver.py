@@ -38,7 +38,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
-from kafka_marshal.core.ranges.verdicts import RangeVerdict
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeVerdict
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.validators import positive
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
@@ -417,6 +417,8 @@ class ParticipantDriver:
             case ClaimingRange():
                 if message.instance_id == self.me.instance_id:
                     self._heard = True
+                    if isinstance(verdict, RangeAccepted):
+                        self._look_for_more_to_say(now_ms)
                     if message.count and self._requested_ms > AT_ONCE:
                         self._pace.heard_after(now_ms - self._requested_ms)
                         self._requested_ms = AT_ONCE
@@ -804,6 +806,11 @@ class ParticipantDriver:
     def _has_spoken(self, now_ms: int) -> None:
         self._spoke_ms, self._heard = now_ms, False
         self._unheard = 0
+
+    def _look_for_more_to_say(self, now_ms: int) -> None:
+        """One record does not name all that is finished where a newer range lies below older."""
+        if not self._unheard and moves.done_to_send(self.me, self.participant) is not None:
+            self._unheard, self._unheard_since_ms = 1, now_ms
 
     def _count_finished(self, range_id: int, count: int, now_ms: int) -> None:
         if not self._unheard:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from tools.simulate.checkers.ranges.ranges_done import failing
 from tools.simulate.history import Given, Topic
 from tools.simulate.judged import Judged
 
@@ -23,8 +24,10 @@ def check(judged: Judged) -> Iterator[str]:
         return
     processed: dict[tuple[Topic, int], list[Given]] = defaultdict(list)
     for given in history.processed_of_ranges:
+        if given.unordered:  # it may process what lies behind a message that it has not begun
+            continue
         processed[given.where, given.epoch].append(given)
-    failed = {process for _, process, error in history.ended if error} | history.interrupted
+    failed = failing(judged)
     for each in judged.shared.changes:
         for id_, holder, offsets in each.freed:
             if holder != each.record.message.instance_id:
