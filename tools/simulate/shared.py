@@ -92,7 +92,9 @@ class FoldedRanges:
             return []
         if isinstance(message, ReleaseGroup):
             return [where for where in self.states if self._home(where[0]) == record.partition]
-        ours = message.topic in self.setting.shared and self._home(message.topic) == record.partition
+        ours = (
+            message.topic in self.setting.shared and self._home(message.topic) == record.partition
+        )
         return [(message.topic, message.key.topic_partition)] if ours else []
 
     def _home(self, topic: str) -> int:

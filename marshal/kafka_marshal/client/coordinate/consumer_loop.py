@@ -290,8 +290,7 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
-            if session.shared:
-                self.held.carry_out(session.shared.record(raw, now_ms))
+            self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -375,8 +374,13 @@ class ConsumerLoop:
             return  # the next instance hears of it
         session = self.session
         if known.shared:
+            session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
             session.shared.add(
-                topic, known.partitions, lambda partition: known.starts.get(partition, 0)
+                topic,
+                known.partitions,
+                lambda partition: known.starts.get(partition, 0),
+                session.member.folded,
+                self.held.now_ms,
             )
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)

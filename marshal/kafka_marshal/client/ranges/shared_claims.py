@@ -18,10 +18,12 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState
+from kafka_marshal.core.ranges.reader import FoldedState, after
+from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import ReleaseReason
+from kafka_marshal.machines.consumer.log_clock import AT_ONCE
 from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
 from kafka_marshal.machines.ranges.effects import (
@@ -35,6 +37,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
 
 
 @frozen
@@ -161,6 +164,8 @@ class SharedClaim:
     ranges: dict[int, RangeMachine] = field(factory=dict)
     """By the id of the range: those that were granted, and neither finished nor lost."""
     leaving: bool = False
+    again: int | None = None
+    """It is shared again once it was left, and begins there if nobody ever set a position."""
 
     @property
     def key(self) -> ClaimKey:
@@ -288,9 +293,10 @@ class SharedClaims:
         self._me, self._group, self._partitions = me, group, partitions
         self._timing, self._firsts = timing, dict(firsts)
         self._claims: dict[ClaimKey, SharedClaim] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._claims)
+        self._next: dict[int, int] = {}
+        """By coordinating partition, the offset after the last record that was read."""
+        self._folded: dict[ClaimKey, FoldedState] = {}
+        """Claims that others share, and that may be added later."""
 
     def __iter__(self) -> Iterator[SharedClaim]:
         return iter(list(self._claims.values()))
@@ -308,7 +314,7 @@ class SharedClaims:
     @property
     def coordinating_partitions(self) -> frozenset[int]:
         """The coordinating partitions that it needs read."""
-        return frozenset(self._home(key.topic) for key in self._claims)
+        return frozenset(self.home(key.topic) for key in self._claims)
 
     @property
     def drained(self) -> bool:
@@ -325,26 +331,65 @@ class SharedClaims:
         """The shared partition of this key."""
         return self._claims.get(key)
 
-    def add(self, topic: str, partitions: int, start: Callable[[int], int]) -> None:
+    def add(
+        self,
+        topic: str,
+        partitions: int,
+        start: Callable[[int], int],
+        claim_of: Callable[[ClaimKey], Claim],
+        now_ms: int,
+    ) -> None:
         """Share these partitions of a topic; call it again when it has more.
 
-        `start` says where the start policy begins, where nobody ever set a position.
+        Args:
+            topic: its name.
+            partitions: their number.
+            start: where the start policy begins, where nobody ever set a position.
+            claim_of: a claim as it was read from the start of the log.
+            now_ms: the time.
         """
         for number in range(partitions):
             key = ClaimKey(self._group, topic, number)
             known = self._claims.get(key)
-            if known is None or known.driver.left:
-                self._claims[key] = SharedClaim(self._driver(key, start(number)))
+            if known is None:
+                folded = self._folded.pop(key, None) or _without_ranges(claim_of(key))
+                self._begin(key, start(number), folded, now_ms)
+            elif known.leaving:
+                known.again = start(number)
+                self._begin_again(known, now_ms)
 
-    def _driver(self, key: ClaimKey, start: int) -> ParticipantDriver:
+    def _begin(self, key: ClaimKey, start: int, folded: FoldedState | None, now_ms: int) -> None:
+        """Take part; what was read before this is in `folded`."""
         me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
-        first = self._firsts.get(self._home(key.topic), 0)
-        return ParticipantDriver(
-            me, key, self.window, start, self._me.rules, self._timing, first=first
+        home = self.home(key.topic)
+        unread = self._firsts.get(home, 0)
+        first = max(unread, self._next.get(home, 0))
+        if unread:
+            folded = None  # the head of the log is gone, and with it whatever ranges there were
+        rules, timing = self._me.rules, self._timing
+        driver = ParticipantDriver(
+            me, key, self.window, start, rules, timing, first=first, folded=folded
         )
+        if folded is not None and folded.ranges.clock_ms >= 0:
+            driver.clock.read(folded.ranges.clock_ms, now_ms)
+        self._claims[key] = SharedClaim(driver)
 
-    def record(self, raw: RawRecord, now_ms: int) -> Effects:
-        """The next record of a coordinating partition, of any group and claim."""
+    def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
+        """Share it once more, if that is wanted and it was left."""
+        if claim.again is None or not claim.driver.left:
+            return
+        participant = claim.driver.participant
+        folded = FoldedState(participant.claim, participant.ranges)
+        self._begin(claim.key, claim.again, folded if claim.driver.known else None, now_ms)
+
+    def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
+        """The next record of a coordinating partition, of any group and claim.
+
+        `claim_of` says what was read of a claim from the start of the log, without this record.
+        """
+        self._next[raw.partition] = raw.offset + 1
+        if not self._claims and not self._folded and not _is_of_ranges(raw):
+            return []
         try:
             entry = raw.log_entry()
         except MalformedRecord:
@@ -353,22 +398,45 @@ class SharedClaims:
         if message.group_id != self._group:
             return []
         if isinstance(message, ReleaseGroup):
-            claims = [each for each in self if self._home(each.key.topic) == raw.partition]
+            claims = [each for each in self if self.home(each.key.topic) == raw.partition]
+            for key, state in self._folded.items():
+                if self.home(key.topic) == raw.partition:
+                    self._folded[key] = after(state, record, self._me.rules)
         else:
+            if self.home(message.topic) != raw.partition:
+                return []
             claim = self._claims.get(message.key)
-            if claim is None or self._home(message.topic) != raw.partition:
+            if claim is None:
+                self._fold(raw, record, message.key, claim_of)
                 return []
             claims = [claim]
         return [
             effect for each in claims for effect in each.record(record, entry.checkpoint, now_ms)
         ]
 
+    def _fold(
+        self,
+        raw: RawRecord,
+        record: RangesRecord,
+        key: ClaimKey,
+        claim_of: Callable[[ClaimKey], Claim],
+    ) -> None:
+        """Remember what others do with a claim, from the first that is said of ranges."""
+        state = self._folded.get(key)
+        if state is None and _is_of_ranges(raw):
+            state = _without_ranges(claim_of(key))
+        if state is not None:
+            self._folded[key] = after(state, record, self._me.rules)
+
     def caught_up(self, partition: int, now_ms: int) -> Effects:
         """This coordinating partition was read to its end."""
+        for each in self:
+            if self.home(each.key.topic) == partition:
+                self._begin_again(each, now_ms)
         return [
             effect
             for each in self
-            if self._home(each.key.topic) == partition
+            if self.home(each.key.topic) == partition
             for effect in each.caught_up(now_ms)
         ]
 
@@ -398,17 +466,21 @@ class SharedClaims:
         """The log lacks records right before this offset: nothing of ranges is known any more."""
         effects = self._lost_at(partition)
         self._firsts[partition] = first
+        self._next[partition] = first
+        for key in list(self._folded):
+            if self.home(key.topic) == partition:
+                del self._folded[key]
         for claim in self:
             key = claim.key
-            if self._home(key.topic) == partition:
-                self._claims[key] = SharedClaim(self._driver(key, claim.driver.me.start))
+            if self.home(key.topic) == partition and not claim.leaving:
+                self._begin(key, claim.driver.me.start, None, AT_ONCE)
         return effects
 
     def _lost_at(self, partition: int) -> Effects:
         return [
             effect
             for each in self
-            if self._home(each.key.topic) == partition
+            if self.home(each.key.topic) == partition
             for effect in each.truncated()
         ]
 
@@ -419,5 +491,18 @@ class SharedClaims:
             return []
         return claim._of(claim.driver.outcome_unknown(sent, now_ms))
 
-    def _home(self, topic: str) -> int:
+    def home(self, topic: str) -> int:
+        """The coordinating partition of a topic's claims."""
         return coordinating_partition(topic, self._partitions)
+
+
+def _is_of_ranges(raw: RawRecord) -> bool:
+    """Whether it may begin ranges, or move their clock alone."""
+    return is_claiming_range(raw.value) or any(
+        name in RANGE_HEADER_FIELDS for name, _ in raw.headers
+    )
+
+
+def _without_ranges(claim: Claim) -> FoldedState:
+    """A claim of which nobody has said anything about ranges."""
+    return FoldedState(claim, Ranges(clock_ms=claim.clock_ms))

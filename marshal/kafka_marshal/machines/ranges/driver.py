@@ -148,11 +148,13 @@ class ParticipantDriver:
         *,
         limits: Limits = LIMITS,
         first: int = 0,
+        folded: FoldedState | None = None,
     ) -> None:
         """Read the coordinating partition from `first`.
 
         Above 0 the claim and its ranges are unknown until a heartbeat of the anchor holds a
-        checkpoint that was made from `first` on. Until then nothing is sent or granted.
+        checkpoint that was made from `first` on. Until then nothing is sent or granted. Not so if
+        they are given as every record before has `folded` them.
 
         Args:
             me: who it is.
@@ -164,6 +166,7 @@ class ParticipantDriver:
             timing: by default one sign of life in each of the rules' intervals.
             limits: those of the message's version; a model has smaller ones.
             first: the offset of the first record that is read.
+            folded: the claim and its ranges before that; by default nothing was before.
 
         Raises:
             ValueError: the client id is the anchor's, the window is negative, or signs of life
@@ -192,13 +195,16 @@ class ParticipantDriver:
             me.says_interval,
         )
         self.participant = Participant(view=first)
+        if folded is not None:
+            self.participant = Participant.knowing(folded, first)
         self.clock = LogClock()
         """The log's; drivers of one coordinating partition may share it."""
         self.left = False
         """It has left: nothing is in hand, and nothing of it is in the log."""
         self.end_offset = 0
         """The data topic's partition holds messages below this, as far as is known."""
-        self._reader = RangesReader(first, rules, limits) if first else None
+        unknown = first > 0 and folded is None
+        self._reader = RangesReader(first, rules, limits) if unknown else None
         self._reads_live = False
         self._pace = Pace()
         self._turns = {name: _Waits() for name in ("claim", "pool", "room", "reserve")}
