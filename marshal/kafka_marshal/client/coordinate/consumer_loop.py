@@ -290,7 +290,7 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
-            self.held.carry_out(session.shared.record(raw, now_ms))
+            self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -373,8 +373,14 @@ class ConsumerLoop:
             return  # the next instance hears of it
         session = self.session
         if known.shared:
-            start = lambda partition: known.starts.get(partition, 0)  # noqa: E731
-            session.shared.add(topic, known.partitions, start, self.held.now_ms)
+            session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
+            session.shared.add(
+                topic,
+                known.partitions,
+                lambda partition: known.starts.get(partition, 0),
+                session.member.folded,
+                self.held.now_ms,
+            )
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)
             session.want(session.member.coordinating_partitions)

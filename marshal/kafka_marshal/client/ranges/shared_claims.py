@@ -19,11 +19,12 @@ from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, after
+from kafka_marshal.core.ranges.reader import FoldedState, after
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.effects import ReleaseReason
+from kafka_marshal.machines.consumer.log_clock import AT_ONCE
 from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
 from kafka_marshal.machines.ranges.effects import (
@@ -37,8 +38,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
-from kafka_marshal.machines.ranges.participant import HeldRange
-from kafka_marshal.range_codec import CLAIMING_RANGE
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
 
 
 @frozen
@@ -176,8 +176,8 @@ class SharedClaim:
     ranges: dict[int, RangeMachine] = field(factory=dict)
     """By the id of the range: those that were granted, and neither finished nor lost."""
     leaving: bool = False
-    again: bool = False
-    """It is wanted again, once it has left."""
+    again: int | None = None
+    """It is shared again once it was left, and begins there if nobody ever set a position."""
 
     @property
     def key(self) -> ClaimKey:
@@ -302,10 +302,10 @@ class SharedClaims:
         self._member, self._me, self._group = member, member.me, member.group
         self._timing = timing
         self._claims: dict[ClaimKey, SharedClaim] = {}
-        self._folded: dict[ClaimKey, FoldedState | None] = {}
-        """Claims that others share, which may be added yet; None where one is not known."""
         self._next: dict[int, int] = {}
         """By coordinating partition, the offset after the last record that was read."""
+        self._folded: dict[ClaimKey, FoldedState] = {}
+        """Claims that others share, and that may be added later."""
 
     def __iter__(self) -> Iterator[SharedClaim]:
         return iter(list(self._claims.values()))
@@ -319,6 +319,11 @@ class SharedClaims:
     def topics(self) -> set[str]:
         """Topics that are shared."""
         return {key.topic for key in self._claims}
+
+    @property
+    def coordinating_partitions(self) -> frozenset[int]:
+        """The coordinating partitions that it needs read."""
+        return frozenset(self.home(key.topic) for key in self._claims)
 
     @property
     def drained(self) -> bool:
@@ -335,55 +340,65 @@ class SharedClaims:
         """The shared partition of this key."""
         return self._claims.get(key)
 
-    def add(self, topic: str, partitions: int, start: Callable[[int], int], now_ms: int) -> None:
+    def add(
+        self,
+        topic: str,
+        partitions: int,
+        start: Callable[[int], int],
+        claim_of: Callable[[ClaimKey], Claim],
+        now_ms: int,
+    ) -> None:
         """Share these partitions of a topic; call it again when it has more.
 
-        `start` says where the start policy begins, where nobody ever set a position. A topic that
-        was removed is shared again once nothing of it is in hand.
+        Args:
+            topic: its name.
+            partitions: their number.
+            start: where the start policy begins, where nobody ever set a position.
+            claim_of: a claim as it was read from the start of the log.
+            now_ms: the time.
         """
         self._member.read(topic, now_ms)
         for number in range(partitions):
             key = ClaimKey(self._group, topic, number)
-            claim = self._claims.get(key)
-            if claim is None:
-                self._claims[key] = SharedClaim(self._driver(key, start(number)))
-            elif claim.leaving:
-                claim.again = True
+            known = self._claims.get(key)
+            if known is None:
+                folded = self._folded.pop(key, None) or _without_ranges(claim_of(key))
+                self._begin(key, start(number), folded, now_ms)
+            elif known.leaving:
+                known.again = start(number)
+                self._begin_again(known, now_ms)
 
-    def _driver(self, key: ClaimKey, start: int) -> ParticipantDriver:
-        """A participant that knows what was read before it."""
+    def _begin(self, key: ClaimKey, start: int, folded: FoldedState | None, now_ms: int) -> None:
+        """Take part; what was read before this is in `folded`."""
         me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
-        home = self._home(key.topic)
-        read = self._next.get(home, self._member.first(home))
-        state = self._folded.pop(key) if key in self._folded else self._unshared(key)
-        return ParticipantDriver(
-            me, key, self.window, start, self._me.rules, self._timing, first=read, known=state
+        home = self.home(key.topic)
+        unread = self._firsts.get(home, 0)
+        first = max(unread, self._next.get(home, 0))
+        if unread:
+            folded = None  # the head of the log is gone, and with it whatever ranges there were
+        rules, timing = self._me.rules, self._timing
+        driver = ParticipantDriver(
+            me, key, self.window, start, rules, timing, first=first, folded=folded
         )
+        if folded is not None and folded.ranges.clock_ms >= 0:
+            driver.clock.read(folded.ranges.clock_ms, now_ms)
+        self._claims[key] = SharedClaim(driver)
 
-    def _begin_again(self, now_ms: int) -> Effects:
-        """Share anew what was left, and is wanted again."""
-        effects: Effects = []
-        for claim in self:
-            before, key = claim.driver, claim.key
-            if claim.again and before.left:
-                self._folded[key] = before.state
-                again = self._claims[key] = SharedClaim(self._driver(key, before.me.start))
-                if before.reads_live:
-                    effects += again.caught_up(now_ms)
-        return effects
+    def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
+        """Share it once more, if that is wanted and it was left."""
+        if claim.again is None or not claim.driver.left:
+            return
+        participant = claim.driver.participant
+        folded = FoldedState(participant.claim, participant.ranges)
+        self._begin(claim.key, claim.again, folded if claim.driver.known else None, now_ms)
 
-    def _unshared(self, key: ClaimKey) -> FoldedState | None:
-        """A claim that nobody has shared, as far as was read; None where it is not known."""
-        known = self._member.known(key)
-        return None if known is None else FoldedState(known, Ranges(clock_ms=known.clock_ms))
-
-    def record(self, raw: RawRecord, now_ms: int) -> Effects:
+    def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
         """The next record of a coordinating partition, of any group and claim.
 
-        The member reads it after this.
+        `claim_of` says what was read of a claim from the start of the log, without this record.
         """
         self._next[raw.partition] = raw.offset + 1
-        if not (self._claims or self._folded or _begins_ranges(raw)):
+        if not self._claims and not self._folded and not _is_of_ranges(raw):
             return []
         try:
             entry = raw.log_entry()
@@ -393,31 +408,45 @@ class SharedClaims:
         if message.group_id != self._group:
             return []
         if isinstance(message, ReleaseGroup):
-            keys = [
-                key
-                for key in (*self._claims, *self._folded)
-                if self._home(key.topic) == raw.partition
-            ]
+            claims = [each for each in self if self.home(each.key.topic) == raw.partition]
+            for key, state in self._folded.items():
+                if self.home(key.topic) == raw.partition:
+                    self._folded[key] = after(state, record, self._me.rules)
         else:
-            keys = [message.key] if self._home(message.topic) == raw.partition else []
-        return [effect for key in keys for effect in self._record_of(key, raw, entry, now_ms)]
+            if self.home(message.topic) != raw.partition:
+                return []
+            claim = self._claims.get(message.key)
+            if claim is None:
+                self._fold(raw, record, message.key, claim_of)
+                return []
+            claims = [claim]
+        return [
+            effect for each in claims for effect in each.record(record, entry.checkpoint, now_ms)
+        ]
 
-    def _record_of(self, key: ClaimKey, raw: RawRecord, entry: LogEntry, now_ms: int) -> Effects:
-        claim = self._claims.get(key)
-        if claim is not None:
-            return claim.record(entry.record, entry.checkpoint, now_ms)
-        if key in self._folded or _begins_ranges(raw):
-            state = self._folded[key] if key in self._folded else self._unshared(key)
-            folded = None if state is None else after(state, entry.record, self._me.rules)
-            self._folded[key] = folded
-        return []
+    def _fold(
+        self,
+        raw: RawRecord,
+        record: RangesRecord,
+        key: ClaimKey,
+        claim_of: Callable[[ClaimKey], Claim],
+    ) -> None:
+        """Remember what others do with a claim, from the first that is said of ranges."""
+        state = self._folded.get(key)
+        if state is None and _is_of_ranges(raw):
+            state = _without_ranges(claim_of(key))
+        if state is not None:
+            self._folded[key] = after(state, record, self._me.rules)
 
     def caught_up(self, partition: int, now_ms: int) -> Effects:
         """This coordinating partition was read to its end."""
+        for each in self:
+            if self.home(each.key.topic) == partition:
+                self._begin_again(each, now_ms)
         return [
             effect
             for each in self
-            if self._home(each.key.topic) == partition
+            if self.home(each.key.topic) == partition
             for effect in each.caught_up(now_ms)
         ] + self._begin_again(now_ms)
 
@@ -446,18 +475,25 @@ class SharedClaims:
 
     def pass_gap(self, partition: int, first: int) -> Effects:
         """The log lacks records right before this offset: nothing of ranges is known any more."""
+        effects = self._lost_at(partition)
+        self._firsts[partition] = first
         self._next[partition] = first
-        effects: Effects = []
+        for key in list(self._folded):
+            if self.home(key.topic) == partition:
+                del self._folded[key]
         for claim in self:
             key = claim.key
-            if self._home(key.topic) == partition:
-                effects += claim.truncated()
-                self._folded[key] = None
-                self._claims[key] = SharedClaim(self._driver(key, claim.driver.me.start))
-        for key in self._folded:
-            if self._home(key.topic) == partition:
-                self._folded[key] = None
+            if self.home(key.topic) == partition and not claim.leaving:
+                self._begin(key, claim.driver.me.start, None, AT_ONCE)
         return effects
+
+    def _lost_at(self, partition: int) -> Effects:
+        return [
+            effect
+            for each in self
+            if self.home(each.key.topic) == partition
+            for effect in each.truncated()
+        ]
 
     def outcome_unknown(self, key: ClaimKey, sent: SendRecord, now_ms: int) -> Effects:
         """Nobody knows whether this was appended."""
@@ -466,12 +502,18 @@ class SharedClaims:
             return []
         return claim._of(claim.driver.outcome_unknown(sent, now_ms))
 
-    def _home(self, topic: str) -> int:
-        return coordinating_partition(topic, self._member.partitions)
+    def home(self, topic: str) -> int:
+        """The coordinating partition of a topic's claims."""
+        return coordinating_partition(topic, self._partitions)
 
 
-def _begins_ranges(raw: RawRecord) -> bool:
-    """Whether it may be the first record that matters to the ranges of its claim."""
-    if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
-        return True
-    return any(name == _WINDOW for name, _ in raw.headers)
+def _is_of_ranges(raw: RawRecord) -> bool:
+    """Whether it may begin ranges, or move their clock alone."""
+    return is_claiming_range(raw.value) or any(
+        name in RANGE_HEADER_FIELDS for name, _ in raw.headers
+    )
+
+
+def _without_ranges(claim: Claim) -> FoldedState:
+    """A claim of which nobody has said anything about ranges."""
+    return FoldedState(claim, Ranges(clock_ms=claim.clock_ms))

@@ -38,7 +38,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
-from kafka_marshal.core.ranges.verdicts import RangeVerdict
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeVerdict
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.validators import positive
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
@@ -148,12 +148,13 @@ class ParticipantDriver:
         *,
         limits: Limits = LIMITS,
         first: int = 0,
-        known: FoldedState | None = None,
+        folded: FoldedState | None = None,
     ) -> None:
         """Read the coordinating partition from `first`.
 
         Above 0 the claim and its ranges are unknown until a heartbeat of the anchor holds a
-        checkpoint that was made from `first` on. Until then nothing is sent or granted.
+        checkpoint that was made from `first` on. Until then nothing is sent or granted. Not so if
+        they are given as every record before has `folded` them.
 
         Args:
             me: who it is.
@@ -165,7 +166,7 @@ class ParticipantDriver:
             timing: by default one sign of life in each of the rules' intervals.
             limits: those of the message's version; a model has smaller ones.
             first: the offset of the first record that is read.
-            known: the claim and its ranges after every record before `first`, if that is known.
+            folded: the claim and its ranges before that; by default nothing was before.
 
         Raises:
             ValueError: the client id is the anchor's, the window is negative, or signs of life
@@ -193,16 +194,17 @@ class ParticipantDriver:
             limits,
             me.says_interval,
         )
-        self.participant = (
-            Participant(view=first) if known is None else Participant.knowing(known, first)
-        )
+        self.participant = Participant(view=first)
+        if folded is not None:
+            self.participant = Participant.knowing(folded, first)
         self.clock = LogClock()
         """The log's; drivers of one coordinating partition may share it."""
         self.left = False
         """It has left: nothing is in hand, and nothing of it is in the log."""
         self.end_offset = 0
         """The data topic's partition holds messages below this, as far as is known."""
-        self._reader = RangesReader(first, rules, limits) if first and known is None else None
+        unknown = first > 0 and folded is None
+        self._reader = RangesReader(first, rules, limits) if unknown else None
         self._reads_live = False
         self._pace = Pace()
         self._turns = {name: _Waits() for name in ("claim", "pool", "room", "reserve")}
@@ -433,6 +435,8 @@ class ParticipantDriver:
             case ClaimingRange():
                 if message.instance_id == self.me.instance_id:
                     self._heard = True
+                    if isinstance(verdict, RangeAccepted):
+                        self._look_for_more_to_say(now_ms)
                     if message.count and self._requested_ms > AT_ONCE:
                         self._pace.heard_after(now_ms - self._requested_ms)
                         self._requested_ms = AT_ONCE
@@ -820,6 +824,11 @@ class ParticipantDriver:
     def _has_spoken(self, now_ms: int) -> None:
         self._spoke_ms, self._heard = now_ms, False
         self._unheard = 0
+
+    def _look_for_more_to_say(self, now_ms: int) -> None:
+        """One record does not name all that is finished where a newer range lies below older."""
+        if not self._unheard and moves.done_to_send(self.me, self.participant) is not None:
+            self._unheard, self._unheard_since_ms = 1, now_ms
 
     def _count_finished(self, range_id: int, count: int, now_ms: int) -> None:
         if not self._unheard:

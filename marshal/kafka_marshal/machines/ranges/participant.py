@@ -18,6 +18,7 @@ It needs every record of the key, or a state that was folded from all of them
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import attrs
@@ -199,12 +200,34 @@ def owed_from(me: _Who, participant: Participant) -> int | None:
     return min((limit for each, limit in limits if limit < each.to), default=None)
 
 
-def done_to_send(me: _Who, participant: Participant) -> int | None:
-    """Below this everything in its open ranges is finished; None says nothing new.
+@frozen
+class Done:
+    """What a record says is done."""
 
-    Spec: DoneToSend. One header speaks of all of them, so the lowest that is not finished counts.
+    below: int
+    """Of the ranges that it speaks of, everything below is finished."""
+    seen: int
+    """It speaks of ranges with ids up to this."""
+
+
+def done_to_send(me: _Who, participant: Participant) -> Done | None:
+    """What is finished in its open ranges, and not in the log; None: nothing new.
+
+    Spec: DoneToSend. One header speaks of all ranges through `seen`, so the lowest that is not
+    finished counts. A range of the pool lies below older ones that are finished: these are said
+    alone, as if it had not read of the newer one.
     """
-    own = [(each, participant.holding(each.id)) for each in own_open(me, participant)]
+    own, seen = list(own_open(me, participant)), participant.view - 1
+    while own:
+        below = _finished_below(participant, own)
+        if below is not None:
+            return Done(below, seen)
+        seen = own.pop().id - 1
+    return None
+
+
+def _finished_below(participant: Participant, ranges: Iterable[OpenRange]) -> int | None:
+    own = [(each, participant.holding(each.id)) for each in ranges]
     reached = [(each.from_ if held is None else held.done, each) for each, held in own]
     bound = min((done for done, each in reached if done < each.to), default=None)
     ends = [each.to if bound is None else min(each.to, bound) for each, _ in own]
@@ -429,16 +452,25 @@ def reserve_sent(me: _Who, participant: Participant, key: ClaimKey, offset: int)
 
 
 def _ranging(
-    me: _Who, participant: Participant, key: ClaimKey, count: int, more: RangeHeaders
+    me: _Who,
+    participant: Participant,
+    key: ClaimKey,
+    count: int,
+    more: RangeHeaders,
+    seen: int | None = None,
 ) -> SendRecord:
-    headers = Headers(True, seen=participant.view - 1, interval_ms=_interval_to_say(me))
+    seen = participant.view - 1 if seen is None else seen
+    headers = Headers(True, seen=seen, interval_ms=_interval_to_say(me))
     message = ClaimingRange(*_address(me.instance_id, me.client_id, key), count)
     return SendRecord(message, headers, more)
 
 
 def ask_range_sent(me: _Who, participant: Participant, key: ClaimKey, count: int) -> SendRecord:
     """A request is a sign of life, too, and says what is done. Spec: AskRangeSent."""
-    return _ranging(me, participant, key, count, RangeHeaders(done=done_to_send(me, participant)))
+    done = done_to_send(me, participant)
+    if done is None:
+        return _ranging(me, participant, key, count, RangeHeaders())
+    return _ranging(me, participant, key, count, RangeHeaders(done=done.below), done.seen)
 
 
 def speak_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:

@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 
 from kafka_marshal.client.connect.coordination_topic import TopicSpec, settings_for
-from kafka_marshal.core.ranges.messages import RangesMessage
+from kafka_marshal.core.ranges.messages import RangesMessage as Said
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.range_codec import decode_range
 from kafka_marshal.testing.in_memory.clock import Clock
