@@ -304,7 +304,8 @@ class ConsumerLoop:
             for first in ends:
                 self._pass_gap(session, partition, first)
         for partition in result.ended:
-            self.held.carry_out(member.caught_up(partition, now_ms))
+            if partition in member.coordinating_partitions:
+                self.held.carry_out(member.caught_up(partition, now_ms))
             self.held.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
@@ -383,7 +384,7 @@ class ConsumerLoop:
             )
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)
-            session.want(session.member.coordinating_partitions)
+            self._want(session)
             return
         self.held.carry_out(
             session.member.add_topic(
@@ -394,7 +395,12 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.coordinating_partitions)
+        self._want(session)
+
+    def _want(self, session: Session) -> None:
+        """Read the coordinating partitions that any machine needs."""
+        shared = session.shared.coordinating_partitions
+        session.want(session.member.coordinating_partitions | shared)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)

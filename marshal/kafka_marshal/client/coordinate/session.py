@@ -55,10 +55,11 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
             for number, extent in extents.items()
         }
         of = (me, config.group_id, len(tail.partitions), config.claiming, config.timing)
-        ranges_timing = RangesTiming(
+        timing = RangesTiming(
             heartbeat_every_ms=config.timing.heartbeat_every_ms,
             ask_again_after_ms=config.timing.ask_again_after_ms,
         )
+        shared = SharedClaims(me, config.group_id, len(tail.partitions), timing, firsts)
         if config.record_to is not None:
             if config.snapshot is not None:
                 raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
@@ -69,7 +70,6 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 lock=config.settings.environment.threads.lock(),
                 open_file=config.settings.environment.open_file,
             )
-            shared = SharedClaims(record, ranges_timing)
             return Session(record, shared, tail, firsts, authentic=authentic)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
@@ -78,7 +78,6 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
     except BaseException:
         tail.close()
         raise
-    shared = SharedClaims(member, ranges_timing)
     return Session(member, shared, tail, firsts, kept, aside, authentic)
 
 

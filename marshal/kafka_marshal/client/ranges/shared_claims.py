@@ -9,20 +9,19 @@ clock. The caller is the coordinator's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
-from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, after
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import ReleaseReason
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE
 from kafka_marshal.machines.consumer.member import Member
@@ -38,6 +37,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
+from kafka_marshal.machines.ranges.participant import HeldRange
 from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
 
 
@@ -93,8 +93,6 @@ class SharedClaimEffect:
 
 
 Effects: TypeAlias = list[SharedClaimEffect]
-
-_WINDOW: Final = next(each.name for each in wire.RANGE_HEADERS if each.field == "window")
 
 
 @define(eq=False)
@@ -291,16 +289,25 @@ class SharedClaim:
 class SharedClaims:
     """All shared partitions of one instance."""
 
-    def __init__(self, member: Member, timing: RangesTiming) -> None:
+    def __init__(
+        self,
+        me: InstanceConfig,
+        group: str,
+        partitions: int,
+        timing: RangesTiming,
+        firsts: Mapping[int, int],
+    ) -> None:
         """Begin with none.
 
         Args:
-            member: the instance's, which reads the same records after this. Its mode and window say
-                under which window claims are shared.
+            me: the instance; its mode and window say under which window it shares.
+            group: whose claims.
+            partitions: the coordination topic's number of partitions.
             timing: how patient participants are.
+            firsts: from which offset on each coordinating partition is read; 0 by default.
         """
-        self._member, self._me, self._group = member, member.me, member.group
-        self._timing = timing
+        self._me, self._group, self._partitions = me, group, partitions
+        self._timing, self._firsts = timing, dict(firsts)
         self._claims: dict[ClaimKey, SharedClaim] = {}
         self._next: dict[int, int] = {}
         """By coordinating partition, the offset after the last record that was read."""
@@ -357,7 +364,6 @@ class SharedClaims:
             claim_of: a claim as it was read from the start of the log.
             now_ms: the time.
         """
-        self._member.read(topic, now_ms)
         for number in range(partitions):
             key = ClaimKey(self._group, topic, number)
             known = self._claims.get(key)
@@ -404,7 +410,7 @@ class SharedClaims:
             entry = raw.log_entry()
         except MalformedRecord:
             return []
-        message = entry.record.message
+        record, message = entry.record, entry.record.message
         if message.group_id != self._group:
             return []
         if isinstance(message, ReleaseGroup):
@@ -448,12 +454,11 @@ class SharedClaims:
             for each in self
             if self.home(each.key.topic) == partition
             for effect in each.caught_up(now_ms)
-        ] + self._begin_again(now_ms)
+        ]
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
-        effects = [effect for each in self for effect in each.timer(now_ms)]
-        return effects + self._begin_again(now_ms)
+        return [effect for each in self for effect in each.timer(now_ms)]
 
     def begin_to_leave(self, topic: str | None = None) -> None:
         """Allow no more, of a topic or of any. `leave` follows when it is known what was begun."""

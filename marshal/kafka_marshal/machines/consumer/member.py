@@ -254,30 +254,6 @@ class Member:
         self._stale_choice = True
         return effects + self._choose(now_ms)
 
-    def read(self, topic: str, now_ms: int) -> bool:
-        """Read the coordinating partition of a topic, though nothing of it is to be claimed.
-
-        Returns whether it begins with that.
-        """
-        home = self._home(topic)
-        if home in self._views:
-            return False
-        self._begin_to_read(home, now_ms)
-        return True
-
-    def first(self, partition: int) -> int:
-        """The first offset that is read of a coordinating partition."""
-        return self._firsts.get(partition, 0)
-
-    def known(self, key: ClaimKey) -> Claim | None:
-        """A claim of the group as it was read; None where that is not certain."""
-        view = self._views.get(self._home(key.topic))
-        if view is None:
-            return None
-        driver = view.drivers.get(key)
-        consumer = view.newborn if driver is None else driver.consumer
-        return consumer.known if consumer.reader.known else None
-
     def begins(self, key: ClaimKey) -> bool:
         """Whether it takes part in consuming this only from the next `add_topic` on."""
         return key not in self._held or self._held[key].removed

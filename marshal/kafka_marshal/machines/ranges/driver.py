@@ -240,18 +240,6 @@ class ParticipantDriver:
         return self._reader is None
 
     @property
-    def state(self) -> FoldedState | None:
-        """The claim and its ranges as it folded them; None while they are not known."""
-        if not self.known:
-            return None
-        return FoldedState(self.participant.claim, self.participant.ranges)
-
-    @property
-    def reads_live(self) -> bool:
-        """The log was read to its end, and nothing came since."""
-        return self._reads_live
-
-    @property
     def shares(self) -> bool:
         """The claim is shared under its window, by what it has read."""
         return moves.shares(self.me, self.participant)

@@ -330,7 +330,7 @@ class Brokers:
         with self.changed:
             return [one for one in self.topics[topic][partition].records if one is not None]
 
-    def said(self, kind: type[RangesMessage], partition: int = 0) -> list[Any]:
+    def said(self, kind: type[Said], partition: int = 0) -> list[Any]:
         """All messages of one kind that lie in the coordination topic."""
         found = [decode_range(one.value) for one in self.records(partition)]
         return [each for each in found if isinstance(each, kind)]
