@@ -47,6 +47,61 @@ def test_claims_take_turns() -> None:
     assert [key for key, *_ in taken(of, 2)] == [1, 2, 1, 2]
 
 
+def test_of_a_lane_the_lowest_goes_first_and_a_lane_takes_one_turn() -> None:
+    of: Buffers[object, int] = Buffers(lambda offset: offset, len)
+    for key, begin, lane in (
+        (20, 20, "lane"),
+        (0, 0, "lane"),
+        ("other", 0, None),
+        (10, 10, "lane"),
+    ):
+        of.open(key, begin, lane)
+        of.allow(key, range(begin, begin + 10))
+        of.add(key, [*range(begin, begin + 10)])
+    assert of.ready_beside(20)
+    keys = []
+    while (chunk := of.take(5)) is not None:
+        keys.append(chunk.key)
+    assert keys == [0, "other", 0, "other", 10, 10, 20, 20]
+    of.open("other", 0)
+    of.open(30, 30, "lane")
+    of.open(40, 40, "lane")
+    for key in (30, 40):
+        of.allow(key, range(key, key + 1))
+        of.add(key, [key])
+    assert not of.ready_beside(30)
+    of.drop(40)
+    assert of.ready
+    of.drop(30)
+    assert not of.ready
+
+
+def test_what_was_cut_is_neither_handed_over_nor_counted() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 20))
+    for begin in (0, 4, 8):
+        of.add(ONE, [*range(begin, begin + 4)])
+    of.cut(ONE, 6)
+    assert of.waiting(ONE) == of.waiting_bytes(ONE) == 6
+    of.cut(ONE, 9)
+    assert taken(of) == [(1, [0, 1, 2, 3, 4, 5], 6)]
+    of.allow(ONE, range(9, 12))
+    of.cut(ONE, 0)
+    assert taken(of) == []
+    of.cut(TWO, 0)
+
+
+def test_a_cut_frees_what_is_full() -> None:
+    of = buffers(messages=4)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 20))
+    of.add(ONE, [0, 1, 2, 3])
+    assert of.full == {ONE}
+    of.cut(ONE, 2)
+    assert of.full == frozenset()
+
+
 def test_what_is_put_back_comes_next_of_its_claim_after_the_others() -> None:
     of = buffers()
     of.open(ONE, 0)

@@ -32,6 +32,7 @@ from kafka_marshal.client.coordinate.inputs import (
     Progressed,
     RecordsRead,
     SessionOpened,
+    SharedEndSeen,
     StopRequested,
 )
 from kafka_marshal.client.coordinate.ownership import Ownership
@@ -66,6 +67,8 @@ class _Topic:
     partitions: int
     only: set[int] | None
     starts: dict[int, int]
+    shared: bool = False
+    """Several consumers share each partition."""
 
 
 class ConsumerLoop:
@@ -145,6 +148,8 @@ class ConsumerLoop:
                 self.held.gone(claim, first, extent)
             case EndsSeen(ends, report):
                 self._stand(ends) if report else self.held.ends(ends)
+            case SharedEndSeen(topic, partition, end):
+                self.held.shared_end(ClaimKey(self._group, topic, partition), end)
             case Progressed(owned):
                 self.held.look_at(owned)
             case PartitionsCounted(topic, partitions):
@@ -182,7 +187,11 @@ class ConsumerLoop:
     @property
     def _timer_ms(self) -> int | None:
         """When the machine is due; never once its log lost records, since it sends no more."""
-        return None if self.held.log_lost else self.session.member.next_timer_ms
+        if self.held.log_lost:
+            return None
+        session = self.session
+        due = (session.member.next_timer_ms, session.shared.next_timer_ms)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due. It may be called at any time, and is called after inputs.
@@ -201,6 +210,7 @@ class ConsumerLoop:
         due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
             self.held.carry_out(session.member.timer(now_ms))
+            self.held.carry_out(session.shared.timer(now_ms))
         if now_ms >= self._commit_at_ms:
             self._commit_at_ms = now_ms + COMMIT_EVERY_MS
             self.commit_positions()
@@ -219,7 +229,9 @@ class ConsumerLoop:
     def _drained(self) -> bool:
         """After `stop`: nothing is left to be sent, read back or handed over."""
         # A machine whose log lost records sends nothing more, and reads no answer.
-        return (self.held.log_lost or self.session.member.drained) and self.held.drained
+        session = self.session
+        sent = self.held.log_lost or (session.member.drained and session.shared.drained)
+        return sent and self.held.drained
 
     def _waited(self, now_ms: int) -> bool:
         """After `stop`: whether the log was waited for, and for nothing else, for long enough."""
@@ -239,13 +251,28 @@ class ConsumerLoop:
     # --- what the application wants ---------------------------------------------------------------
 
     def add_topic(
-        self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
+        self,
+        topic: str,
+        partitions: int,
+        only: Collection[int] | None,
+        starts: Mapping[int, int],
+        *,
+        shared: bool = False,
     ) -> None:
-        """Take part in consuming a topic, or claim these partitions of it."""
+        """Take part in consuming a topic, or claim these partitions of it, or share them.
+
+        Raises:
+            InvalidOption: it was added otherwise before.
+        """
         known = self._topics.get(topic)
         if known is None:
             chosen = None if only is None else set(only)
-            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts))
+            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts), shared)
+        elif known.shared != shared:
+            raise InvalidOption(
+                f"topic {topic} was added {'as shared' if known.shared else 'without share'}; "
+                f"remove it before it is added otherwise"
+            )
         else:
             known.partitions = max(known.partitions, partitions)
             known.only = None if only is None or known.only is None else known.only | set(only)
@@ -281,6 +308,7 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
+            self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -294,7 +322,9 @@ class ConsumerLoop:
             for first in ends:
                 self._pass_gap(session, partition, first)
         for partition in result.ended:
-            self.held.carry_out(member.caught_up(partition, now_ms))
+            if partition in member.coordinating_partitions:
+                self.held.carry_out(member.caught_up(partition, now_ms))
+            self.held.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
             self._noted_waiting = True
@@ -310,6 +340,7 @@ class ConsumerLoop:
             f"makes it certain again"
         )
         session.pass_gap(partition, first)
+        self.held.carry_out(session.shared.pass_gap(partition, first))
         self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
 
     def _differ(self, alive: OwnerReport) -> str:
@@ -360,6 +391,19 @@ class ConsumerLoop:
         if self.held.log_lost:
             return  # the next instance hears of it
         session = self.session
+        if known.shared:
+            session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
+            session.shared.add(
+                topic,
+                known.partitions,
+                lambda partition: known.starts.get(partition, 0),
+                session.member.folded,
+                self.held.now_ms,
+            )
+            for number in range(known.partitions):
+                self._fetcher.watch_end(topic, number)
+            self._want(session)
+            return
         self.held.carry_out(
             session.member.add_topic(
                 topic,
@@ -369,7 +413,12 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.coordinating_partitions)
+        self._want(session)
+
+    def _want(self, session: Session) -> None:
+        """Read the coordinating partitions that any machine needs."""
+        shared = session.shared.coordinating_partitions
+        session.want(session.member.coordinating_partitions | shared)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)
@@ -390,6 +439,7 @@ class ConsumerLoop:
         keys = [
             ClaimKey(self._group, topic, number)
             for topic, known in self._topics.items()
+            if not known.shared
             for number in (known.only or range(known.partitions))
         ]
         drivers = [member.driver(key) for key in keys]

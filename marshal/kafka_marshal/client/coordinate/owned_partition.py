@@ -16,13 +16,13 @@ from attrs import define, field
 
 from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.commits import has
+from kafka_marshal.client.coordinate.tenure_machine import TenureMachine
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.health_monitor import WatchedClaim
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.driver import Driver
 
 
 @define(eq=False)
@@ -38,8 +38,7 @@ class OwnedPartition:
     """All that is known of a claim of ours."""
 
     claim: Claim
-    driver: Driver
-    """Its machine."""
+    machine: TenureMachine
     fetched: FetchedPartition
     watched: WatchedClaim
     """Its heartbeats."""
@@ -122,6 +121,14 @@ class OwnedPartition:
         return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
 
     @property
+    def given_out(self) -> bool:
+        """Of a range: whether the application was given the last of it, to process by itself."""
+        hands, its = self.hands, self.claim.range
+        if its is None or not hands or hands[-1].handled:
+            return False
+        return hands[-1].end >= its.end and not hands[-1].left
+
+    @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
         return any(not in_flight.finished for in_flight in self.hands)
@@ -131,8 +138,8 @@ class OwnedPartition:
         """Its release was sent, not read back, and nobody is known to have won the claim since."""
         if self.release is None:
             return False
-        reader = self.driver.consumer.reader
-        return not reader.known or reader.claim.epoch == self.claim.epoch
+        machine = self.machine
+        return not machine.certain or machine.known.epoch == self.claim.epoch
 
     @property
     def awaited(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from attrs import define, field, frozen, validators
@@ -25,7 +25,6 @@ from kafka_marshal.client.message import Claim, Message, Messages
 from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
-from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
@@ -192,7 +191,8 @@ class Handling:
         self._progressed, self._hand_back = progressed, hand_back
         self._outlasted = outlasted
         self._work_queues: WorkQueues[Message] = WorkQueues(order, lambda message: message.key)
-        self._claimed: dict[ClaimKey, _Claimed] = {}
+        self._claimed: dict[Hashable, _Claimed] = {}
+        """By what is handled one after the other (`Claim.lane`)."""
         self._in_hand: Counter[Claim] = Counter()
         """How many messages of each tenure were begun and are handled now."""
         self._dropped: dict[Claim, list[InFlight]] = {}
@@ -221,7 +221,7 @@ class Handling:
             self._progressed(in_flight)
             return 0
         with self.lock:
-            key = in_flight.claim.key
+            key = in_flight.claim.lane
             claimed = self._claimed.get(key)
             if claimed is not None and claimed.claim is not in_flight.claim:
                 self._drop(key)
@@ -258,7 +258,7 @@ class Handling:
                     withheld += self._work_queues.waiting_of(key)
             self._withheld = withheld
 
-    def _drop(self, key: ClaimKey) -> None:
+    def _drop(self, key: Hashable) -> None:
         dropped = self._work_queues.drop(key)
         claimed = self._claimed.pop(key)
         claim = claimed.claim
@@ -268,7 +268,7 @@ class Handling:
         self._dropped[claim] = claimed.hands
         self._let_go(claim)
 
-    def _pass_over(self, key: ClaimKey) -> None:
+    def _pass_over(self, key: Hashable) -> None:
         """After a `seek`: what waits is not begun, and what is being handled counts no more."""
         self._work_queues.drop(key)
         del self._claimed[key]
@@ -314,7 +314,7 @@ class Handling:
                 self._in_hand[begun.message.claim] += 1
             return begun
 
-    def _may_begin_of(self, key: ClaimKey) -> bool:
+    def _may_begin_of(self, key: Hashable) -> bool:
         claimed = self._claimed[key]
         claim = claimed.claim
         # What a seek passed over is handled to its end first, so that a lane stays in order.

@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.deprecated import old_method, old_property
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
@@ -166,6 +166,20 @@ class Member:
     def driver(self, key: ClaimKey) -> Driver:
         """The driver of a claim of a topic that it was given."""
         return self._views[self._homes[key.topic]].drivers[key]
+
+    def begin_to_read(self, partition: int, now_ms: int) -> None:
+        """Fold this coordinating partition from its first record on, which follows.
+
+        Whoever reads it for another reason says so: topics of it may be added later.
+        """
+        if partition not in self._views:
+            self._begin_to_read(partition, now_ms)
+
+    def folded(self, key: ClaimKey) -> Claim:
+        """Any claim of a coordinating partition that it reads, as it was read from the start."""
+        view = self._views[self._home(key.topic)]
+        driver = view.drivers.get(key)
+        return (view.newborn if driver is None else driver.consumer).known
 
     @property
     def next_timer_ms(self) -> int | None:

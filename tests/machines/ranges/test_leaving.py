@@ -1,0 +1,88 @@
+"""Marshal promises that who leaves a shared claim holds nothing of it any more, and says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_marshal.core.messages import NO_HEADERS, ClaimingRange, Headers, Partition
+from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesRecord
+from kafka_marshal.core.ranges.state import Interval
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver
+from kafka_marshal.machines.ranges.effects import Effect, SendRecord
+
+KEY = ClaimKey("g", "orders", 0)
+LOG_MS = 1_000_000
+
+
+class Desk:
+    """One driver, whose records land at once, and another participant's, which the test writes."""
+
+    def __init__(self, window: int) -> None:
+        self.now_ms = 0
+        self.offset = 0
+        self.driver = ParticipantDriver(Identity("i1", "c1"), KEY, window, 0)
+        self.driver.end(1_000, 0)
+        self.do(self.driver.caught_up(0))
+        self.wait(2_000)
+
+    def do(self, effects: list[Effect]) -> None:
+        for each in effects:
+            if isinstance(each, SendRecord):
+                self.land(RangesRecord(0, 0, 0, each.message, each.headers, each.range_headers))
+
+    def land(self, record: RangesRecord) -> None:
+        self.now_ms += 5
+        landed = RangesRecord(
+            *(0, self.offset, LOG_MS + self.now_ms, record.message),
+            *(record.headers, record.range_headers),
+        )
+        self.offset += 1
+        self.do(self.driver.record(landed, self.now_ms))
+        self.do(self.driver.caught_up(self.now_ms))
+
+    def ranging(self, instance: str, count: int, keep: int | None = None) -> None:
+        """A ClaimingRange of the other one, or one of ours that landed twice."""
+        address = (1, 0, instance, instance, "g", "orders", Partition(0))
+        headers = NO_HEADERS if keep is None else Headers(True, seen=self.offset - 1)
+        more = NO_RANGE_HEADERS if keep is None else RangeHeaders(keep=keep)
+        message = ClaimingRange(*address, count)
+        self.land(RangesRecord(0, 0, 0, message, headers, more))
+
+    def wait(self, ms: int) -> None:
+        until_ms = self.now_ms + ms
+        while (due_ms := self.driver.next_timer_ms) is not None and due_ms <= until_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            self.do(self.driver.timer(self.now_ms))
+        self.now_ms = max(self.now_ms, until_ms)
+
+    def works(self, upto: int) -> None:
+        """Everything of its lowest range below this is begun and finished."""
+        held = next(each for each in self.driver.held if not each.finished)
+        self.do(self.driver.begun(held.id, upto - 1, self.now_ms))
+        self.do(self.driver.finished(held.id, upto - 1, self.now_ms))
+
+
+@pytest.mark.parametrize("window", [0, 1_000])
+def test_who_leaves_gives_back_a_range_below_what_it_has_finished(window: int) -> None:
+    desk = Desk(window)
+    driver = desk.driver
+    desk.ranging("i2", 10)
+    first = next(each for each in driver.participant.ranges.open if each.instance == "i2")
+    desk.wait(100)
+    while driver.held[-1].from_ < first.to:
+        desk.ranging("i1", 10)  # above what the other one has
+    while next(each for each in driver.held if not each.finished).from_ < first.from_:
+        desk.works(next(each for each in driver.held if not each.finished).to)
+    above = next(each for each in driver.held if not each.finished)
+    desk.works(above.from_ + 3)
+    desk.ranging("i2", 0, keep=first.from_)  # and what it had goes to the pool
+    desk.ranging("i1", 10)
+    assert next(each for each in driver.held if not each.finished).from_ == first.from_
+    desk.do(driver.leave(desk.now_ms))
+    desk.wait(10_000)
+    assert driver.left
+    ranges = driver.participant.ranges
+    assert ranges.open_of("i1") == ()
+    assert Interval(first.from_, first.to) in ranges.pool
+    assert not any(each.from_ < above.from_ + 3 <= each.to for each in ranges.pool)
