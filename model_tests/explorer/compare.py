@@ -75,7 +75,16 @@ class Compared:
 
 
 WITHOUT_COUNTERPART = (
-    *("MCEndPause", "MCGroups", "MCLate", "MCLogClock", "MCRanges", "MCResume", "MCTenure"),
+    *(
+        "MCEndPause",
+        "MCGroups",
+        "MCLate",
+        "MCLogClock",
+        "MCParticipant",
+        "MCRanges",
+        "MCResume",
+        "MCTenure",
+    ),
 )
 """Modules with a variable or actions of their own, which no machine has."""
 

@@ -64,7 +64,7 @@ class Desk:
         """Somebody else's record lands."""
         assert isinstance(message, ClaimingRange | ClaimingPartition | ReleaseGroup)
         more = said or RangeHeaders()
-        self.land(SendRecord(message, Headers(True, **headers), more))  # type: ignore[arg-type]
+        self.land(SendRecord(message, Headers(True, **headers), more))
 
     def pass_ms(self, ms: int) -> None:
         end_ms = self.now_ms + ms
@@ -106,7 +106,7 @@ def release_group(seconds: int) -> ReleaseGroup:
 
 def test_where_nobody_set_a_position_it_says_first_where_to_begin() -> None:
     desk = Desk(start=500).begins()
-    began, start, shared, *_ = [each for each in desk.sent]
+    began, start, shared, *_ = list(desk.sent)
     assert isinstance(began.message, ClaimingPartition)
     assert began.range_headers.window is None
     assert isinstance(start.message, Heartbeat)
@@ -243,14 +243,14 @@ def test_who_begins_in_the_middle_goes_on_from_a_checkpoint() -> None:
     other = Desk(name="other").begins()
     other.pass_ms(30_000)
     late = ParticipantDriver(Identity("late", "late"), KEY, 100, 0, RULES, TIMING, first=4)
-    assert not late.known
+    before = late.known
     checkpoints = {each.headers.seen: each for each in other.sent if each.checkpoint}
     for record in other.log[4:]:
         found = None
         if isinstance(record.message, Heartbeat) and record.headers.seen in checkpoints:
             found = checkpoints[record.headers.seen].checkpoint
         late.record(record, 0, found)
-    assert late.known
+    assert (before, late.known) == (False, True)
     assert late.participant.ranges == other.driver.participant.ranges
     assert late.participant.claim == other.driver.participant.claim
     assert late.shares
