@@ -478,6 +478,8 @@ class World:
         """After each record."""
         claim, ranges = self.state.claim, self.state.ranges
         position = claim.position
+        if not self.setting.window:
+            self.forgotten(before)
         if self.setting.window:
             if position > self.lowest_unfinished and claim.position_set:
                 self.broken.append(
@@ -494,6 +496,15 @@ class World:
         elif before.ranges.has_begun and not ranges.has_begun:
             # A win without the header: it begins behind the reserve.
             self.skippable |= {*range(before.ranges.frontier, before.claim.position)}
+
+    def forgotten(self, before: FoldedState) -> None:
+        """At most once: who leaves, and was silent, gives back what is forgotten."""
+        leavers = {node.name for node in self.nodes if node.driver.participant.leaving}
+        sender = self.log[-1][0].message.instance_id
+        ids = {each.id for each in self.state.ranges.open}
+        for range_ in before.ranges.open:
+            if range_.id not in ids and range_.instance in leavers - {sender}:
+                self.skippable |= {*range(range_.from_, range_.to)}
 
     @property
     def unprocessed(self) -> list[int]:
