@@ -77,7 +77,16 @@ class Compared:
 
 
 WITHOUT_COUNTERPART = (
-    *("MCEndPause", "MCGroups", "MCLate", "MCLogClock", "MCRangesKeys", "MCResume", "MCTenure"),
+    *(
+        "MCEndPause",
+        "MCGroups",
+        "MCLate",
+        "MCLogClock",
+        "MCParticipant",
+        "MCRangesKeys",
+        "MCResume",
+        "MCTenure",
+    ),
 )
 """Modules with a variable or actions of their own, which no machine has."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -287,6 +287,7 @@ class World:
         self.sent: Counter[str] = Counter()
         self.skippable: set[int] = set()
         """At most once: what somebody held who crashed, and what an exclusive consumer skips."""
+        self.forgotten_of: defaultdict[str, set[int]] = defaultdict(set)
         self.started_ms: dict[int, int] = {}
         self.nodes: list[Sharer] = []
         self.others: list[Other] = []
@@ -478,6 +479,8 @@ class World:
         """After each record."""
         claim, ranges = self.state.claim, self.state.ranges
         position = claim.position
+        if not self.setting.window:
+            self.forgotten(before)
         if self.setting.window:
             if position > self.lowest_unfinished and claim.position_set:
                 self.broken.append(
@@ -492,8 +495,18 @@ class World:
                         self.broken.append(f"NoneSkipped: done before {from_} and not processed")
                     offset = max(offset, to)
         elif before.ranges.has_begun and not ranges.has_begun:
-            # A win without the header: it begins behind the reserve.
+            # A win without the header: it begins behind the reserve, and what is in the pool.
             self.skippable |= {*range(before.ranges.frontier, before.claim.position)}
+            for each in before.ranges.pool:
+                self.skippable |= {*range(each.from_, each.to)}
+
+    def forgotten(self, before: FoldedState) -> None:
+        """At most once: what the log no longer gives a silent holder, who may process it yet."""
+        sender = self.log[-1][0].message.instance_id
+        ids = {each.id for each in self.state.ranges.open}
+        for range_ in before.ranges.open:
+            if range_.id not in ids and range_.instance != sender:
+                self.forgotten_of[range_.instance] |= {*range(range_.from_, range_.to)}
 
     @property
     def unprocessed(self) -> list[int]:
@@ -502,8 +515,16 @@ class World:
 
     @property
     def lost(self) -> list[int]:
-        """What nobody processed, and no fault explains."""
-        return [x for x in self.unprocessed if self.setting.window or x not in self.skippable]
+        """What nobody processed, and no fault explains.
+
+        At most once a holder that was silent and then leaves or crashes takes with it what was
+        forgotten.
+        """
+        if self.setting.window:
+            return self.unprocessed
+        leavers = [each for each in self.nodes if each.gone or each.driver.participant.leaving]
+        explained = self.skippable.union(*(self.forgotten_of[each.name] for each in leavers))
+        return [x for x in self.unprocessed if x not in explained]
 
     @property
     def repeated(self) -> int:

@@ -118,7 +118,7 @@ class ParticipantConfig:
 
 @frozen
 class HeldRange:
-    """A range that it read as granted to it: `from_ <= done <= begun <= to`. Spec: Holds."""
+    """A range that it read as granted to it: `from_ <= done <= begun <= to`. Spec: HeldRange."""
 
     id: int
     from_: int
@@ -192,7 +192,7 @@ def may_still_process_to(participant: Participant, range_: OpenRange) -> int:
 
 
 def owed_from(me: _Who, participant: Participant) -> int | None:
-    """The lowest offset that it gave back and that the log still gives it. Spec: OwedFrom.
+    """The lowest offset that it gave back and that the log still gives it. Spec: Owed.
 
     The promise stands from sending, also if the record is lost, so it is given back again.
     """
@@ -242,9 +242,8 @@ def keep_to_send(me: _Who, participant: Participant) -> int | None:
     """
     own = own_open(me, participant)
     holds = [held for each in own if (held := participant.holding(each.id)) is not None]
-    begun = [held.begun for held in holds if held.begun > held.from_]
-    keep = max(begun) if begun else min((each.from_ for each in own), default=0)
-    return keep if any(keep < each.to for each in own) else None
+    begun = max((held.begun for held in holds if held.begun > held.from_), default=0)
+    return min((max(each.from_, begun) for each in own if begun < each.to), default=None)
 
 
 def anchor_at(participant: Participant) -> int:

@@ -3,7 +3,8 @@
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. The line depends on two neighbouring states and the name of the action;
 nothing is run. MCRecords has records only, `stories_of_admins` describes SetPosition and
-`stories_of_ranges` MCRanges. A step of any other module is described by the variables that changed.
+`stories_of_ranges` MCRanges and MCParticipant. A step of any other module is described by the
+variables that changed.
 """
 
 import re

@@ -1,5 +1,7 @@
 """A counterexample of ranges in words: what each record did to a claim and to its ranges.
 
+Of `MCParticipant.tla` a line also says what a participant did without a record.
+
 The caller hands in the words for what a record did to a claim, which are those of any other module.
 """
 
@@ -39,6 +41,9 @@ def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
     for number in range(1, len(trace.states)):
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
+        if len(now["history"]) == len(was["history"]):
+            yield number, _own_step(was, now)
+            continue
         before, after, last = was["history"][-1], now["history"][-1], now["last"]
         if last["verdict"] == "LogTruncated":
             lost = f"offset {len(now['history']) - 1}"
@@ -73,6 +78,36 @@ def _told(record: Any, verdict: str, before: Any, after: Any, landed: Landed) ->
         sentence = evolve(sentence, what=sentence.what + _window(record))
     changed = _changed(before["ranges"], after["ranges"])
     return evolve(sentence, result=sentence.result + changed)
+
+
+def _own_step(was: Variables, now: Variables) -> Sentence:
+    """What a participant does while nothing lands."""
+    for sent in now["sent"] - was["sent"]:
+        record = sent["record"]
+        message = record["message"]
+        if message["type"] == "ClaimingRange":
+            return Sentence(f"{message['instance_id']} sends ", _described(record), "")
+        offset = "" if message["offset"] == _NONE else f" {message['offset']}"
+        what = f"{message['type']}{offset}{_window(record)}"
+        return Sentence("a participant sends ", what, " for the anchor")
+    for one in now["begun"] - was["begun"]:
+        return Sentence(
+            f"{one['instance']} begins ", f"message {one['offset']}", f" of {one['id']}"
+        )
+    [who] = [each for each in now["participants"] if _differs(each, was, now)]
+    before, after = was["participants"][who], now["participants"][who]
+    if after["view"] != before["view"]:
+        return Sentence(f"{who} reads ", f"offset {before['view']}", "")
+    if after["leaving"] != before["leaving"]:
+        return Sentence(f"{who} leaves", "", "")
+    if after["held"] == before["held"]:
+        return Sentence(f"{who} gives up waiting", "", "")
+    [held] = after["held"] - before["held"]
+    return Sentence(f"{who} has finished ", f"message {held['done'] - 1}", f" of {held['id']}")
+
+
+def _differs(who: Any, was: Variables, now: Variables) -> bool:
+    return bool(was["participants"][who] != now["participants"][who])
 
 
 def _described(record: Any) -> str:
