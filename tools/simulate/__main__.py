@@ -10,6 +10,7 @@ Exit code 1: a run broke a promise; its seed is printed.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import multiprocessing
 import os
@@ -41,6 +42,8 @@ def many(first: int, hours: float, jobs: int, base: Setting) -> Iterator[Report]
     run = partial(_run, base)
     left_s = 3600 * hours
     seeds = itertools.count(first)
+    gc.collect()
+    gc.freeze()  # what is there now stays, so no run has to look through it
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
         pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
         while pending:

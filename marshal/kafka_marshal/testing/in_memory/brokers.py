@@ -163,6 +163,8 @@ class Brokers:
         """Callbacks of clients for errors."""
         self.readings: list[Any] = []
         """Every client that fetches or reads."""
+        self.changes = 0
+        """How often something changed that a client may read, or its way to the brokers."""
         self._waiting: list[Any] = []
         """Clients that wait for a change of what they read, or for an answer."""
         self.unheard: list[Callable[[], None]] = []
@@ -186,6 +188,7 @@ class Brokers:
 
     def wake(self, topic: str | None = None, partition: int = 0) -> None:
         """Let the clients look that read a partition, or all clients. `changed` is held."""
+        self.changes += 1
         for client in self._waiting:
             if topic is None or client.reads(topic, partition):
                 client.changed.notify_all()
