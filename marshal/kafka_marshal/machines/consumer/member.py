@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.deprecated import old_method, old_property
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
