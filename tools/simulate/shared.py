@@ -1,4 +1,4 @@
-"""Shared claims of a run, folded by the reducer that ships: what each record did to which ranges."""
+"""Shared claims of a run, folded by the shipped reducer: what each record did to which ranges."""
 
 from __future__ import annotations
 

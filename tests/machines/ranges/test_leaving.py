@@ -1,4 +1,4 @@
-"""Marshal promises that who leaves a shared claim holds nothing of it any more, and says so."""
+"""Marshal promises that who shares a claim says what it must, not more often, and then leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Desk:
 
     def __init__(self, window: int) -> None:
         self.now_ms = 0
-        self.offset = 0
+        self.offset = self.sent = 0
+        self.unknown = False
+        """Nothing lands, and that is heard at once."""
         self.driver = ParticipantDriver(Identity("i1", "c1"), KEY, window, 0)
         self.driver.end(1_000, 0)
         self.do(self.driver.caught_up(0))
@@ -28,7 +30,12 @@ class Desk:
 
     def do(self, effects: list[Effect]) -> None:
         for each in effects:
-            if isinstance(each, SendRecord):
+            if not isinstance(each, SendRecord):
+                continue
+            self.sent += 1
+            if self.unknown:
+                self.do(self.driver.outcome_unknown(each, self.now_ms))
+            else:
                 self.land(RangesRecord(0, 0, 0, each.message, each.headers, each.range_headers))
 
     def land(self, record: RangesRecord) -> None:
@@ -86,3 +93,14 @@ def test_who_leaves_gives_back_a_range_below_what_it_has_finished(window: int) -
     assert ranges.open_of("i1") == ()
     assert Interval(first.from_, first.to) in ranges.pool
     assert not any(each.from_ < above.from_ + 3 <= each.to for each in ranges.pool)
+
+
+@pytest.mark.parametrize("window", [0, 1_000])
+def test_what_has_no_outcome_is_not_sent_again_at_once(window: int) -> None:
+    desk = Desk(window)
+    held = desk.driver.held[0]
+    desk.works(held.to)
+    desk.unknown, desk.sent = True, 0
+    desk.wait(60_000)
+    # Of each of four kinds one in `ask_again_after_ms`.
+    assert 12 <= desk.sent <= 60

@@ -677,8 +677,10 @@ class Ownership:
             for in_flight in tenure.hands:
                 in_flight.abandon()
             owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.given_end
-            if reached < tenure.allowed_end:
-                self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
+            # What nobody has begun of a range is given back, and not lost.
+            lost_end = begun if release and tenure.claim.range else tenure.allowed_end
+            if reached < lost_end:
+                self._observers.abandoned(tenure.claim, range(reached, lost_end))
             tenure.next = tenure.allowed_end = reached
             if owned and release:
                 self.carry_out(tenure.machine.hand_back(reached, begun, self.now_ms))

@@ -148,11 +148,12 @@ class RangeMachine:
 
     def hand_back(self, done: int, begun: int, now_ms: int) -> Effects:
         """At least once: nothing from `done` on counts. At most once `begun` may have happened."""
-        at_most_once = self.shared.driver.me.window == 0
-        if at_most_once and begun > done:
-            # Nobody may process it again: it is gone, and the log needs not know more.
-            return self.shared.finished(self.id, begun, now_ms)
-        return self.shared.take_back(self.id, done, now_ms)
+        if self.shared.driver.me.window:
+            return self.shared.take_back(self.id, done, now_ms)
+        # At most once nobody may process again what may have happened: it is gone.
+        end = max(done, begun)
+        finished = self.shared.finished(self.id, end, now_ms)
+        return finished + self.shared.take_back(self.id, end, now_ms)
 
     def commit(self, now_ms: int) -> Effects:
         """Have the log hear at once of what is done."""

@@ -308,19 +308,14 @@ class ParticipantDriver:
         return self._go_on(now_ms)
 
     def outcome_unknown(self, sent: SendRecord, now_ms: int) -> list[Effect]:
-        """Whether this arrived is not known; it may still land later, and is sent again."""
-        message = sent.message
-        if isinstance(message, ClaimingPartition) and self.participant.asked:
+        """Whether this arrived is not known; it may still land later, and is sent again.
+
+        Not before `ask_again_after_ms` have passed since it was sent, as where nothing is heard of
+        it: a cluster that refuses at once would be asked without a pause.
+        """
+        if isinstance(sent.message, ClaimingPartition) and self.participant.asked:
             self._give_up(now_ms)
             self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
-        elif isinstance(message, ClaimingRange):
-            if message.count and self.participant.requested:
-                self._give_up(now_ms)
-            self._spoke_ms = now_ms - self.timing.heartbeat_every_ms
-        elif isinstance(message, Heartbeat):
-            self._beat_ms = AT_ONCE
-        elif isinstance(message, ClaimingMessages):
-            self._reserved = None
         return self._go_on(now_ms) if self._reads_live else []
 
     def end(self, high_watermark: int, now_ms: int) -> list[Effect]:
