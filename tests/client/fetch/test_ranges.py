@@ -49,8 +49,8 @@ class Ranges:
             on_error=self.notes.append,
             on_failure=self.failures.append,
             on_end=lambda topic, partition, high: self.ends.append(high),
-            shared=True,
         )
+        self.fetcher.share()
         self._monotonic, self._deadline = (
             settings.environment.monotonic,
             settings.environment.deadline,

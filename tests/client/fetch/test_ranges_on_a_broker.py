@@ -58,8 +58,8 @@ class Shared:
             on_failure=self.failures.append,
             on_statistics=lambda text: self.received.update(json.loads(text)),
             on_end=lambda topic, partition, high: self.ends.append(high),
-            shared=True,
         )
+        self.fetcher.share()
         self.refused: list[SharedPartition] = []
         """A partition for each fetch that was refused."""
         refuse = self.fetcher._ranges.refused

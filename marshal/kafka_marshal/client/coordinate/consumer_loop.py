@@ -400,6 +400,7 @@ class ConsumerLoop:
                 session.member.folded,
                 self.held.now_ms,
             )
+            self._fetcher.share()
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)
             self._want(session)

@@ -25,7 +25,7 @@ from typing import Final, cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.connect.environment import Deadline
+from kafka_marshal.client.connect.environment import Deadline, FetchClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger, Watermarks
 from kafka_marshal.client.connect.settings import Settings
@@ -90,7 +90,6 @@ class Fetcher:
         on_failure: Callable[[BaseException], None],
         on_statistics: Callable[[str], None] | None = None,
         on_end: Callable[[str, int, int], None] | None = None,
-        shared: bool = False,
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
@@ -107,7 +106,6 @@ class Fetcher:
             on_statistics: called with librdkafka's statistics.
             on_end: called with a topic, a partition and its end, for shared partitions only: when
                 the end moves, not more often than every `REPORT_S`.
-            shared: whether Kafka's client is set for ranges; they are fetched either way.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -118,7 +116,8 @@ class Fetcher:
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._group = group
         self._on_error, self._on_failure = on_error, on_failure
-        decided = {
+        self._on_statistics = on_statistics
+        self._decided = {
             "group_id": group,
             "client_id": settings.values.get("client.id", client_id),
             "enable_auto_commit": "false",
@@ -131,19 +130,7 @@ class Fetcher:
             # The end says that there is no more below it, whatever lies between two messages.
             "enable_partition_eof": "true",
         }
-        try:
-            self._consumer = settings.environment.fetcher(
-                {
-                    **(SHARED_SETTINGS if shared else {}),
-                    **settings.for_client(**decided),
-                    **settings.telling(on_statistics),
-                    "error_cb": self._on_librdkafka_error,
-                    "on_commit": self._committed,
-                },
-                logger=MutedLogger(),
-            )
-        except KafkaException as error:
-            raise _failed(settings, error) from None
+        self._consumer = self._connected({})
         environment = settings.environment
         self._monotonic, threads = environment.monotonic, environment.threads
         self._lock = threads.lock()
@@ -176,6 +163,7 @@ class Fetcher:
             on_error,
             on_end,
         )
+        self._set_for_ranges = False
         self._ended = self._closed = False
         self._woken = False
         self._polling = threads.lock()
@@ -183,6 +171,34 @@ class Fetcher:
         self._asked_at = 0.0
         """When the application last polled for itself."""
         self._thread: Thread | None = None
+
+    def _connected(self, more: Mapping[str, str]) -> FetchClient:
+        settings = self._settings
+        try:
+            return settings.environment.fetcher(
+                {
+                    **more,
+                    **settings.for_client(**self._decided),
+                    **settings.telling(self._on_statistics),
+                    "error_cb": self._on_librdkafka_error,
+                    "on_commit": self._committed,
+                },
+                logger=MutedLogger(),
+            )
+        except KafkaException as error:
+            raise _failed(settings, error) from None
+
+    def share(self) -> None:
+        """Ranges are to be fetched. Kafka's client is set for them, if it has fetched nothing."""
+
+        def connect_anew() -> None:
+            if not self._topics and not self._set_for_ranges:
+                self._set_for_ranges = True
+                before, self._consumer = self._consumer, self._connected(SHARED_SETTINGS)
+                self._ranges.consumer = self._consumer
+                before.close()
+
+        self._command(connect_anew)
 
     def start(self) -> None:
         """Begin to fetch."""

@@ -50,7 +50,7 @@ class RangeFetch:
         on_end: Callable[[str, int, int], None] | None,
     ) -> None:
         """What the fetcher has; `settle` is its method, which assigns a partition anew."""
-        self._consumer, self._cluster = consumer, cluster
+        self.consumer, self._cluster = consumer, cluster
         self._buffers, self._of_partition, self._topics = buffers, of_partition, topics
         self._lock, self._arrived, self._monotonic = lock, arrived, monotonic
         self._settle = settle
@@ -101,7 +101,7 @@ class RangeFetch:
         self.stop(shared)
         if begin is not None:
             self._topics.add(shared.topic_partition[0])
-            self._consumer.incremental_assign([TopicPartition(*shared.topic_partition, begin)])
+            self.consumer.incremental_assign([TopicPartition(*shared.topic_partition, begin)])
             shared.next = begin
 
     def _begin(self, shared: SharedPartition) -> int | None:
@@ -116,7 +116,7 @@ class RangeFetch:
     def stop(self, shared: SharedPartition) -> None:
         """Fetch nothing of it for ranges."""
         if shared.next is not None:
-            self._consumer.incremental_unassign([TopicPartition(*shared.topic_partition)])
+            self.consumer.incremental_unassign([TopicPartition(*shared.topic_partition)])
             shared.next = None
 
     def passed(self, partition: tuple[str, int], end: int, run: Sequence[Fetched] = ()) -> None:
@@ -142,7 +142,7 @@ class RangeFetch:
             self._on_fetched(claim, upto)
         high = end
         with suppress(KafkaException):
-            seen = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+            seen = self.consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
             high = max(high, seen[1])
         # A leader that is new may lag behind what was seen before.
         shared.saw(max(high, shared.high or 0), self._monotonic())

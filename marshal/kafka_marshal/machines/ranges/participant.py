@@ -514,7 +514,11 @@ def after_begin(me: _Who, participant: Participant, id_: int, offset: int) -> Pa
 
 
 def after_take_back(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
-    """Nothing at or above the offset was begun, though it might have been. Spec: AfterTakeBack."""
+    """Nothing at or above the offset was begun, though it was reported so.
+
+    The specification begins a message when the application does. A program that reports earlier
+    comes back to that.
+    """
     held = participant.holding(id_)
     if held is None:
         return participant
