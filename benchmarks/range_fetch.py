@@ -142,6 +142,7 @@ class Worker:
             key = ClaimKey("g", self._topic, 0)
             claim = Claim(key, self._topic, 0, granted.start, granted.start)
             one = self._fetcher.open(claim, granted.start, granted.stop)
+            self._fetcher.allow(one, granted)
             self._open.append((one, granted.stop))
 
     def _work(self) -> None:

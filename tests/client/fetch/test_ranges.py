@@ -50,7 +50,6 @@ class Ranges:
             on_failure=self.failures.append,
             on_end=lambda topic, partition, high: self.ends.append(high),
         )
-        self.fetcher.share()
         self._monotonic, self._deadline = (
             settings.environment.monotonic,
             settings.environment.deadline,
@@ -580,3 +579,33 @@ def test_the_end_of_a_watched_partition_is_reported_without_ranges() -> None:
         of.fetcher.watch_end(EVENTS, 0, watched=False)
         until(lambda: of.fetcher._ranges.shared[EVENTS, 0].due_s is None)
         assert 2 <= len(asked) < 10
+
+
+def made_of(of: Ranges) -> str | None:
+    client = of.fetcher._consumer
+    assert isinstance(client, InMemoryConsumer)
+    found = client._made_of.get("queued.min.messages")
+    assert found is None or isinstance(found, str)
+    return found
+
+
+def test_the_client_is_set_for_ranges_before_it_has_fetched_anything() -> None:
+    """Else it would fetch what others of the group have claimed, too."""
+    kafka = kafka_of(20)
+    with ranges(kafka) as of:
+        before = made_of(of)
+        of.fetcher.share()
+        of.open(5, 10)
+        assert of.taken(10) == [*range(5, 10)]
+        assert (before, made_of(of)) == (None, "1")
+
+
+def test_a_client_that_has_fetched_a_partition_stays_as_it_is() -> None:
+    kafka = kafka_of(20)
+    with ranges(kafka) as of:
+        of.open(0, 5)
+        assert of.taken(5) == [*range(5)]
+        of.fetcher.share()
+        of.open(5, 10)
+        assert of.taken(10) == [*range(5, 10)]
+        assert made_of(of) is None

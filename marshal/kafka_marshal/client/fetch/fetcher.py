@@ -163,7 +163,8 @@ class Fetcher:
             on_error,
             on_end,
         )
-        self._set_for_ranges = False
+        self._shares = False
+        """Kafka's client is to be set for ranges before it fetches anything more."""
         self._ended = self._closed = False
         self._woken = False
         self._polling = threads.lock()
@@ -190,15 +191,14 @@ class Fetcher:
 
     def share(self) -> None:
         """Ranges are to be fetched. Kafka's client is set for them, if it has fetched nothing."""
+        self._shares = True
 
-        def connect_anew() -> None:
-            if not self._topics and not self._set_for_ranges:
-                self._set_for_ranges = True
-                before, self._consumer = self._consumer, self._connected(SHARED_SETTINGS)
-                self._ranges.consumer = self._consumer
-                before.close()
-
-        self._command(connect_anew)
+    def _set_for_ranges(self) -> None:
+        self._shares = False
+        if not self._topics:
+            before, self._consumer = self._consumer, self._connected(SHARED_SETTINGS)
+            self._ranges.consumer = self._consumer
+            before.close()
 
     def start(self) -> None:
         """Begin to fetch."""
@@ -539,6 +539,8 @@ class Fetcher:
 
     def _settle(self, partition: tuple[str, int]) -> None:
         """Fetch of this partition what was opened first and is wanted."""
+        if self._shares:
+            self._set_for_ranges()
         shared = self._ranges.shared.get(partition)
         with self._lock:
             opened = [one for one in self._of_partition.get(partition, ()) if one.wanted]
