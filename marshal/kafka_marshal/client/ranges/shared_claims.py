@@ -438,7 +438,7 @@ class SharedClaims:
         key: ClaimKey,
         claim_of: Callable[[ClaimKey], Claim],
     ) -> None:
-        """Remember what others do with a claim, from the first that is said of ranges."""
+        """Remember what others do with a claim, from the first record of ranges on."""
         state = self._folded.get(key)
         if state is None and _is_of_ranges(raw):
             state = _without_ranges(claim_of(key))
@@ -521,5 +521,5 @@ def _is_of_ranges(raw: RawRecord) -> bool:
 
 
 def _without_ranges(claim: Claim) -> FoldedState:
-    """A claim of which nobody has said anything about ranges."""
+    """A claim that nobody has shared yet."""
     return FoldedState(claim, Ranges(clock_ms=claim.clock_ms))

@@ -170,7 +170,7 @@ class Member:
     def begin_to_read(self, partition: int, now_ms: int) -> None:
         """Fold this coordinating partition from its first record on, which follows.
 
-        Whoever reads it for another reason says so: topics of it may be added later.
+        It may also be read for another reason: topics of it may be added later.
         """
         if partition not in self._views:
             self._begin_to_read(partition, now_ms)

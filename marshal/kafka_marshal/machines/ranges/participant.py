@@ -214,8 +214,8 @@ def done_to_send(me: _Who, participant: Participant) -> Done | None:
     """What is finished in its open ranges, and not in the log; None: nothing new.
 
     Spec: DoneToSend. One header speaks of all ranges through `seen`, so the lowest that is not
-    finished counts. A range of the pool lies below older ones that are finished: these are said
-    alone, as if it had not read of the newer one.
+    finished counts. A range of the pool lies below older ones that are finished: it then reports
+    the older ones alone, as if it had not read of the newer one.
     """
     own, seen = list(own_open(me, participant)), participant.view - 1
     while own:
