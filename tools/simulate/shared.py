@@ -55,7 +55,9 @@ class SharedChange:
     def _in_pool(self, offset: int) -> bool:
         ranges = self.after.ranges
         new = ranges.open[-1:]  # it may be granted at once to who asked
-        return any(each.from_ <= offset < each.to for each in (*ranges.pool, *new))
+        free = [*((each.from_, each.to) for each in ranges.pool)]
+        free += [(each.from_, each.to) for each in new]
+        return any(begin <= offset < end for begin, end in free)
 
 
 @define

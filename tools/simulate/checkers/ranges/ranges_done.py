@@ -69,6 +69,6 @@ def is_done(ranges: Ranges | None, offset: int) -> bool:
     """It is below the frontier, and nobody's."""
     if ranges is None or not ranges.has_begun:
         return False
-    return offset < ranges.frontier and not any(
-        each.from_ <= offset < each.to for each in (*ranges.open, *ranges.pool)
-    )
+    taken = [*((each.from_, each.to) for each in ranges.open)]
+    taken += [(each.from_, each.to) for each in ranges.pool]
+    return offset < ranges.frontier and not any(begin <= offset < end for begin, end in taken)

@@ -1,4 +1,7 @@
-"""At most once what nobody was given was held by somebody who was silent, or ended with it."""
+"""At most once what nobody was given was held by somebody who was silent, or ended with it.
+
+Or it was reserved when ranges began anew: a claim that is won without ranges skips the reserve.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ def check(judged: Judged) -> Iterator[str]:
         new = each.after.ranges.open[-1:] if granted else ()
         for one in new:
             lost -= {(each.where, at) for at in range(one.from_, one.to)}
-        for one in each.before.ranges.open:
+        before = each.before.ranges
+        if before.has_begun and not each.after.ranges.has_begun:
+            position = each.before.claim.position
+            lost |= {(each.where, at) for at in range(before.frontier, position)}
+        for one in before.open:
             if one.id not in after and (one.instance != sender or sender in failed):
                 lost |= {(each.where, at) for at in range(one.from_, one.to)}
     for where, end in history.ends.items():
