@@ -51,7 +51,8 @@ def check(judged: Judged) -> Iterator[str]:
 def failing(judged: Judged) -> set[str]:
     """Processes that gave up what they had in hand."""
     history = judged.history
-    return {process for _, process, error in history.ended if error} | history.interrupted
+    raised = {process for process, _, _ in history.raised}
+    return {one for _, one, error in history.ended if error} | raised | history.interrupted
 
 
 def newly_done(change: SharedChange) -> Iterator[int]:
