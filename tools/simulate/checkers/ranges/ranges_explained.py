@@ -28,13 +28,14 @@ def check(judged: Judged) -> Iterator[str]:
         granted = each.verdict is RangeAccepted.RANGE_GRANTED
         new = each.after.ranges.open[-1:] if granted else ()
         for one in new:
-            lost -= {(each.where, at) for at in range(one.from_, one.to)}
+            offsets = {(each.where, at) for at in range(one.from_, one.to)}
+            lost = lost | offsets if one.instance in failed else lost - offsets
         before = each.before.ranges
         if before.has_begun and not each.after.ranges.has_begun:
             position = each.before.claim.position
             lost |= {(each.where, at) for at in range(before.frontier, position)}
         for one in before.open:
-            if one.id not in after and (one.instance != sender or sender in failed):
+            if one.id not in after and one.instance != sender:
                 lost |= {(each.where, at) for at in range(one.from_, one.to)}
     for where, end in history.ends.items():
         if where[0] not in judged.setting.shared:
