@@ -35,6 +35,10 @@ records of that partition and what they did, callbacks, and what each process wa
 *reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
 {messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
 
+With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
+`stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The log is then folded by the reducer of
+ranges, too, and the checkers whose names begin with `range` judge what it says.
+
 What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
 a scheduler ([decision 017](decisions/017-threads-come-through-the-seam.md)); Kafka is the one in
 memory, which is held to a real one ([what it does](reference/in-memory-kafka.md)). Half of all

@@ -195,6 +195,8 @@ def settings(seed: int, base: Setting) -> Setting:
     Of each sixteen two are recorded, two mixed, four sign, four are replayed.
     """
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
+    if base.shared:  # which cannot be recorded, and has no snapshot
+        return attrs.evolve(base, semantics=semantics)
     recorded, signing = seed % 16 < 2, SIGNING.get(seed % 16 // 2, base.signing)
     replayed = seed % 8 // 2 == 3
     return attrs.evolve(

@@ -15,7 +15,7 @@ from kafka_marshal.core.ranges.invariants import RangesStep, broken_by
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.reducer import claim_outcome, step
-from kafka_marshal.core.ranges.state import LIMITS, Interval, Ranges
+from kafka_marshal.core.ranges.state import LIMITS, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeVerdict
 from kafka_marshal.core.state import Claim
 
@@ -55,8 +55,9 @@ class SharedChange:
     def _in_pool(self, offset: int) -> bool:
         ranges = self.after.ranges
         new = ranges.open[-1:]  # it may be granted at once to who asked
-        free = [*ranges.pool, *(Interval(each.from_, each.to) for each in new)]
-        return any(each.from_ <= offset < each.to for each in free)
+        free = [*((each.from_, each.to) for each in ranges.pool)]
+        free += [(each.from_, each.to) for each in new]
+        return any(begin <= offset < end for begin, end in free)
 
 
 @define

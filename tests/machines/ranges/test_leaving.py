@@ -9,7 +9,7 @@ from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, R
 from kafka_marshal.core.ranges.state import Interval
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver
-from kafka_marshal.machines.ranges.effects import Effect, SendRecord
+from kafka_marshal.machines.ranges.effects import Effect, RangeLost, SendRecord
 
 KEY = ClaimKey("g", "orders", 0)
 LOG_MS = 1_000_000
@@ -21,6 +21,7 @@ class Desk:
     def __init__(self, window: int) -> None:
         self.now_ms = 0
         self.offset = self.sent = 0
+        self.effects: list[Effect] = []
         self.unknown = False
         """Nothing lands, and that is heard at once."""
         self.driver = ParticipantDriver(Identity("i1", "c1"), KEY, window, 0)
@@ -29,6 +30,7 @@ class Desk:
         self.wait(2_000)
 
     def do(self, effects: list[Effect]) -> None:
+        self.effects += effects
         for each in effects:
             if not isinstance(each, SendRecord):
                 continue
@@ -104,3 +106,13 @@ def test_what_has_no_outcome_is_not_sent_again_at_once(window: int) -> None:
     desk.wait(60_000)
     # Of each of four kinds one in `ask_again_after_ms`.
     assert 12 <= desk.sent <= 60
+
+
+def test_a_range_that_was_taken_is_lost_though_all_of_it_was_processed() -> None:
+    desk = Desk(window=1_000)
+    held = desk.driver.held[0]
+    desk.works(held.to)
+    desk.now_ms += 130_000  # it stands still, and others take what the log still gives it
+    desk.ranging("i2", 1)
+    lost = [each for each in desk.effects if isinstance(each, RangeLost)]
+    assert held.id in {each.id for each in lost}

@@ -451,10 +451,12 @@ class ParticipantDriver:
         known = {each.id for each in before.held}
         holds = {each.id for each in after.held}
         reason = self._reason(record, verdict)
+        # What the log took before it had that all is done, others process again at least once.
+        taken = self.me.window > 0 and record.message.instance_id != self.me.instance_id
         lost: list[Effect] = [
             RangeLost(each.id, each.done, each.to, reason)
             for each in before.held
-            if each.id not in holds and not each.finished
+            if each.id not in holds and (taken or not each.finished)
         ]
         granted: list[Effect] = [
             RangeGranted(each.id, each.from_, each.to)

@@ -51,7 +51,8 @@ def check(judged: Judged) -> Iterator[str]:
 def failing(judged: Judged) -> set[str]:
     """Processes that gave up what they had in hand."""
     history = judged.history
-    return {process for _, process, error in history.ended if error} | history.interrupted
+    raised = {process for process, _, _ in history.raised}
+    return {one for _, one, error in history.ended if error} | raised | history.interrupted
 
 
 def newly_done(change: SharedChange) -> Iterator[int]:
@@ -69,6 +70,6 @@ def is_done(ranges: Ranges | None, offset: int) -> bool:
     """It is below the frontier, and nobody's."""
     if ranges is None or not ranges.has_begun:
         return False
-    held = any(each.from_ <= offset < each.to for each in ranges.open)
-    free = any(each.from_ <= offset < each.to for each in ranges.pool)
-    return offset < ranges.frontier and not (held or free)
+    taken = [*((each.from_, each.to) for each in ranges.open)]
+    taken += [(each.from_, each.to) for each in ranges.pool]
+    return offset < ranges.frontier and not any(begin <= offset < end for begin, end in taken)

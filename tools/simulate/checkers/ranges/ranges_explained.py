@@ -1,4 +1,7 @@
-"""At most once what nobody was given was held by somebody who was silent, or ended with it."""
+"""At most once what nobody was given was held by somebody who was silent, or ended with it.
+
+Or it was reserved when ranges began anew: a claim that is won without ranges skips the reserve.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,14 @@ def check(judged: Judged) -> Iterator[str]:
         granted = each.verdict is RangeAccepted.RANGE_GRANTED
         new = each.after.ranges.open[-1:] if granted else ()
         for one in new:
-            lost -= {(each.where, at) for at in range(one.from_, one.to)}
-        for one in each.before.ranges.open:
-            if one.id not in after and (one.instance != sender or sender in failed):
+            offsets = {(each.where, at) for at in range(one.from_, one.to)}
+            lost = lost | offsets if one.instance in failed else lost - offsets
+        before = each.before.ranges
+        if before.has_begun and not each.after.ranges.has_begun:
+            position = each.before.claim.position
+            lost |= {(each.where, at) for at in range(before.frontier, position)}
+        for one in before.open:
+            if one.id not in after and one.instance != sender:
                 lost |= {(each.where, at) for at in range(one.from_, one.to)}
     for where, end in history.ends.items():
         if where[0] not in judged.setting.shared:
