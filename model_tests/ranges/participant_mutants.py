@@ -17,6 +17,7 @@ from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.machines.ranges import participant as machine
 from kafka_marshal.machines.ranges.participant import (
+    Done,
     ANCHOR,
     HeldRange,
     Participant,
@@ -60,16 +61,20 @@ def takes_it_at_once(me: ParticipantConfig, participant: Participant) -> Partici
     return attrs.evolve(participant, requested=True, held=(*participant.held, taken))
 
 
-def begun_is_done(me: ParticipantConfig, participant: Participant) -> int | None:
+def _said(below: int | None, participant: Participant) -> Done | None:
+    return None if below is None else Done(below, participant.view - 1)
+
+
+def begun_is_done(me: ParticipantConfig, participant: Participant) -> Done | None:
     own = {each.id for each in _own_open(me, participant)}
     begun = [each.begun for each in participant.held if each.id in own and each.begun > each.from_]
-    return min(begun, default=None)
+    return _said(min(begun, default=None), participant)
 
 
-def the_highest_counts(me: ParticipantConfig, participant: Participant) -> int | None:
+def the_highest_counts(me: ParticipantConfig, participant: Participant) -> Done | None:
     own = {each.id for each in _own_open(me, participant)}
     done = [each.done for each in participant.held if each.id in own and each.done > each.from_]
-    return max(done, default=None)
+    return _said(max(done, default=None), participant)
 
 
 def keeps_nothing(me: ParticipantConfig, participant: Participant) -> int | None:

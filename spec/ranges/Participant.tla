@@ -66,19 +66,31 @@ Owed(me, p) ==
     {MayStillProcessTo(p, range) :
         range \in {each \in OwnOpen(me, p) : MayStillProcessTo(p, each) < each.to}}
 
-\* Below this everything in its open ranges is finished.  One header speaks of all of them, so
-\* the lowest that is not finished counts.
+\* Below this everything is finished in its open ranges with ids up to seen.  One header speaks of
+\* all of them, so the lowest that is not finished counts.
 Reached(p, range) == IF Holds(p, range.id) THEN HeldOf(p, range.id).done ELSE range.from
-Unfinished(me, p) == {range \in OwnOpen(me, p) : Reached(p, range) < range.to}
+Through(me, p, seen) == {range \in OwnOpen(me, p) : range.id <= seen}
+Unfinished(me, p, seen) ==
+    {range \in Through(me, p, seen) : Reached(p, range) < range.to}
 
-DoneUpTo(me, p, range) ==
-    IF Unfinished(me, p) = {} THEN range.to
-    ELSE Min(range.to, LowestOf({Reached(p, each) : each \in Unfinished(me, p)}))
+DoneUpTo(me, p, range, seen) ==
+    IF Unfinished(me, p, seen) = {} THEN range.to
+    ELSE Min(range.to, LowestOf({Reached(p, each) : each \in Unfinished(me, p, seen)}))
 
-DoneToSend(me, p) ==
-    LET new == {DoneUpTo(me, p, range) :
-                   range \in {each \in OwnOpen(me, p) : each.from < DoneUpTo(me, p, each)}}
+DoneThrough(me, p, seen) ==
+    LET new == {DoneUpTo(me, p, range, seen) :
+                   range \in {each \in Through(me, p, seen) :
+                                  each.from < DoneUpTo(me, p, each, seen)}}
     IN  IF new = {} THEN NONE ELSE HighestOf(new)
+
+\* A newer range of the pool may lie below older ones that are finished.  Then it speaks of the
+\* older ones alone, as if it had not read of the newer one.
+SeenToSend(me, p) ==
+    LET all == {p.view - 1} \cup {range.id - 1 : range \in OwnOpen(me, p)}
+        new == {seen \in all : DoneThrough(me, p, seen) # NONE}
+    IN  IF new = {} THEN p.view - 1 ELSE HighestOf(new)
+
+DoneToSend(me, p) == DoneThrough(me, p, SeenToSend(me, p))
 
 \* From here on nothing was begun in its open ranges.
 BegunIn(me, p) ==
@@ -212,13 +224,16 @@ BeatAnchorSent(me, p) ==
 ReserveSent(me, p, offset) ==
     AsAnchor("ClaimingMessages", offset, AnchorHeaders(p, NONE), NoRangeHeaders)
 
-RangingSent(me, p, count, done, keep) ==
+RangingOf(me, count, seen, done, keep) ==
     Sent(Message("ClaimingRange", me.instance_id, me.client_id, NONE, count),
-         [Present EXCEPT !.seen = p.view - 1],
+         [Present EXCEPT !.seen = seen],
          [NoRangeHeaders EXCEPT !.done = done, !.keep = keep])
 
+RangingSent(me, p, count, done, keep) == RangingOf(me, count, p.view - 1, done, keep)
+
 \* A request is a sign of life, too, and says what is done.
-AskRangeSent(me, p, count) == RangingSent(me, p, count, DoneToSend(me, p), NONE)
+AskRangeSent(me, p, count) ==
+    RangingOf(me, count, SeenToSend(me, p), DoneToSend(me, p), NONE)
 SpeakSent(me, p)           == AskRangeSent(me, p, 0)
 GiveBackSent(me, p)        == RangingSent(me, p, 0, NONE, KeepToSend(me, p))
 
@@ -239,6 +254,11 @@ AfterGiveBack(me, p) ==
                         ELSE held : held \in @}]
 
 Replaced(p, id, held) == [p EXCEPT !.held = (@ \ {HeldOf(p, id)}) \cup {held}]
+
+\* A program may report a message as begun before it begins it, and take that back.  Participants
+\* of a model report it when they begin it.
+AfterTakeBack(me, p, id, offset) ==
+    Replaced(p, id, [HeldOf(p, id) EXCEPT !.begun = Max(HeldOf(p, id).done, Min(@, offset))])
 
 AfterBegin(me, p, id, offset) ==
     Replaced(p, id, [HeldOf(p, id) EXCEPT !.begun = offset + 1])

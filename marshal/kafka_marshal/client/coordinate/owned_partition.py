@@ -252,7 +252,9 @@ class OwnedPartitions:
         """
         tenure.drained = True
         tenure.unconfirmed = counts and not has(tenure.claim, tenure.next)
-        for other in self.of_key(tenure.claim.key):
+        ranged = tenure.claim.range is not None
+        # Ranges of one key are of different offsets, so each counts.
+        for other in () if ranged else self.of_key(tenure.claim.key):
             if other is not tenure and other.unconfirmed and tenure.unconfirmed:
                 behind = other if other.next <= tenure.next else tenure
                 behind.unconfirmed = False

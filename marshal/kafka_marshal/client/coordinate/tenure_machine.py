@@ -92,7 +92,7 @@ class ClaimMachine:
         return self.driver.consumer.reader.known
 
     def available(self, end: int, now_ms: int) -> Sequence[AnyEffect]:
-        """Spec: what the window is judged by."""
+        """The window is judged by it."""
         return self.member.messages_available(self.key, end, now_ms)
 
     def extent(self, low: int, high: int, now_ms: int) -> Sequence[AnyEffect]:
@@ -100,7 +100,7 @@ class ClaimMachine:
         return self.member.extent(self.key, low, high, now_ms)
 
     def done(self, offset: int, now_ms: int) -> Sequence[AnyEffect]:
-        """Spec: Processed."""
+        """Everything below is processed."""
         return self.member.done(self.key, offset, now_ms)
 
     def hand_back(self, done: int, begun: int, now_ms: int) -> Sequence[AnyEffect]:

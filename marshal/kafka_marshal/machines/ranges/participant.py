@@ -514,11 +514,7 @@ def after_begin(me: _Who, participant: Participant, id_: int, offset: int) -> Pa
 
 
 def after_take_back(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
-    """Nothing at or above the offset was begun, though it was reported so.
-
-    The specification begins a message when the application does. A program that reports earlier
-    comes back to that.
-    """
+    """Nothing at or above the offset was begun, though it was reported so. Spec: AfterTakeBack."""
     held = participant.holding(id_)
     if held is None:
         return participant
