@@ -17,7 +17,6 @@ from kafka_marshal.client.coordinate.session import Session
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Send
-from kafka_marshal.machines.ranges.effects import SendRecord
 
 
 @frozen
@@ -42,7 +41,7 @@ class AppendFinished:
 
     session: Session
     key: ClaimKey
-    send: Send | SendRecord
+    send: Send
     release: SentRelease | None
     """It was a release."""
     outcome: RecordMetadata | BaseException
@@ -72,15 +71,6 @@ class EndsSeen:
     ends: Mapping[Claim, int]
     report: bool
     """Observers are to hear how the claims stand; otherwise what lags behind may be given up."""
-
-
-@frozen
-class SharedEndSeen:
-    """A partition that we share ends here."""
-
-    topic: str
-    partition: int
-    end: int
 
 
 @frozen
@@ -131,7 +121,6 @@ Input = (
     | MessagesFetched
     | MessagesGone
     | EndsSeen
-    | SharedEndSeen
     | Progressed
     | PartitionsCounted
     | SessionOpened

@@ -1,1 +1,0 @@
-"""A whole log folded by one process, and its rows as Arrow tables: what is answered about them."""

@@ -1,1 +1,0 @@
-"""Shared partitions: who holds which offsets, and what becomes of each of their messages."""
