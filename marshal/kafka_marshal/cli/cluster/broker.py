@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from kafka_marshal.cli import Interrupted
+from kafka_marshal.cli import interrupted
 from kafka_marshal.cli.common import check_folder, console, errors, fail, needs, one_sentence
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.java.finder import JavaNotFoundError
@@ -55,7 +55,7 @@ def broker(
     check_folder("--folder", folder)
     _check_port(port)
     make_topics = _topics(topic, messages) if topic else None
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupted)
     kafka = Broker(port=port, folder=folder, java_options=QUICK)
     with one_sentence(BrokerError, JarError, JavaNotFoundError), suppress(KeyboardInterrupt):
         try:
@@ -126,7 +126,3 @@ def _check_port(port: int | None) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             fail(f"--port {port}: {error.strerror}")
-
-
-def _interrupt(number: int, _: object) -> NoReturn:
-    raise Interrupted
