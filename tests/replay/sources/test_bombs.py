@@ -158,8 +158,8 @@ def headers_of(values: Any, rows: int) -> pa.Table:
     return of_rows(rows, headers=lists)
 
 
-def long_header() -> pa.Table:
-    return headers_of(repeated(pa.array([bytes(1 << 20)], pa.binary()), 320).cast(pa.binary()), 320)
+def long_headers() -> pa.Table:
+    return headers_of(pa.array([bytes(1 << 20)] * 320, pa.binary()), 320)
 
 
 BOMBS: dict[str, tuple[Callable[[], pa.Table], dict[str, Any]]] = {
@@ -172,7 +172,14 @@ BOMBS: dict[str, tuple[Callable[[], pa.Table], dict[str, Any]]] = {
         {"use_dictionary": False, "column_encoding": {"value": "DELTA_BYTE_ARRAY"}},
     ),
     "one row's headers": (many_headers, {}),
-    "a long header": (long_header, {"dictionary_pagesize_limit": 2 << 20}),
+    "a long header": (long_headers, {"dictionary_pagesize_limit": 2 << 20}),
+    "a beginning that headers share": (
+        long_headers,
+        {
+            "use_dictionary": False,
+            "column_encoding": {"headers.list.element.value": "DELTA_BYTE_ARRAY"},
+        },
+    ),
 }
 
 

@@ -29,7 +29,6 @@ repeat takes a hundredth."""
 _VALUE_BYTES: Final = 16
 """The most that Arrow takes for a value beside its text: a number, its levels, where it ends."""
 _BATCH_BYTES: Final = 32 << 20
-_ROWS: Final = 65_536
 _LENGTH: Final = struct.Struct("<I")
 _TAIL_BYTES: Final = 8
 """The length of the footer, and `PAR1`."""
@@ -106,7 +105,8 @@ class RowGroupLimit:
         self, number: int, column: pq.ColumnSchema, of_file: _Column, room: int
     ) -> int:
         """The most that a column takes; more than the room if it may take more."""
-        plain = repeated = longest = prefixes = 0
+        plain = repeated = longest = 0
+        has_prefixes = False
         for page in _pages(self._data, of_file):
             plain += page.size + _VALUE_BYTES * page.values
             if plain > room:
@@ -116,12 +116,15 @@ class RowGroupLimit:
             elif column.physical_type == "BYTE_ARRAY" and page.encoding in _NUMBERED:
                 repeated += page.values * longest
             elif page.encoding == _REPEATING:
-                prefixes += page.values * page.size
+                has_prefixes = True
+                repeated += page.values * page.size
                 longest = max(longest, page.size)
-        if plain + repeated + prefixes <= room:
-            return plain + repeated + prefixes
+        if plain + repeated <= room:
+            return plain + repeated
         if column.max_repetition_level:  # a row may have any number of values, so a batch, too
-            return plain + prefixes + self._numbered_bytes(number, column.path, repeated)
+            if not has_prefixes:  # which Arrow does not read as numbers
+                repeated = self._numbered_bytes(number, column.path, repeated)
+            return plain + repeated
         return self._measured(number, column.path, longest, room)
 
     def _measured(self, number: int, name: str, longest: int, room: int) -> int:
@@ -142,7 +145,9 @@ class RowGroupLimit:
         """
         total = 0
         with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[name]) as parquet:
-            for batch in parquet.iter_batches(_ROWS, [number], [name], use_threads=False):
+            for batch in parquet.iter_batches(
+                row_groups=[number], columns=[name], use_threads=False
+            ):
                 values = _leaves(batch.column(0))
                 if not isinstance(values, pa.DictionaryArray):
                     return most
