@@ -49,7 +49,6 @@ WIDE = pa.schema(
     ]
 )
 AT_ONCE = 250_000
-ROWS_AT_ONCE = 5_000
 LONG_EVERY = 100_000
 """Of this many records one holds ids of a megabyte."""
 MEMORY_GIB = 12
@@ -118,8 +117,7 @@ def written(path: Path, records: int, hostile_share: float, seed: int) -> tuple[
                     pa.array(odd), headers.take(pa.array(drawn)), ours["headers"].combine_chunks()
                 ),
             }
-            # In few rows a group, or the replay refuses what so little unpacks to.
-            file.write_table(pa.table(columns, schema=WIDE), row_group_size=ROWS_AT_ONCE)
+            file.write_table(pa.table(columns, schema=WIDE))
     return count, malformed
 
 
