@@ -35,11 +35,16 @@ from model_tests.explorer.claims.instance import looks_claimable
 from model_tests.explorer.claims.parts import Local, Log, State
 from model_tests.explorer.claims.world import Bounds
 from model_tests.explorer.configuration import Configuration
+from model_tests.explorer.ranges import mistakes as mistakes_of_ranges
+from model_tests.explorer.ranges import world as world_of_ranges
 from model_tests.explorer.shares import mistakes as mistakes_of_shares
 from model_tests.mutants.hand_made import HandMade
 
-OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"}
-"""Parameters that `world` reads."""
+OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"} | world_of_ranges.OWN_ROOM
+"""Parameters that a room of worlds reads."""
+
+VIEWS = {"WithoutTheLast", "WithTheLate", "TheLog"}
+"""What TLC tells states of `MCRanges` apart by: the explorer's states hold no more."""
 
 ONLY_JUDGES = {"SomebodyStaysUp"}
 """Operators that only properties use: they do not change the graph."""
@@ -188,6 +193,7 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("Warning", "NeverMind"): (mistakes_of_admins.NEVER_MIND,),
     ("Freed", "KeepsOwner"): mistakes_of_admins.KEEPS_OWNER,
     ("IsPaused", "Waived"): (mistakes_of_admins.IGNORES_PAUSE,),
+    **mistakes_of_ranges.AS_SPECIFIED,
     **mistakes_of_shares.AS_SPECIFIED,
 }
 """Substitutions that change what a record does, or what an instance may do: what is replaced here
@@ -348,7 +354,7 @@ def of(cfg: Configuration) -> Replaced:
     unknown = [" <- ".join(pair) for pair in pairs if pair not in MACHINES]
     unknown += [name for name in constraints if name not in CONSTRAINTS]
     unknown += [name for name in actions if name not in ACTION_CONSTRAINTS]
-    unknown += cfg.names("VIEW")
+    unknown += [name for name in cfg.names("VIEW") if name not in VIEWS]
     if unknown:
         raise UnknownName(", ".join(unknown))
     machines = tuple(each for pair in pairs for each in MACHINES[pair])

@@ -27,6 +27,15 @@ NEEDS: Mapping[str, tuple[str, str]] = {
 }
 """A field of the world, and what it must hold for the property to say anything."""
 
+NEEDS_OF_RANGES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("AtMostOnce", "ReserveKept"), ("Window", "0")),
+    **dict.fromkeys(("NoneSkipped", "PositionIsLow", "ReprocessingBound"), ("Window", "[1-9]")),
+    "SetPositionSticks": ("Admins", r"\{\""),
+    "LiveHolderKept": ("Steps", "(Clock|Few)Steps"),
+    "BeginsAtTheStart": ("Start", "BehindZero"),
+}
+"""The same of `MCRanges` and its sisters, whose worlds are their constants."""
+
 WORLDS = sorted(path.stem for path in SPEC.glob("models/*/MC*.tla") if path.stem != "MCMachine")
 
 
@@ -69,6 +78,34 @@ def vacuous(cfg: Configuration) -> list[str]:
         for prop in listed
         if prop in NEEDS and not re.match(NEEDS[prop][1], field_of(world, NEEDS[prop][0]) or "")
     ]
+
+
+def vacuous_of_ranges(cfg: Configuration) -> list[str]:
+    """The same of a world of ranges."""
+    given = {**cfg.assigned, **cfg.substituted}
+    listed = [*cfg.names("INVARIANTS"), *cfg.names("PROPERTIES")]
+    return [
+        prop
+        for prop in listed
+        if prop in NEEDS_OF_RANGES
+        and not re.match(NEEDS_OF_RANGES[prop][1], given.get(NEEDS_OF_RANGES[prop][0], ""))
+    ]
+
+
+OF_RANGES = ("MCRanges", "MCRangesCut")
+
+
+@pytest.mark.parametrize("name", OF_RANGES)
+def test_no_property_of_ranges_is_listed_that_its_world_cannot_break(name: str) -> None:
+    cfgs = [configuration.read(m.cfg) for m in models.read() if m.module.stem == name]
+    assert cfgs
+    assert [said for cfg in cfgs if (said := vacuous_of_ranges(cfg))] == []
+
+
+def test_a_property_of_ranges_of_another_world_is_found() -> None:
+    text = "CONSTANTS\n  Window = 0\n  Admins = {}\nINVARIANTS "
+    cfg = configuration.parse(f"{text}AtMostOnce NoneSkipped SetPositionSticks BeginsAtTheStart")
+    assert vacuous_of_ranges(cfg) == ["NoneSkipped", "SetPositionSticks", "BeginsAtTheStart"]
 
 
 OF_MARSHAL = [model for model in models.read() if model.module.stem not in OTHERS]

@@ -138,11 +138,14 @@ def checked(*kinds: models.ModelKind) -> set[str]:
 def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name() -> None:
     holding = (models.ModelKind.SAFETY, models.ModelKind.LIVENESS, models.ModelKind.CONFORMANCE)
     names_only = {"KnownVerdicts", "KnownReasons", "ClaimsAreApart", "SuffixGuessGrows"}
-    names_only |= {"ReducerInvariant", "MachineInvariant"}
+    names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
-    known |= OF_WHO_ENDS_A_PAUSE | OF_RANGES
+    known |= OF_WHO_ENDS_A_PAUSE | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
     assert checked(*holding) - names_only == known
 
+
+OF_CHECKPOINTS = {"LieIsNoticed", "TruthProtects"}
+"""Of `MCRangesSuffix`: they ask what each reader takes both for, which no one step knows."""
 
 OF_A_MACHINE = {
     *("ClaimsOnlyIfItMay", "ActsOnlyAsOwner", "AsksForItsBatch", "ProcessesItsWindow"),
@@ -156,6 +159,11 @@ OF_A_TENURE = {"NoneSkippedByTenure", "TenureKeepsItsWindow"}
 
 OF_RANGES = {prop.value for prop in RangesProperty}
 """What `MCRanges.tla` promises of consumers that share a claim."""
+
+OF_A_PARTICIPANT = {
+    *("SendsNoMore", "BegunAtMostOnce", "FinishedBelow", "HoldsInOrder", "OwesWhatItCanGiveBack"),
+}
+"""What `MCParticipant.tla` promises of participants, by what they remember."""
 
 OF_WHO_ENDS_A_PAUSE = {"GivesBackWhatItWon"}
 """What `MCResume.tla` promises of an administrator, who has no machine."""
@@ -179,7 +187,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
     known = operators(
         *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords", "Lemmas"),
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
-        *("Ranges", "RangesReader", "MCRanges"),
+        *("Ranges", "RangesReader", "Participant", "MCRanges"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}

@@ -53,7 +53,7 @@ def test_a_record_of_ranges_has_the_same_fields() -> None:
 
 
 def test_a_claiming_range_says_a_count_and_no_offset() -> None:
-    assert "count" in record_fields(definition(MC, "Message"))
+    assert "count" in record_fields(definition(module("Participant"), "Message"))
     address = [*wire.TIME, *wire.ADDRESS]
     assert fields(ClaimingRange) == [*address, "count"]
 

@@ -11,8 +11,8 @@ import attrs
 
 from kafka_marshal import Claim, Rules
 from kafka_marshal.core.messages import ClaimingRange, Record
+from kafka_marshal.core.ranges import reducer
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
-from kafka_marshal.core.ranges.reducer import claim_outcome
 from kafka_marshal.core.ranges.reducer import step as ranges_step
 from kafka_marshal.core.ranges.state import Limits, Ranges, SignOfLife
 from model_tests.explorer.free_time import Stored
@@ -49,7 +49,7 @@ class Storeys:
         outcome = ranges_step(ranges, claim, record, self.rules, self.limits)
         if isinstance(message, ClaimingRange):
             return claim, outcome
-        after, verdict = claim_outcome(claim, record, message, self.rules)
+        after, verdict = reducer.claim_outcome(claim, record, message, self.rules)
         assert outcome.verdict is verdict
         return after, outcome
 

@@ -18,6 +18,7 @@ from kafka_marshal.admin.doctor.broker_clocks import BrokerClock
 from kafka_marshal.admin.doctor.doctor import examine
 from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity
 from kafka_marshal.admin.doctor.topic_sample import TopicSample
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.admin_client import (
     ClusterClient,
@@ -175,6 +176,33 @@ def test_a_request_for_a_range_is_a_message_of_the_protocol() -> None:
     assert sample.malformed == 0
     sample.add(raw(1, "ClaimingRange/1/1/p/p/g/t/0/x"))
     assert sample.malformed == 1
+
+
+def test_a_request_for_a_range_lies_in_a_place_as_others_do_and_no_client_stops_at_it() -> None:
+    sample = TopicSample(2)
+    place = coordinating_partition("t", 2)
+    sample.add(raw(0, "ClaimingRange/1/1/p/p/g/t/0/4", 1 - place))
+    assert [(one.topic, one.partition) for one in sample.misplaced] == [("t", 1 - place)]
+    assert (sample.groups, sample.owners_records) == ({"g"}, 0)
+    signed = TopicSample(2, keyring=Keyring({"k1": bytes(32)}))
+    signed.add(raw(0, "ClaimingRange/1/1/p/c1/g/t/0/4"))
+    assert (signed.not_signed, signed.groups) == (0, {"g"})
+
+
+def shared_under(*windows: str) -> TopicSample:
+    sample = TopicSample(1)
+    for offset, window in enumerate(windows):
+        asks = raw(offset, claiming("t"))
+        sample.add(attrs.evolve(asks, headers=(("marshal-ranges", window.encode()),)))
+    return sample
+
+
+def test_windows_that_take_turns_are_told_and_one_that_replaced_another_is_not() -> None:
+    [finding] = records.records(shared_under("60", "60", "80", "60"))
+    assert (finding.severity, finding.check) == (CheckSeverity.WARNING, "ranges")
+    assert "under windows that take turns: 60, 80" in finding.found
+    assert said(*records.records(shared_under("60", "60", "80", "80"))) == []
+    assert said(*records.records(shared_under("60", "x", "60"))) == []
 
 
 def gaps_of(*offsets: int, first: int = 0, end: int) -> dict[int, tuple[int, int]]:

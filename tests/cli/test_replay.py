@@ -116,7 +116,9 @@ def test_what_cannot_run_says_why_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.night])]
+)
 def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path, engine: str) -> None:
     lines = THEFT.read_text(encoding="utf-8").splitlines()
     capture = tmp_path / "c.jsonl"

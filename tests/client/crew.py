@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self
 
 import attrs
 from confluent_kafka import Producer
@@ -86,7 +86,8 @@ class Stage:
     @contextmanager
     def worker(self, client_id: str, topic: str, **options: Any) -> Iterator[Worker]:
         """A consumer in a thread, until the end of the block."""
-        worker = Worker(self.consumer(client_id, **options), topic)
+        share, pause_s = options.pop("share", "partitions"), options.pop("pause_s", 0.0)
+        worker = Worker(self.consumer(client_id, **options), topic, pause_s, share)
         try:
             yield worker
         finally:
@@ -100,12 +101,18 @@ class Stage:
 class Worker:
     """A consumer that notes the numbers it got, in a thread of its own."""
 
-    def __init__(self, consumer: Consumer, topic: str, pause_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        topic: str,
+        pause_s: float = 0.0,
+        share: Literal["partitions", "ranges"] = "partitions",
+    ) -> None:
         self.consumer = consumer
         self.got: list[int] = []
         self.failure: BaseException | None = None
         self._pause_s = pause_s
-        consumer.add_topic(topic)
+        consumer.add_topic(topic, share=share)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -219,6 +226,7 @@ def main(text: str) -> None:
     """What `Process` runs."""
     told = json.loads(text)
     topic, pause_s = told.pop("topic"), told.pop("pause_s", 0.0)
+    share = told.pop("share", "partitions")
     mistake = told.pop("mistake", None)
     if mistake is not None:
         MISTAKES[mistake]()
@@ -231,7 +239,7 @@ def main(text: str) -> None:
 
     with Consumer(**told, on_lost=lost, on_claimed=claimed) as consumer:
         signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
-        consumer.add_topic(topic)
+        consumer.add_topic(topic, share=share)
         try:
             for batch in consumer.batches():
                 for message in batch.messages:

@@ -18,6 +18,7 @@ from kafka_marshal.core.messages import (
     NO_HEADERS,
     ClaimingMessages,
     ClaimingPartition,
+    ClaimingRange,
     Headers,
     Heartbeat,
     Message,
@@ -26,6 +27,8 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from kafka_marshal.core.ranges.messages import RangeHeaders
+from kafka_marshal.range_codec import encode_range, encode_range_headers
 from kafka_marshal.testing import Broker
 
 
@@ -135,6 +138,52 @@ class Hands:
             1, _now_s(), f"{who}i", who, group, topic, Partition(partition), Offset(at)
         )
         return self.append(message, Headers(present=True, epoch=epoch, set_position=1))
+
+    def shares(
+        self, group: str, topic: str, partition: int, window: int, who: str = "ranges"
+    ) -> int:
+        """An anchor asks for the claim, to share it with this window."""
+        message = ClaimingPartition(1, _now_s(), f"{who}i", who, group, topic, Partition(partition))
+        headers = encode_range_headers(Headers(present=True), RangeHeaders(window=window))
+        return self._append_raw(message, headers)
+
+    def asks_for_range(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        count: int,
+        who: str = "p",
+        seen: int | None = None,
+        done: int | None = None,
+        keep: int | None = None,
+    ) -> int:
+        """It asks for this many offsets of a shared claim, and says what it has done."""
+        message = ClaimingRange(
+            1, _now_s(), f"{who}i", who, group, topic, Partition(partition), count
+        )
+        headers = encode_range_headers(
+            Headers(present=True, seen=seen), RangeHeaders(done=done, keep=keep)
+        )
+        return self._append_raw(message, headers)
+
+    def _append_raw(
+        self, message: ClaimingPartition | ClaimingRange, headers: list[tuple[str, bytes]]
+    ) -> int:
+        """What the client cannot write yet."""
+        landed: list[int | None] = []
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer.produce(
+            self.topic,
+            encode_range(message),
+            partition=coordinating_partition(message.topic, self.partitions),
+            headers=list(headers),
+            on_delivery=lambda _, message: landed.append(message.offset()),
+        )
+        assert producer.flush(30) == 0
+        [offset] = landed
+        assert offset is not None
+        return offset
 
     def pauses(self, group: str, topic: str, seconds: int, who: str = "admin") -> int:
         """It pauses the group where the topic is coordinated."""

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.replay.spark.session import local_session
 from tests.replay import connector
+from tests.replay.sizes import as_a_large_log
 
 
 @pytest.fixture(scope="package")
@@ -24,3 +25,10 @@ def spark() -> Iterator[SparkSession]:
         session.conf.set("spark.sql.codegen.wholeStage", "false")
         session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         yield session
+
+
+@pytest.fixture
+def large() -> Iterator[None]:
+    """Whatever the size of a log, Spark folds it by queries and keeps its rows."""
+    with as_a_large_log():
+        yield

@@ -25,13 +25,15 @@ def jars() -> tuple[Jar, ...]:
 def on_the_class_path() -> Iterator[None]:
     """A Java that PySpark starts in here has the connector; it cannot be added later.
 
+    Spark itself loads it, so Java's class path is as ever and fits the classes that Java kept.
+
     Raises:
         JarError: it cannot be had.
         JavaNotFoundError: there is nothing to fetch it with.
     """
-    paths = os.pathsep.join(map(str, ensure_all(jars())))
+    paths = ",".join(map(str, ensure_all(jars())))
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {paths} pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {paths} pyspark-shell"
     try:
         yield
     finally:

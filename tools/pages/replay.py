@@ -234,13 +234,22 @@ counts the rows of Parquet and of segments; of other formats it estimates, 150 b
 and ten times as many records if they are compressed. The command prints which engine it chose, and
 why. `local` folds on one core, and holds what it reads in memory.
 
+How Spark goes about it depends on the size, and the output does not:
+
+- A log of up to 50,000 records is one task, which reads and folds it alone.
+- A larger log is read in chunks and folded by coordinating partition. If all tables together have
+  up to 100,000 rows, the command collects them once. It then answers and writes by itself.
+- Of more rows, Spark answers every question by a query, and writes the tables.
+- A checkpoint of up to 4 MB is read by the command, without Spark.
+
 Processor time of the whole command, user and system, from `/usr/bin/time`. Two cores, CPython 3.11,
-other work on the machine; the best of three runs here and of two on Spark:
+other work on the machine; the best of three runs here. On Spark it is the best of two runs for the
+first line, and one run for the second:
 
 | | here | on Spark |
 |---|---|---|
-| the 236 records of `d3_late_heartbeat_theft.jsonl` | 1.2 s | 21.8 s |
-| 1,000,000 generated records | 3.8 s | 19.8 s |
+| the 236 records of `d3_late_heartbeat_theft.jsonl` | 1.2 s | 6.0 s |
+| 1,000,000 generated records | 3.8 s | 13.4 s |
 
 Up to 5,000 records are fed one by one, without the compiled kernel. Of more, the first run on a
 machine compiles it, which takes some seconds once.
@@ -303,6 +312,11 @@ is packed; an existing file is refused.
 `report.html` is one file that fetches nothing. Its title names the topic and the cluster of a live
 source, else the files, and the time. The verdict comes first, with a link to the first error; then
 who owned what, and the findings. Logs and groups stand the worst first, by errors and warnings.
+
+Of each claim that several consumers share, a plot shows who held which offsets and when. What was
+taken from a silent holder, or lost with it, is outlined. The plot draws the first 1,000 ranges of a
+claim. It does not draw what a holder has processed of a range that it still holds. A replay with
+too many claims to draw has no such plots.
 
 One block of findings is one cause, as far as group and time show. It holds errors and warnings
 about claims of one group, each within two heartbeat intervals of the one before. The block puts the

@@ -1,6 +1,7 @@
 """Runs the shipped consumers in a simulated world, by seeds, and says what went wrong.
 
     python -m tools.simulate --hours 10              ten simulated hours, in two processes
+    python -m tools.simulate --share                 processes share a topic by ranges
     python -m tools.simulate --one 4711              one run again, with its story
     python -m tools.simulate --one 4711 --shrink     the same with as few faults as it takes
 
@@ -10,6 +11,7 @@ Exit code 1: a run broke a promise; its seed is printed.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import multiprocessing
 import os
@@ -20,10 +22,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+import attrs
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS
 from tools.simulate.runs import Report, Total, settings, shrunk, simulate
-from tools.simulate.setting import Setting
+from tools.simulate.setting import SHARED, Setting
 
 NUMBERS: Final = (
     "simulated_s",
@@ -35,12 +38,17 @@ NUMBERS: Final = (
 )
 """Options of a world; by default it is the reference world."""
 
+SHARING: Final = ("topics", "shared", "faults", "window")
+"""What is different in a world in which processes share."""
+
 
 def many(first: int, hours: float, jobs: int, base: Setting) -> Iterator[Report]:
     """Runs from this seed on, until this many hours are simulated."""
     run = partial(_run, base)
     left_s = 3600 * hours
     seeds = itertools.count(first)
+    gc.collect()
+    gc.freeze()  # what is there now stays, so no run has to look through it
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
         pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
         while pending:
@@ -102,12 +110,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--one", type=int, metavar="SEED", help="run this seed alone")
     parser.add_argument("--shrink", action="store_true", help="of `--one`: with fewer faults")
+    parser.add_argument("--share", action="store_true", help="processes share a topic by ranges")
     for name in NUMBERS:
         default = getattr(Setting(), name)
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=type(default), default=default, help=f"{default:g}")
     asked = parser.parse_args(arguments)
     base = Setting(**{name: getattr(asked, name) for name in NUMBERS})
+    if asked.share:
+        base = attrs.evolve(base, **{each: getattr(SHARED, each) for each in SHARING})
     if asked.one is not None:
         report = _run(base, asked.one)
         if asked.shrink and report.violations:

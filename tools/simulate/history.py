@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
+from kafka_marshal.client.message import Range
 from kafka_marshal.codec import MalformedRecord, decode, decode_headers
 from kafka_marshal.core.messages import Record
 from kafka_marshal.testing.in_memory import Stored
@@ -41,6 +42,8 @@ class Given:
     """Another message of its lane is in hand: of its key, or of its partition."""
     turn_s: float = 0.0
     """For how long its claim has its turn while another one waits; only where both are known."""
+    range: Range | None = None
+    """The range that it came under, where its partition is shared; then `epoch` is its id."""
 
     @property
     def where(self) -> Topic:
@@ -137,6 +140,8 @@ class Appended:
     at_s: float
     index: int
     """How many entries `History.log` had."""
+    processed_of_ranges: int = 0
+    """How many entries `History.processed_of_ranges` had."""
 
     @property
     def record(self) -> Record | None:
@@ -170,6 +175,12 @@ class History:
     """In the order in which applications were given messages."""
     processed: list[Given] = field(factory=list)
     """Those that an application has finished, in that order."""
+    given_of_ranges: list[Given] = field(factory=list)
+    """Of shared partitions, what applications were given."""
+    processed_of_ranges: list[Given] = field(factory=list)
+    """Of shared partitions, what an application has finished."""
+    committed_of_ranges: list[tuple[int, Committed]] = field(factory=list)
+    """How many entries `log` had when a commit of a range's message returned, and which."""
     raised: set[tuple[str, Topic, int]] = field(factory=set)
     """Process, partition and offset where an application failed: it may be given that again."""
     called: list[Called] = field(factory=list)
@@ -211,6 +222,9 @@ class History:
     """The end of each partition when the run ended."""
     group_offsets: dict[Topic, int] = field(factory=dict)
     """Kafka's committed offsets of the group when the run ended."""
+    ended_well: list[tuple[int, str, str]] = field(factory=list)
+    """Who was asked to end without faults, and did: when, by the entries of `log`, which process
+    and which instance."""
     finished: bool = False
     """When the run ended, the log had every message as processed, or granted."""
     simulated_s: float = 0.0

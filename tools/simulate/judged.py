@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from attrs import define, field
 from tools.simulate.history import Appended, Given, History, LogCut, Topic
 from tools.simulate.setting import Setting
+from tools.simulate.shared import FoldedRanges
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
@@ -65,12 +66,16 @@ class Judged:
     )
     """What a coordinating partition holds by now."""
     _folds: dict[int, ClaimsFold] = field(factory=dict)
+    shared: FoldedRanges = field(init=False)
+    """Shared claims, and what each record did to them."""
 
     def __attrs_post_init__(self) -> None:
         setting, cuts = self.setting, deque(self.history.cuts)
+        self.shared = FoldedRanges(setting)
         for index, appended in enumerate(self.history.log):
             while cuts and cuts[0].index <= index:
                 self._cut(cuts.popleft())
+            self.shared.read(appended)
             record = appended.record
             if record is not None:
                 self._fold(appended, record)
@@ -107,6 +112,8 @@ class Judged:
     def _is_ours(self, record: Record, change: ClaimChange) -> bool:
         # What a stranger writes elsewhere is another claim, which nobody looks at.
         where = coordinating_partition(change.key.topic, self.setting.log_partitions)
+        if change.key.topic in self.setting.shared:
+            return False
         return change.key.group == GROUP and where == record.partition
 
     def _cut(self, cut: LogCut) -> None:

@@ -175,6 +175,8 @@ class Process:
         with Consumer(**self._options()) as consumer:
             self._has(consumer)
             consumer.subscribe(self.world.setting.topics)
+            for topic in self.world.setting.shared:
+                consumer.add_topic(topic, share="ranges")
             THREADED[self.way](consumer, self)
             if self.stopping:  # a call after `stop` does nothing, and is no error
                 try:
@@ -204,6 +206,9 @@ class Process:
             async with AsyncConsumer(**self._options()) as consumer:
                 self._has(consumer._consumer)
                 await consumer.subscribe(self.world.setting.topics)
+                for topic in self.world.setting.shared:
+                    add = partial(consumer._consumer.add_topic, topic, share="ranges")
+                    await asyncio.to_thread(add)
                 await IN_LOOPS[self.way](consumer, self)
 
         def unheard(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -325,7 +330,12 @@ class Process:
             done = {(claim.topic, claim.partition, claim.epoch): message.offset}
         else:
             done = {(one.topic, one.partition, one.epoch): one.offset for one in since}
-        history.committed += [Committed(now_s, self.name, *key, at) for key, at in done.items()]
+        for key, at in done.items():
+            committed = Committed(now_s, self.name, *key, at)
+            if key[0] in self.world.setting.shared:
+                history.committed_of_ranges.append((len(history.log), committed))
+            else:
+                history.committed.append(committed)
 
     @contextmanager
     def waits(self, what: str, timeout_s: float) -> Iterator[None]:
@@ -429,8 +439,10 @@ class Process:
             self._withheld(message),
             beside,
             self._turn_s(claim, self.scheduler.clock.monotonic()),
+            claim.range,
         )
-        self.world.history.given.append(given)
+        history = self.world.history
+        (history.given if claim.range is None else history.given_of_ranges).append(given)
         return given
 
     def _works_s(self) -> float:
@@ -442,7 +454,8 @@ class Process:
         if self.raises:
             history.raised.add((self.name, given.where, given.offset))
             raise Broke(f"{given.where} {given.offset}")
-        history.processed.append(given)
+        done = history.processed if given.range is None else history.processed_of_ranges
+        done.append(given)
 
     def called(self, kind: str, claim: Claim, reason: Lost | None = None) -> None:
         """A callback."""

@@ -84,7 +84,7 @@ def simulate(
         history.simulated_s,
         time.process_time() - began_s,
         len(history.log),
-        len(history.given),
+        len(history.given) + len(history.given_of_ranges),
         sum(history.ways.values()),
         history.switched,
         Counter(name for _, name, _ in history.faults),
@@ -95,7 +95,8 @@ def simulate(
             for _, _, changes in judged.changes
             for change in changes
             if change.verdict is not None
-        ),
+        )
+        + Counter(str(each.verdict) for each in judged.shared.changes),
         actions,
         story(judged, world.began_s, wrong),
     )
@@ -113,6 +114,7 @@ def digest(history: History) -> str:
     seen = (
         [(one.partition, one.offset, one.stored, one.at_s) for one in history.log],
         history.given,
+        history.given_of_ranges,
         history.called,
     )
     return hashlib.sha256(repr(seen).encode()).hexdigest()
@@ -193,6 +195,8 @@ def settings(seed: int, base: Setting) -> Setting:
     Of each sixteen two are recorded, two mixed, four sign, four are replayed.
     """
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
+    if base.shared:  # which cannot be recorded, and has no snapshot
+        return attrs.evolve(base, semantics=semantics)
     recorded, signing = seed % 16 < 2, SIGNING.get(seed % 16 // 2, base.signing)
     replayed = seed % 8 // 2 == 3
     return attrs.evolve(

@@ -20,6 +20,8 @@ class Setting:
     heartbeat_interval_s: float = 10.0
     clients: int = 4
     topics: tuple[str, ...] = ("orders", "invoices", "parcels", "refunds")
+    shared: tuple[str, ...] = ()
+    """Topics whose partitions several processes share by ranges, beside `topics`."""
     partitions: int = 4
     """Of each topic."""
     log_partitions: int = 4
@@ -53,6 +55,11 @@ class Setting:
     """Whether originals come and go."""
 
     @property
+    def every_topic(self) -> tuple[str, ...]:
+        """All of them, however they are consumed."""
+        return self.topics + self.shared
+
+    @property
     def rules(self) -> Rules:
         """By which the log is judged."""
         interval_ms = int(1000 * self.heartbeat_interval_s)
@@ -77,3 +84,11 @@ SMALL: Final = Setting(
     fault_every_s=2.0,
 )
 """A world that is soon over, and has many faults: for tests, and to look for mistakes in."""
+SHARED: Final = attrs.evolve(
+    SMALL,
+    topics=(),
+    shared=("orders",),
+    window=200,
+    faults=("kill", "close", "stall", "slow", "append", "slow_append", "slow_fetch"),
+)
+"""Processes that share each partition by ranges."""

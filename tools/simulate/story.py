@@ -12,6 +12,7 @@ from typing import Final
 
 from tools.simulate.history import Given, Topic
 from tools.simulate.judged import Judged
+from tools.simulate.shared import SharedChange
 
 WHERE: Final = re.compile(r"\('([^']+)', (\d+)\)")
 """How checkers name a partition."""
@@ -60,12 +61,16 @@ def _of(where: Topic, judged: Judged) -> Iterator[tuple[float, str, str]]:
                 position = change.after.claim.position
                 what = f"record {appended.offset}, {said}: {did}; position {position}"
                 yield appended.at_s, who, what
+    names.update((one.instance, one.process) for one in history.given_of_ranges)
+    for shared in judged.shared.changes:
+        if shared.where == where:
+            yield shared.appended.at_s, *_told(shared, names)
     for called in history.called:
         if (called.topic, called.partition) == where:
             why = f" ({called.reason})" if called.reason else ""
             yield called.at_s, called.process, f"is told: {called.kind}{why}, epoch {called.epoch}"
     together: list[Given] = []
-    for given in history.given:
+    for given in (*history.given, *history.given_of_ranges):
         if given.where == where:
             if together and not _goes_on(together, given):
                 yield _given(together)
@@ -73,6 +78,24 @@ def _of(where: Topic, judged: Judged) -> Iterator[tuple[float, str, str]]:
             together.append(given)
     if together:
         yield _given(together)
+
+
+def _told(shared: SharedChange, names: dict[str, str]) -> tuple[str, str]:
+    message, more, after = shared.record.message, shared.record.range_headers, shared.after
+    at = getattr(message, "offset", getattr(message, "count", None))
+    said = "".join(
+        f", {name} {value}" for name in ("window", "done", "keep") if (value := getattr(more, name))
+    )
+    held = ", ".join(
+        f"{each.id}: {each.from_}-{each.to} {names.get(each.instance, each.instance[:6])}"
+        for each in after.ranges.open
+    )
+    free = ", ".join(f"{each.from_}-{each.to}" for each in after.ranges.pool)
+    return names.get(message.instance_id, message.instance_id[:6]), (
+        f"record {shared.appended.offset}, {type(message).__name__} {at}{said}: "
+        f"{shared.verdict.value}; position {after.claim.position}, frontier "
+        f"{after.ranges.frontier}, open [{held}], pool [{free}]"
+    )
 
 
 def _goes_on(together: list[Given], given: Given) -> bool:

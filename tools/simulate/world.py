@@ -25,6 +25,7 @@ from tools.simulate.history import Appended, History
 from tools.simulate.keys import Keys
 from tools.simulate.process import LATE, Process
 from tools.simulate.setting import Setting
+from tools.simulate.shared import FoldedRanges
 
 from kafka_marshal import Consumer
 from kafka_marshal.client.connect.settings import Settings
@@ -53,6 +54,8 @@ class NotedKafka(InMemoryKafka):
     """Notes each append to the coordination topic."""
 
     history: History
+    folded: FoldedRanges
+    """Shared claims, as everybody reads them who has read everything."""
 
     def append(self, topic: str, partition: int, *record: Any, **more: Any) -> int:
         """Append one record, and return its offset."""
@@ -64,7 +67,10 @@ class NotedKafka(InMemoryKafka):
             at_s = self.clock.monotonic()
             processed = len(history.processed)
             index = len(history.log)
-            history.log.append(Appended(partition, offset, stored, processed, at_s, index))
+            of_ranges = len(history.processed_of_ranges)
+            appended = Appended(partition, offset, stored, processed, at_s, index, of_ranges)
+            history.log.append(appended)
+            self.folded.read(appended)
         return offset
 
     def truncate(self, topic: str, partition: int, end: int) -> None:
@@ -133,7 +139,8 @@ class World:
         self._began_s = self.scheduler.clock.monotonic()
         self.kafka = NotedKafka(setting.log_partitions, self.scheduler, setting.brokers)
         self.kafka.history = self.history
-        for topic in setting.topics:
+        self.kafka.folded = FoldedRanges(setting)
+        for topic in setting.every_topic:
             self.kafka.create(topic, setting.partitions)
         self.kafka.create(LATE)
 
@@ -173,6 +180,7 @@ class World:
         if (
             self.folder is not None
             and not setting.recorded
+            and not setting.shared
             and self.scheduler.chance.random() < 0.5
         ):
             process.snapshot = self.folder / f"{client_id}.snapshot"
@@ -210,6 +218,10 @@ class World:
             process.thread.join(2 * self.setting.heartbeat_interval_s + patience_s)
             if mended and process.thread.is_alive():
                 self.history.unended.append(process.name)
+            elif mended:
+                consumer = process.consumer
+                ended = len(self.history.log), process.name, consumer.instance_id
+                self.history.ended_well.append(ended)
             if process.thread.is_alive():
                 self.history.interrupted.add(process.name)
             process.consumer.close(timeout_s=2.0)
@@ -227,7 +239,7 @@ class World:
         pause_s = (setting.burst_max + 1) / 2 / setting.messages_per_s
         while not self.calm:
             self.scheduler.sleep(chance.expovariate(1 / pause_s))
-            topic = chance.choice(setting.topics)
+            topic = chance.choice(setting.every_topic)
             partition = chance.randrange(self.partitions(topic) or 1)
             keys = [
                 b"%d" % chance.randrange(KEYS) for _ in range(chance.randint(1, setting.burst_max))
@@ -292,13 +304,13 @@ class World:
             for number in range(setting.clients):
                 if not any(one.rstrip("'") == f"c{number}" for one in self.processes):
                     self.start(f"c{number}")
-            before = len(self.history.given)
+            before = self._given
             scheduler.sleep(0.5)
-            idle = idle + 1 if self.done and len(self.history.given) == before else 0
+            idle = idle + 1 if self.done and self._given == before else 0
         self.history.finished = self.done
         self._look_at_the_end()
         # What is done of this is in releases, and in no heartbeat.
-        for topic in setting.topics:
+        for topic in setting.every_topic:
             for number in range(self.partitions(topic)):
                 for _ in range(scheduler.chance.randint(0, setting.burst_max)):
                     self.kafka.append(topic, number, b"", key=b"0")
@@ -312,7 +324,7 @@ class World:
         history = self.history
         history.ends = {
             (topic, number): partition.high
-            for topic in self.setting.topics
+            for topic in self.setting.every_topic
             for number, partition in enumerate(self.kafka.topics[topic])
         }
         for process in self.processes.values():
@@ -374,7 +386,15 @@ class World:
             left.get((topic, number), -1) >= partition.high
             for topic in self.setting.topics
             for number, partition in enumerate(self.kafka.topics[topic])
+        ) and all(
+            self.kafka.folded.low(topic, number) >= partition.high
+            for topic in self.setting.shared
+            for number, partition in enumerate(self.kafka.topics[topic])
         )
+
+    @property
+    def _given(self) -> int:
+        return len(self.history.given) + len(self.history.given_of_ranges)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

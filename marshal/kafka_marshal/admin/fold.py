@@ -11,13 +11,17 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from kafka_marshal.admin.shared_claims import SharedClaim, SharedClaims
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
 from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, work_after, work_paused
 from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.core.claims.verdicts import Accepted, Verdict
 from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
-from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingRange, Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import LogEntry
+from kafka_marshal.core.ranges.state import LIMITS, Limits
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 
 
@@ -46,7 +50,7 @@ class ClaimsFold:
     (ClaimKey(group='g', topic='t', topic_partition=3), 'c1')
     """
 
-    def __init__(self, first: int, rules: Rules = FENCED) -> None:
+    def __init__(self, first: int, rules: Rules = FENCED, limits: Limits = LIMITS) -> None:
         self.first = first
         """The offset where reading began; 0 is all of the log."""
         self.rules = rules
@@ -56,6 +60,8 @@ class ClaimsFold:
         self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
         self._work: dict[str, PauseWork] = {}
         self._last_ms: dict[str, int] = {}
+        self._limits = limits
+        self._shared = SharedClaims(first, rules, self.claim, limits)
 
     def pass_gap(self, first: int) -> None:
         """Records before `first` are missing: nothing of before is certain any more."""
@@ -63,6 +69,7 @@ class ClaimsFold:
         beginning = Reader.beginning_at(first)
         self._readers = self._readers.begun_anew(beginning, lambda _: beginning)
         self._work.clear()
+        self._shared = SharedClaims(first, self.rules, self.claim, self._limits)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -77,6 +84,14 @@ class ClaimsFold:
         """One claim; before its first record, what ReleaseGroups made of it."""
         return self._readers[key]
 
+    def shared(self, key: ClaimKey) -> SharedClaim | None:
+        """What several consumers hold of one claim; None where nothing shows that they share it."""
+        return self._shared.of(key)
+
+    def may_be_of_anchor(self, key: ClaimKey, epoch: int) -> bool:
+        """Whether the tenure of this epoch is of an anchor, for all that share the claim."""
+        return self._shared.may_be_of_anchor(key, epoch)
+
     def newborn(self, group: str) -> Reader:
         """A claim of this group that had no record of its own."""
         return self._readers.newborn(group)
@@ -89,13 +104,17 @@ class ClaimsFold:
         """When the group's last record was appended, unix ms."""
         return self._last_ms.get(group)
 
-    def apply(self, record: Record) -> list[ClaimChange]:
-        """Fold the next record; every claim that it reached."""
+    def apply(self, record: Record, entry: LogEntry | None = None) -> list[ClaimChange]:
+        """Fold the next record; every claim that it reached.
+
+        `entry` is the same record as a reader of ranges reads it, if it has a header of ranges.
+        """
         message = record.message
         group = message.group_id
         self._last_ms[group] = record.timestamp_ms
         rules = self._rules[self.intervals.judging(record)]
         if isinstance(message, ReleaseGroup):
+            self._shared.release_group(record, rules)
             return self._release_group(record, rules)
         key = message.key
         before, after, verdict = self._readers.step(key, read_record, record, rules)
@@ -104,7 +123,13 @@ class ClaimsFold:
         if group in self._work and before.known and after.known:
             work = work_after(self._work[group], key, before.claim, record, after.claim)
             self._work[group] = work
+        self._shared.observe(key, record, verdict, rules, entry)
         return [ClaimChange(key, before, after, verdict, rules)]
+
+    def claiming_range(self, record: RangesRecord, message: ClaimingRange) -> None:
+        """Fold a request for a range, which changes the claim's ranges and not the claim."""
+        self._last_ms[message.group_id] = record.timestamp_ms
+        self._shared.claiming_range(record, message, self._rules[self.intervals.judging(record)])
 
     def rules_of(self, group: str) -> Rules:
         """By which the group's next record is judged, unless that says another interval."""

@@ -16,9 +16,11 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
+from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
+from kafka_marshal.admin.shared_claims import SharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.environment import Environment
-from kafka_marshal.client.connect.log_writer import LogWriter, RecordMetadata
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
@@ -38,8 +40,6 @@ from kafka_marshal.machines.consumer.effects import Send
 
 EXPIRED: Final = 0
 """An expiry, in unix seconds, that has passed by everybody's clock."""
-READ_BACK_S: Final = 40.0
-"""How long to wait until what was sent is read, in seconds; sending gives up after 30."""
 
 
 @frozen
@@ -49,6 +49,10 @@ class FreedClaim:
     key: ClaimKey
     owner_client: str
     owner_instance: str
+    """Of a shared claim both are its anchor's."""
+    shared_by: tuple[str, ...] | None = None
+    """The instances that share it, whose ranges sleep now; empty if they are not known, and None
+    if nothing shows that it is shared."""
 
 
 @frozen
@@ -69,18 +73,32 @@ class GroupRelease:
 
 
 class PartlyReleased(BrokerFailed):
-    """Some coordinating partitions were reached, and of the others nobody knows."""
+    """It took effect on some coordinating partitions; `reason` names what is known of others."""
 
-    def __init__(
-        self, done: tuple[GroupRelease, ...], in_doubt: tuple[int, ...], reason: str
-    ) -> None:
-        named = ", ".join(map(str, in_doubt))
-        super().__init__(
-            f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {named}"
-        )
+    def __init__(self, done: tuple[GroupRelease, ...], reason: str) -> None:
+        partitions = "1 coordinating partition" if len(done) == 1 else f"{len(done)} others"
+        super().__init__(f"{reason}; it took effect on {partitions}")
         self.done = done
-        self.in_doubt = in_doubt
         self.reason = reason
+
+
+def _unless_read_back(done: tuple[GroupRelease, ...], sent: Collection[Sent]) -> None:
+    """Say what became of these records, which were not read back.
+
+    Raises:
+        PartlyReleased: something else was done.
+        BrokerFailed: nothing was.
+    """
+    if not sent:
+        return
+    known = not_read_back(sent)
+    if any(not isinstance(_error(outcome), NotAppended) for _, outcome in sent):
+        known += "; marshal groups shows what holds"
+    raise PartlyReleased(done, known) if done else BrokerFailed(known)
+
+
+def _error(outcome: Future[RecordMetadata]) -> BaseException | None:
+    return outcome.exception() if outcome.done() else None
 
 
 def new_administrator(
@@ -163,13 +181,19 @@ def _pause_for(
             for one in done
         ]
     if half is not None:
-        raise PartlyReleased(tuple(done), half.in_doubt, half.reason)
+        raise PartlyReleased(tuple(done), half.reason)
     return done
 
 
 def expiry_s(log_ms: int, for_ms: int) -> int:
     """The expiry of a pause that begins when the log's clock shows this, in whole unix seconds."""
     return -(-(log_ms + for_ms) // 1000)
+
+
+def shared_of(view: View, group: str) -> dict[ClaimKey, SharedClaim]:
+    """The claims of a group that several consumers share, or may."""
+    found = {key: view.folds[number].shared(key) for number, key in view.claims(group)}
+    return {key: shared for key, shared in found.items() if shared is not None}
 
 
 def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
@@ -179,7 +203,8 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
     ends the pause of one claim (R8a), so each is claimed under the pauser's instance id and given
     back where it was found. If somebody else owns it by then, that request is refused. A
     ReleaseGroup would end their ownership. `paused_until_ms` says until when claims stay paused
-    that nobody knows yet.
+    that nobody knows yet. The pauser's win ends the ranges of a shared claim, which sleep through a
+    pause that runs out.
 
     Raises:
         PartlyReleased: not all were read back.
@@ -199,9 +224,7 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
             ending.read(record, changes)
     missing = ending.partitions
     done = tuple(_ended(view, partition, group) for partition in sorted(partitions - missing))
-    if missing:
-        reason = next(iter(ending.failed.values()), "it was not read back in time")
-        raise PartlyReleased(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
+    _unless_read_back(done, ending.not_read_back)
     return list(done)
 
 
@@ -214,8 +237,8 @@ class PauseEnding:
 
     def __init__(self, log: LogWriter, name: str) -> None:
         """`name` is a client id that nothing else was sent under: what has it was sent here."""
-        self.failed: dict[ClaimKey, str] = {}
-        """Claims of which a record could not be appended, or nobody knows, and why."""
+        self.failed: set[ClaimKey] = set()
+        """Claims of which a record could not be appended, or nobody knows."""
         self._log, self._name = log, name
         self._under_way: dict[ClaimKey, tuple[int, Future[RecordMetadata]]] = {}
         self._folds: dict[int, ClaimsFold] = {}
@@ -269,10 +292,13 @@ class PauseEnding:
     @property
     def over(self) -> bool:
         """Everything was read back, or `failed`."""
-        for key, (_, future) in self._under_way.items():
-            if future.done() and (error := future.exception()):
-                self.failed[key] = str(error)
-        return self.failed.keys() >= self._under_way.keys()
+        self.failed |= {key for key, (_, sent) in self._under_way.items() if _error(sent)}
+        return self.failed >= self._under_way.keys()
+
+    @property
+    def not_read_back(self) -> list[Sent]:
+        """What was sent and not read back."""
+        return list(self._under_way.values())
 
     @property
     def partitions(self) -> set[int]:
@@ -390,13 +416,10 @@ def release_group(
         sent[partition] = log.append(partition, send.message, send.headers)
     done: dict[int, GroupRelease] = {}
     deadline = log.settings.environment.deadline(READ_BACK_S)
-    failed: dict[int, str] = {}
 
     def over() -> bool:
-        for partition, future in sent.items():
-            if partition not in failed and future.done() and (error := future.exception()):
-                failed[partition] = str(error)
-        return len(done) + len(set(failed) - set(done)) == len(sent) or not deadline.left_s
+        left = (outcome for partition, outcome in sent.items() if partition not in done)
+        return all(map(_error, left)) or not deadline.left_s
 
     for batch in view.changes(None, over):
         for record, changes in batch:
@@ -404,18 +427,21 @@ def release_group(
             own = message.instance_id == sender.instance_id
             if own and isinstance(message, ReleaseGroup) and message.group_id == group:
                 done[record.partition] = _released(view, record.partition, group, changes)
-    if len(done) < len(sent):
-        missing = tuple(sorted(set(sent) - set(done)))
-        reason = next(iter(failed.values()), "it was not read back in time")
-        if not done:
-            raise BrokerFailed(reason)
-        raise PartlyReleased(tuple(done.values()), missing, reason)
+    left = [(partition, outcome) for partition, outcome in sent.items() if partition not in done]
+    _unless_read_back(tuple(done.values()), left)
     return [done[partition] for partition in sorted(done)]
 
 
 def _released(view: View, partition: int, group: str, changes: list[ClaimChange]) -> GroupRelease:
     freed = tuple(
-        FreedClaim(change.key, owner.owner_client or "", owner.owner_instance or "")
+        FreedClaim(
+            change.key,
+            owner.owner_client or "",
+            owner.owner_instance or "",
+            None
+            if (shared := view.folds[partition].shared(change.key)) is None
+            else shared.instances,
+        )
         for change in changes
         if (owner := change.before.claim).owned
     )

@@ -10,13 +10,13 @@ that is not in the log before that claim is won anew, or released, does nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final
 
 from attrs import evolve, field, frozen
 
 from kafka_marshal.admin.fold import ClaimChange
+from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
 from kafka_marshal.admin.pause import (
     EXPIRED,
     PauseEnding,
@@ -27,6 +27,7 @@ from kafka_marshal.admin.pause import (
     paused_until_ms,
 )
 from kafka_marshal.admin.position_targets import PlannedPosition
+from kafka_marshal.admin.shared_claims import SharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Deadline
@@ -50,9 +51,6 @@ from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, R
 from kafka_marshal.machines.consumer.consumer import release_group_sent
 from kafka_marshal.machines.consumer.effects import Send
 
-_FAREWELL_S: Final = 40.0
-"""How long to wait, when all is over, until the last ReleaseGroup is read back, in seconds."""
-
 
 @frozen
 class SetPositionsResult:
@@ -72,6 +70,8 @@ class SetPositionsResult:
     new_paused_until_ms: int | None = field(default=None)
     """Until when claims are paused that nobody knows yet: topics and partitions new to the group;
     None if they are not."""
+    not_read_back: str | None = field(default=None)
+    """What became of the writes in doubt, and of what should end the pause; None if none is."""
 
 
 def left_by_others(view: View, group: str) -> list[PauseWork]:
@@ -91,6 +91,26 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
     )
 
 
+def ranges_that_end(view: View, planned: Sequence[PlannedPosition]) -> dict[ClaimKey, SharedClaim]:
+    """Shared claims whose ranges end: those that are set, and those beside them.
+
+    The pause is ended claim by claim, which no range outlives. Where the group was paused before,
+    it stays so, and the ranges of claims that were not named sleep.
+    """
+    named = {one.key for one in planned}
+    places = {(one.coordinating_partition, one.key.group) for one in planned}
+    found = {}
+    for partition, group in sorted(places):
+        fold = view.folds[partition]
+        stays_paused = kept_expiry_s(fold, group) * 1000 > log_ms(fold, group)
+        for key, reader in fold.claims(group).items():
+            ends = key in named or (reader.claim.position_set and not stays_paused)
+            shared = fold.shared(key)
+            if ends and shared is not None:
+                found[key] = shared
+    return found
+
+
 class _PartitionOperation:
     """One operation on one coordinating partition, and what became of what it sent."""
 
@@ -108,6 +128,10 @@ class _PartitionOperation:
         self._on_note: Callable[[str], None] = lambda _: None
         self._kept_s = EXPIRED
         self._open: list[tuple[Send, Future[RecordMetadata]]] = []
+        self._writes: dict[ClaimKey, Sent] = {}
+        """What was last sent of each claim."""
+        self._pauses: Sent | None = None
+        """The ReleaseGroup that was sent last."""
         self._set: set[ClaimKey] = set()
         self._result: Result | None = None
         self._refused: str | None = None
@@ -216,7 +240,7 @@ class _PartitionOperation:
         """End the pause, unless it is somebody else's by now, or over."""
         if self._farewell is None:
             assert self._log is not None
-            self._farewell = self._log.settings.environment.deadline(_FAREWELL_S)
+            self._farewell = self._log.settings.environment.deadline(READ_BACK_S)
         ends = self._ending is not None or self._paused_again
         if self._pause_read and not ends:
             self._end_pause()
@@ -263,7 +287,18 @@ class _PartitionOperation:
             self._reason(result) if left else None,
             self.still_paused,
             paused_until_ms(self._fold, self.group) if self._ending is not None else None,
+            not_read_back([*self._doubted(in_doubt)]) or None,
         )
+
+    def _doubted(self, in_doubt: Iterable[ClaimKey]) -> Iterator[Sent]:
+        """What was sent of these claims, or to end the pause, and was not read back."""
+        yield from (self._writes[key] for key in in_doubt if key in self._writes)
+        if not self.still_paused:
+            return
+        if self._ending is not None:
+            yield from self._ending.not_read_back
+        elif self._pauses is not None and (self._paused_again or not self._pause_read):
+            yield self._pauses
 
     def _reason(self, result: Result) -> str | None:
         if self._refused is not None:
@@ -282,9 +317,13 @@ class _PartitionOperation:
 
     def _append(self, send: Send) -> None:
         assert self._log is not None
-        self._open.append(
-            (send, self._log.append(self.coordinating_partition, send.message, send.headers))
-        )
+        message, partition = send.message, self.coordinating_partition
+        outcome = self._log.append(partition, message, send.headers)
+        self._open.append((send, outcome))
+        if isinstance(message, ReleaseGroup):
+            self._pauses = partition, outcome
+        else:
+            self._writes[message.key] = partition, outcome
 
 
 def work_left(work: PauseWork) -> str:

@@ -15,6 +15,8 @@ from attrs import frozen
 from confluent_kafka import Message
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
+from kafka_marshal.admin.listed_ranges import ListedRanges, listed_ranges
+from kafka_marshal.admin.shared_claims import SharedClaim
 from kafka_marshal.authentication import AuthenticityChecks
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.admin_client import ClusterClient
@@ -26,7 +28,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.pause_work import left_undone
 from kafka_marshal.core.claims.suffix_reader import Field, Knowledge, Reader
-from kafka_marshal.core.messages import ClaimingPartition, Record
+from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.errors import BrokerFailed, MarshalError, contradicted
 from kafka_marshal.machines.consumer.intervals import Intervals, OwnerReport
@@ -72,6 +74,9 @@ class ListedClaim:
     """By which the claim is judged: what the log says, else what was given."""
     intervals_ms: tuple[float, ...]
     """What the group's live owners say; with more than one, messages are processed twice."""
+    ranges: ListedRanges | None = None
+    """Of a claim that several consumers share; then nobody owns it alone, so `owner_client` and
+    `owner_instance` are None. None of other claims."""
 
 
 @frozen
@@ -85,7 +90,7 @@ class ListedGroup:
     stale: int
     free: int
     owners: int
-    """Instances that own something and are not stale."""
+    """Instances that own something and are not stale, or share a claim and are not silent."""
     not_certain: int
     """Claims of which the owner is not certain."""
     lag: int | None
@@ -264,17 +269,38 @@ class View:
         try:
             record = raw.decoded()
         except MalformedRecord:
-            self.malformed += not is_claiming_range(raw.value)
+            if is_claiming_range(raw.value):
+                self._fold_range(fold, raw, fetched=gaps is not None)
+            else:
+                self.malformed += 1
             return
-        if self._group not in (None, record.message.group_id):
+        if not self._hears(raw, record.message.group_id, fetched=gaps is not None):
             return
-        if gaps is None and self.unauthentic is not None:  # else it was verified when fetched
-            self.unauthentic.check(raw)
-        if any(name == wire.MAC_HEADER for name, _ in raw.headers):
-            self.signed_groups.add(record.message.group_id)
-        changes = self.folds[raw.partition].apply(record)
+        speaks_of_ranges = any(name in wire.OF_RANGES for name, _ in raw.headers)
+        changes = fold.apply(record, raw.log_entry() if speaks_of_ranges else None)
         self._hear_interval(record, changes)
         yield record, changes
+
+    def _fold_range(self, fold: ClaimsFold, raw: RawRecord, *, fetched: bool) -> None:
+        """A request for a range reaches no claim, so nothing else is reported of it."""
+        record = raw.decoded_with_ranges()
+        message = record.message
+        assert isinstance(message, ClaimingRange)
+        if self._hears(raw, message.group_id, fetched=fetched):
+            fold.claiming_range(record, message)
+
+    def _hears(self, raw: RawRecord, group: str, *, fetched: bool) -> bool:
+        """The record is of a group that is looked at; then look at its signature, too.
+
+        What the log's filter has `fetched` was verified there.
+        """
+        if self._group not in (None, group):
+            return False
+        if not fetched and self.unauthentic is not None:
+            self.unauthentic.check(raw)
+        if any(name == wire.MAC_HEADER for name, _ in raw.headers):
+            self.signed_groups.add(group)
+        return True
 
     def _hear_interval(self, record: Record, changes: list[ClaimChange]) -> None:
         key = record.partition, record.message.group_id
@@ -411,6 +437,7 @@ class View:
                 ends.get((key.topic, key.topic_partition)),
                 self.rules_of(key.group, number),
                 intervals_ms[key.group],
+                self.folds[number].shared(key),
             )
             for (number, key), reader in claims.items()
         ]
@@ -427,8 +454,11 @@ class View:
         end: int | None,
         rules: Rules,
         intervals_ms: tuple[float, ...],
+        shared: SharedClaim | None,
     ) -> ListedClaim:
         claim = reader.claim
+        ranges = None if shared is None else listed_ranges(shared, end, now_ms, rules)
+        alone = ranges is None or ranges.knowledge == "unknown"
         age_ms = None
         if claim.last_heartbeat_ms is not None:
             age_ms = max(0, now_ms - claim.last_heartbeat_ms)
@@ -445,8 +475,8 @@ class View:
             coordinating_partition=number,
             knowledge=reader.knowledge.value,
             state=state,
-            owner_client=claim.owner_client,
-            owner_instance=claim.owner_instance,
+            owner_client=claim.owner_client if alone else None,
+            owner_instance=claim.owner_instance if alone else None,
             epoch=claim.epoch,
             position=claim.position,
             position_certain=Field.POSITION in reader.certain,
@@ -458,6 +488,7 @@ class View:
             pauser=claim.pauser if paused else None,
             heartbeat_interval_ms=rules.heartbeat_interval_ms,
             intervals_ms=intervals_ms,
+            ranges=ranges,
         )
 
     def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[ListedGroup]:
@@ -480,7 +511,7 @@ class View:
             owned=count["owned"],
             stale=count["stale"],
             free=sum(row.state in ("free", "paused") for row in rows),
-            owners=len({row.owner_instance for row in rows if row.state == "owned"}),
+            owners=len({name for row in rows if row.state == "owned" for name in _live(row)}),
             not_certain=sum(row.knowledge != Knowledge.KNOWN.value for row in rows),
             lag=sum(lags) if lags else None,
             paused_until_ms=until_ms,
@@ -489,3 +520,10 @@ class View:
             heartbeat_interval_ms=self.rules_of(group).heartbeat_interval_ms,
             intervals_ms=self._intervals_ms(group),
         )
+
+
+def _live(row: ListedClaim) -> set[str | None]:
+    """Instances that own a claim that is not stale: one, or those that share it."""
+    if row.ranges is None or row.ranges.knowledge == "unknown":
+        return {row.owner_instance}
+    return {one.instance for one in row.ranges.holders if not one.silent}

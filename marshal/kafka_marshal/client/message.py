@@ -6,7 +6,7 @@ asked for, and of several messages each is covered only when it is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import repeat
 from typing import Final, cast, overload
 
@@ -19,9 +19,25 @@ from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 HeaderPairs = list[tuple[str, bytes | None]]
 
 
+@frozen
+class Range:
+    """Offsets of a shared partition that one consumer of the group holds, and nobody else."""
+
+    id: int
+    """The offset, in the log of claims, of the request that was granted. It grows with each range
+    of the partition, so it works as a fencing token for what is written for each message."""
+    start: int
+    """The first offset."""
+    end: int
+    """The offset after the last one. There may be no message yet at any of them."""
+
+
 @define(eq=False)
 class Claim:
-    """One partition of a topic that is ours, from the time it was won until it is lost."""
+    """One partition of a topic that is ours, from the time it was won until it is lost.
+
+    Of a topic that was added with `share="ranges"` it is one range of a partition.
+    """
 
     key: ClaimKey = field(repr=False)
     topic: str
@@ -41,10 +57,17 @@ class Claim:
     stale, so others may take it. No more of it is given out until one is read back."""
     released: ReleaseReason | None = None
     """Why it was released, where `lost` is RELEASED."""
+    range: Range | None = None
+    """The range that it is, as it was granted; None where it is a whole partition."""
 
     @committed.default
     def _at_the_win(self) -> int:
         return self.position
+
+    @property
+    def lane(self) -> Hashable:
+        """What is handled one after the other: the partition's tenures, or each range by itself."""
+        return self.key if self.range is None else self
 
     @property
     def owned(self) -> bool:
@@ -76,6 +99,11 @@ class Message:
     def epoch(self) -> int:
         """The epoch of the claim: a fencing token."""
         return self.claim.epoch
+
+    @property
+    def range(self) -> Range | None:
+        """The range that it came under; None where its partition is not shared."""
+        return self.claim.range
 
     @property
     def offset(self) -> int:

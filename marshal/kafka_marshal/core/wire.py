@@ -111,3 +111,5 @@ They stand in a table of their own, because `Headers` is what every version read
 CHECKPOINT_HEADER: Final = "marshal-ranges-at"
 """On the anchor's heartbeat: the claim and its ranges as of `marshal-seen`. It is not decimal, and
 no version refuses a record for it."""
+OF_RANGES: Final = frozenset({"marshal-ranges", "marshal-keep", CHECKPOINT_HEADER})
+"""Only a reader of ranges reads these."""

@@ -10,7 +10,7 @@
 (* free choices.  A message is processed at any time after it was granted: *)
 (* what says that it is, or that it never will be, is in what was sent.    *)
 (***************************************************************************)
-EXTENDS Ranges, Lists
+EXTENDS Participant, Lists
 
 CONSTANTS
     Window,               \* what participants write in marshal-ranges
@@ -41,9 +41,6 @@ Latest   == history[Length(history)]
 Ranges   == Latest.ranges
 Claim    == Latest.claim
 AtMost   == Window = 0    \* at most once
-
-\* The instance and the client that participants write the old messages under.
-ANCHOR == "ranges"
 
 (***************************************************************************)
 (* What most worlds have one of; a cfg substitutes others.                 *)
@@ -91,15 +88,16 @@ NewLeases(before, record, outcome, verdict) ==
            from |-> before.claim.position, to |-> outcome.claim.position]}
     ELSE {}
 
-Speaks(note, lease) == note.instance = lease.instance /\ lease.id <= note.seen
+\* A record speaks of what was granted to its sender up to its view.
+Speaks(note, lease, x) == note.instance = lease.instance /\ lease.id <= note.seen
 
 \* Its holder has said that it processed this one.
 SaysDone(notes, lease, x) ==
-    \E note \in notes : Speaks(note, lease) /\ note.done # NONE /\ x < note.done
+    \E note \in notes : note.done # NONE /\ x < note.done /\ Speaks(note, lease, x)
 
 \* Its holder has said that it never will process this one under this lease.
 SaysNever(notes, lease, x) ==
-    \E note \in notes : Speaks(note, lease) /\ note.keep # NONE /\ x >= note.keep
+    \E note \in notes : note.keep # NONE /\ x >= note.keep /\ Speaks(note, lease, x)
 
 OfLease(lease) == Offsets(lease.from, lease.to)
 
@@ -188,10 +186,8 @@ At(step) == IF Ranges.clock_ms = NONE THEN 2000 ELSE Ranges.clock_ms + step
 Views == DOMAIN history
 Seen(v) == v - 2
 
-Message(type, sender, offset) ==
-    [type |-> type, version |-> IF type = "ReleaseGroup" THEN 0 ELSE 1, unix_s |-> 0,
-     instance_id |-> sender, client_id |-> sender, offset |-> offset,
-     expires_unix_s |-> 1, count |-> 0]
+\* Of one that does not know ranges.
+Says(type, sender, offset) == Message(type, sender, sender, offset, 0)
 
 Record(headers, more, message) ==
     [offset |-> Appended, timestamp_ms |-> 0, headers |-> headers, range_headers |-> more,
@@ -199,7 +195,14 @@ Record(headers, more, message) ==
 
 Built(record) == [record |-> record, notes |-> {}]
 
-Present == [NoHeaders EXCEPT !.present = TRUE]
+\* A participant that had read up to a view and remembers nothing; and what it sends.
+Who(i, window) == [instance_id |-> i, client_id |-> i, window |-> window, start |-> Start]
+Knowing(v) ==
+    [NewParticipant EXCEPT !.claim = history[v].claim, !.ranges = history[v].ranges,
+                           !.view = Seen(v) + 1]
+Anybody     == Who(ANCHOR, Window)
+Landing(sent) == Record(sent.headers, sent.range_headers, sent.message)
+
 Of(v)   == [Present EXCEPT !.epoch = history[v].claim.epoch, !.seen = Seen(v)]
 
 \* Whether an owner counts as stale, and a pause as over, is not the sender's to decide.
@@ -210,12 +213,7 @@ Freely(records) ==
 
 Claims(sender, more) ==
     {Built(record) :
-        record \in Freely({Record(Present, more, Message("ClaimingPartition", sender, NONE))})}
-
-WithRanges(window) == [NoRangeHeaders EXCEPT !.window = window]
-
-\* Where the anchor's heartbeat and release say that they are.
-AnchorAt(state) == IF state.ranges.window = 0 THEN state.claim.position ELSE Low(state.ranges)
+        record \in Freely({Record(Present, more, Says("ClaimingPartition", sender, NONE))})}
 
 \* The lowest offset that nothing was cut from yet, and one more to reserve.
 ReserveAt(state) == state.ranges.frontier + 1
@@ -223,30 +221,35 @@ ReserveAt(state) == state.ranges.frontier + 1
 AnchorViews ==
     {v \in Views : history[v].claim.owner_instance = ANCHOR /\ HasBegun(history[v].ranges)}
 
-OfAnchor(type, views, OffsetAt(_)) ==
-    {Built(Record(Of(v), NoRangeHeaders, Message(type, ANCHOR, OffsetAt(history[v])))) :
-        v \in views}
-
 ReserveViews == {v \in AnchorViews : history[v].ranges.window = 0}
 
 \* A participant shares the claim only if a position was ever set.
-MayShare == Claim.position_set
+MayShare == IsSet(Latest)
 
 \* Where none was, it first wins without the header and says where it begins.
 UnsetViews ==
     {v \in Views : history[v].claim.owner_instance = ANCHOR /\ ~history[v].claim.position_set}
 
+ClaimsOfAnchor(sent) == {Built(record) : record \in Freely({Landing(sent)})}
+
 Begins ==
-    (IF MayShare THEN {} ELSE Claims(ANCHOR, NoRangeHeaders))
-    \cup {Built(Record([Of(v) EXCEPT !.start = Start], NoRangeHeaders,
-                       Message("Heartbeat", ANCHOR, Start))) : v \in UnsetViews}
+    (IF MayShare THEN {} ELSE ClaimsOfAnchor(BeginAnchorSent(Anybody, NewParticipant)))
+    \cup {Built(Landing(SayStartSent(Anybody, Knowing(v)))) : v \in UnsetViews}
+
+\* No participant of ours releases the anchor; somebody may.
+ReleaseOfAnchor(p) ==
+    Sent(Says("ReleasingPartition", ANCHOR, AnchorAt(p)), AnchorHeaders(p, NONE), NoRangeHeaders)
 
 Anchors ==
-    (IF MayShare THEN UNION {Claims(ANCHOR, WithRanges(window)) : window \in Windows} ELSE {})
+    (IF MayShare
+     THEN UNION {ClaimsOfAnchor(ClaimAnchorSent(Who(ANCHOR, window), NewParticipant)) :
+                     window \in Windows}
+     ELSE {})
     \cup Begins
-    \cup OfAnchor("Heartbeat", AnchorViews, AnchorAt)
-    \cup OfAnchor("ReleasingPartition", AnchorViews, AnchorAt)
-    \cup OfAnchor("ClaimingMessages", ReserveViews, ReserveAt)
+    \cup {Built(Landing(BeatAnchorSent(Anybody, Knowing(v)))) : v \in AnchorViews}
+    \cup {Built(Landing(ReleaseOfAnchor(Knowing(v)))) : v \in AnchorViews}
+    \cup {Built(Landing(ReserveSent(Anybody, Knowing(v), ReserveAt(history[v])))) :
+              v \in ReserveViews}
 
 Note(i, v, done, keep) == [instance |-> i, seen |-> Seen(v), done |-> done, keep |-> keep]
 
@@ -258,10 +261,8 @@ Honest(note) ==
 
 Ranging(i, v, count, done, keep) ==
     LET note == Note(i, v, done, keep)
-        more == [NoRangeHeaders EXCEPT !.done = done, !.keep = keep]
-    IN  {[record |-> [Record([Present EXCEPT !.seen = Seen(v)], more,
-                             [Message("ClaimingRange", i, NONE) EXCEPT !.count = count])
-                      EXCEPT !.silent = silent],
+        sent == RangingSent(Who(i, Window), Knowing(v), count, done, keep)
+    IN  {[record |-> [Landing(sent) EXCEPT !.silent = silent],
           notes |-> IF done = NONE /\ keep = NONE THEN {} ELSE {note}] :
             silent \in SilentSets(i)}
 
@@ -283,7 +284,7 @@ RangeViews == {v \in Views : HasBegun(history[v].ranges)}
 Requests == UNION {RangingFrom(i, v) : i \in Participants, v \in RangeViews}
 
 OfOwner(sender, type, offset, v) ==
-    Built(Record(Of(v), NoRangeHeaders, Message(type, sender, offset)))
+    Built(Record(Of(v), NoRangeHeaders, Says(type, sender, offset)))
 
 OwnViews(sender) == {v \in Views : history[v].claim.owner_instance = sender}
 
@@ -297,17 +298,17 @@ OtherOnes ==
 OfOriginals ==
     UNION {{Built(record) :
                 record \in Freely({Record(NoHeaders, NoRangeHeaders,
-                                         Message("ClaimingPartition", x, NONE))})}
+                                         Says("ClaimingPartition", x, NONE))})}
            \cup {Built(Record(NoHeaders, NoRangeHeaders,
-                              Message("Heartbeat", x, history[v].claim.position + 1))) :
+                              Says("Heartbeat", x, history[v].claim.position + 1))) :
                      v \in OwnViews(x)} : x \in Originals}
 
 \* An administrator pauses, claims, and sets the position to 0.
 OfAdmins ==
-    UNION {{Built(Record(Present, NoRangeHeaders, Message("ReleaseGroup", a, NONE)))}
+    UNION {{Built(Record(Present, NoRangeHeaders, Says("ReleaseGroup", a, NONE)))}
            \cup Claims(a, NoRangeHeaders)
            \cup {Built(Record([Of(v) EXCEPT !.set_position = 0], NoRangeHeaders,
-                              Message("ReleasingPartition", a, 0))) : v \in OwnViews(a)} :
+                              Says("ReleasingPartition", a, 0))) : v \in OwnViews(a)} :
            a \in Admins}
 
 Buildable == Anchors \cup Requests \cup OtherOnes \cup OfOriginals \cup OfAdmins
@@ -347,7 +348,7 @@ Bounded == Intervals(Ranges) <= IntervalsMax
 AtMostOnce ==
     AtMost =>
         \A a, b \in leases :
-            a.id < b.id => \A x \in OfLease(a) \cap OfLease(b) :
+            a # b => \A x \in OfLease(a) \cap OfLease(b) :
                 SaysNever(said, a, x) \/ SaysNever(said, b, x)
 
 \* At least once: what is passed, by the position or within ranges, was processed.
@@ -426,9 +427,10 @@ DoneIn(state, x) ==
     /\ \A range \in state.ranges.open : x \notin OfLease(range)
     /\ \A each \in state.ranges.pool : x \notin Offsets(each.from, each.to)
 
-FreeIn(state, x) ==
+\* In the pool, or granted to somebody by the record at `id`.
+FreeIn(state, x, id) ==
     \/ \E each \in state.ranges.pool : x \in Offsets(each.from, each.to)
-    \/ \E range \in state.ranges.open : range.id = Appended /\ x \in OfLease(range)
+    \/ \E range \in state.ranges.open : range.id = id /\ x \in OfLease(range)
 
 MayBeFreed(range, x, state, record) ==
     \/ Sender(record) = range.instance /\ record.range_headers.keep \in 0 .. x
@@ -438,7 +440,7 @@ RefinesLeases ==
     [][GoOn =>
           /\ \A x \in Offsets(0, Latest.ranges.frontier) : DoneIn(Latest, x) => DoneIn(Latest, x)'
           /\ \A range \in Latest.ranges.open : \A x \in OfLease(range) :
-                 FreeIn(Latest, x)' => MayBeFreed(range, x, Latest', last'.record)]_vars
+                 FreeIn(Latest', x, Appended) => MayBeFreed(range, x, Latest', last'.record)]_vars
 
 (***************************************************************************)
 (* Rules left out, each of which some property notices.                    *)
@@ -560,5 +562,25 @@ NobodyAfterRanges ==
     [][last'.void => ~IsOwned(Latest.claim)']_vars
 NoneAfterAnAdministrator ==
     Ranges.open = {} \/ \A n \in DOMAIN history : history[n].claim.owner_instance \notin Admins
+NotThreeHold == Cardinality({range.instance : range \in Ranges.open}) < 3
+NotFull == Intervals(Ranges) < IntervalsMax
+NothingGranted == leases = {}
+NoneTaken ==
+    [][last'.verdict \in RangeVerdicts =>
+          \A range \in Latest.ranges.open :
+              \/ range.instance = Sender(last'.record)
+              \/ \E other \in Latest.ranges.open' : other.id = range.id]_vars
+NoOriginalAfterRanges ==
+    [][last'.void => Latest.claim.owner_instance' \notin Originals]_vars
+NoOtherWindow ==
+    [][HasBegun(Latest.ranges) /\ HasBegun(Latest.ranges)' => GoOn]_vars
+NoBadHeaderWins ==
+    [][last'.record.range_headers.window = NOT_DECIMAL => last'.verdict \notin RangeWins]_vars
+NothingSetAfterRanges ==
+    [][last'.verdict = "PositionSet" =>
+          \A n \in DOMAIN history : ~HasBegun(history[n].ranges)]_vars
+NoRangesAfterBoth ==
+    LET owners == {history[n].claim.owner_instance : n \in DOMAIN history}
+    IN  ~HasBegun(Ranges) \/ owners \cap Others = {} \/ owners \cap Admins = {}
 
 =============================================================================

@@ -3,7 +3,7 @@
 (* MCRanges, and once the log loses its end, as after an unclean election  *)
 (* of a leader.  What was sent before may still land: late, and of offsets *)
 (* that are other records by now.  Processes read again from where it was  *)
-(* cut; what they were granted, and what they have said, stays.            *)
+(* cut; what they were granted stays, and what they have said of it.       *)
 (***************************************************************************)
 EXTENDS MCRanges
 
@@ -11,14 +11,28 @@ VARIABLE late             \* what was under way when the log was cut; nothing be
 
 CutInit == Init /\ late = {}
 
+\* Who holds what was granted in the part that is lost: by the same ids others are granted
+\* something else, and nothing that is said of the log that is left is said of that.
+Lost(i) == WithAll(i, " before")
+
+\* Of a log of which `n - 1` records are left.
+LeaseOf(lease, n) ==
+    IF lease.id < n - 1 THEN lease ELSE [lease EXCEPT !.instance = Lost(@)]
+
+ToldOf(notes, n) ==
+    {[note EXCEPT !.seen = Min(@, n - 2)] : note \in notes}
+    \cup {[note EXCEPT !.instance = Lost(@)] : note \in notes}
+
 Truncate ==
     /\ late = {}
     /\ \E n \in 1 .. Appended :
            /\ history' = FirstOf(history, n)
-           /\ last' = [record |-> NONE, verdict |-> "LogTruncated", void |-> FALSE]
-    /\ late' = Buildable
+           /\ leases' = {LeaseOf(lease, n) : lease \in leases}
+           /\ said' = ToldOf(said, n)
+           /\ late' = {[built EXCEPT !.notes = ToldOf(@, n)] : built \in Buildable}
+    /\ last' = [record |-> NONE, verdict |-> "LogTruncated", void |-> FALSE]
     /\ set_at' = NONE
-    /\ UNCHANGED <<leases, said, passed, repeatable, heard>>
+    /\ UNCHANGED <<passed, repeatable, heard>>
 
 LandLate ==
     /\ Appended < LogMax
@@ -31,6 +45,12 @@ CutNext == Truncate \/ LandLate \/ (Next /\ UNCHANGED late)
 CutSpec == CutInit /\ [][CutNext]_<<vars, late>>
 
 WithTheLate == <<WithoutTheLast, late>>
+
+\* A world in which nobody gives anything back.
+AsksOrSaysDone(i, v) ==
+    UNION {Ranging(i, v, count, done, NONE) : count \in Counts,
+           done \in {NONE} \cup {x + 1 : x \in UNION {OfLease(range) :
+                                    range \in OpenOf(history[v].ranges, i)}}}
 
 \* What must be reached: a range by a record that was sent before the cut.
 NoneGrantedLate == last.verdict = "RangeGranted" => last.record.headers.seen < 0 \/ late = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Literal
 
 import pytest
@@ -14,6 +15,7 @@ from kafka_marshal.client.process.handling import Handling
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.core.messages import ReleasingPartition
+from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 from tests.client.doubles import WITHIN_S, Kafka
 
 
@@ -93,6 +95,47 @@ def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window:
     asyncio.run(main())
     assert [offset for partition, offset in again if partition == 0] == [*range(2, 10)]
     assert {each.offset for each in kafka.said(ReleasingPartition)} == {10}
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.01])
+def test_what_a_run_that_was_cancelled_twice_had_not_done_is_given_to_the_next(
+    after_s: float,
+) -> None:
+    """Nobody was given what it had in hand before the consumer was closed."""
+    scheduler = Scheduler(seed=1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("events", messages=3)
+    handled: list[int] = []
+
+    async def cleans_up(_: Message) -> None:
+        for wait_s in (100.0, 5.0, 5.0):  # a cancellation ends each of the first two
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(wait_s)
+        raise ValueError
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+            await consumer.add_topic("events")
+
+            async def handles(message: Message) -> None:
+                handled.append(message.offset)
+                if message.offset == 2:
+                    consumer.stop()
+
+            running = asyncio.create_task(consumer.run(cleans_up))
+            await asyncio.sleep(5.0)
+            for _ in range(2):
+                running.cancel()
+                await asyncio.sleep(after_s)
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            await asyncio.wait_for(consumer.run(handles), 60.0)
+
+    ScheduledEventLoop(scheduler).run_until_complete(main())
+    scheduler.close()
+    assert handled == [0, 1, 2]
 
 
 @pytest.mark.parametrize("steps", range(6))

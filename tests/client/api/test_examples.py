@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from confluent_kafka import Producer
-from examples import fencing_sqlite
+from examples import fencing_sqlite, shared_topic
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.message import Range
 from kafka_marshal.testing import Broker
-from tests.client.crew import Stage
+from tests.client.crew import Stage, until
 from tests.client.hands import new_name
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -110,6 +111,55 @@ def test_a_database_that_fences(kafka_broker: Broker, topic: str, tmp_path: Path
     assert total("")
 
 
+def test_several_on_one_partition(kafka_broker: Broker, tmp_path: Path) -> None:
+    stage = Stage(kafka_broker)
+    topic, path = stage.topic(1, 200), tmp_path / "orders.db"
+    group = new_name("g")
+    first, second = (
+        subprocess.Popen(
+            [
+                *(sys.executable, "-u", EXAMPLES / "shared_topic.py"),
+                *(kafka_broker.bootstrap, group, client_id, topic, path),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for client_id in ("worker-1", "worker-2")
+    )
+
+    def rows() -> int:
+        with sqlite3.connect(path, timeout=30) as database:
+            try:
+                found = database.execute("SELECT count(*) FROM handled").fetchone()
+            except sqlite3.OperationalError:
+                return 0
+        return int(found[0])
+
+    until(lambda: rows() == 200)
+    for child in (first, second):
+        child.send_signal(signal.SIGINT)
+    said = [child.communicate(timeout=60)[0] for child in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0]
+    written = [int(line.split()[0]) for each in said for line in each.splitlines()]
+    assert sorted(written) == list(range(200))
+
+
+def test_a_row_is_not_overwritten_by_whose_range_was_taken() -> None:
+    database = sqlite3.connect(":memory:")
+    database.execute(shared_topic.TABLE)
+
+    def write(range_id: int, value: bytes) -> bool:
+        message = MockMessage(7, range_id, value, range=Range(range_id, 0, 10))
+        return shared_topic.write(database, message)  # type: ignore[arg-type]
+
+    assert write(5, b"first")
+    assert write(9, b"by the next holder")
+    assert write(5, b"late") is False
+    assert database.execute("SELECT value, range_id FROM handled").fetchall() == [
+        (b"by the next holder", 9)
+    ]
+
+
 @frozen
 class MockMessage:
     """What `count` asks of a message."""
@@ -119,6 +169,7 @@ class MockMessage:
     value: bytes = b"1"
     topic: str = "orders"
     partition: int = 0
+    range: Range | None = None
 
 
 def test_the_database_refuses_whoever_lost_its_claim_and_counts_nothing_twice() -> None:

@@ -14,6 +14,8 @@ from confluent_kafka import KafkaError
 from kafka_marshal.client.connect import reader
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, ReadResult, Watermarks
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+from kafka_marshal.testing.in_memory.consumer import InMemoryConsumer
 
 
 @define
@@ -54,9 +56,6 @@ class MockClient:
     def incremental_assign(self, places: object) -> None:
         """It comes anyway."""
 
-    def resume(self, places: object) -> None:
-        """It was not paused."""
-
 
 @define
 class MockTail(CoordinationReader):
@@ -68,6 +67,7 @@ class MockTail(CoordinationReader):
     _consumer: Any = field(factory=MockClient)
     _looked_up: dict[int, Watermarks] = field(factory=dict)
     _looked_up_at: float = 0.0
+    _paused: set[int] = field(factory=set)
     _monotonic: Callable[[], float] = monotonic
 
     def _messages(self, maximum: int = 0) -> list[Any]:
@@ -157,3 +157,40 @@ def test_nothing_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
         ([(0, 0), (0, 9)], []),
         ([(0, 10), (0, 19)], []),
     ]
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_what_was_read_to_its_end_is_resumed_before_it_is_assigned_anew(
+    follows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka may drop a resume beside an assignment, and nothing was read any more."""
+    asked: list[str] = []
+    for name in ("assign", "unassign", "incremental_assign", "pause", "resume"):
+        monkeypatch.setattr(InMemoryConsumer, name, noted(name, asked))
+    kafka = InMemoryKafka(1, Scheduler(seed=1))
+    kafka.create("log", messages=3)
+    tail = CoordinationReader(kafka.settings(), "log")
+    [read] = [batch for batch in tail.records({0: 0}, {0: 3}) if batch]
+    assert [one.offset for one in read] == [0, 1, 2]
+    kafka.produce("log", 1)
+    if follows:
+        wanted = iter(tail.follow(lambda: {0: 3}, lambda: False, LogFilter(b"g", frozenset())))
+        assert next(wanted) is not None
+    else:
+        again = tail.records({0: 3})
+        assert [one.offset for one in next(batch for batch in again if batch)] == [3]
+    first = asked.index("resume")
+    assert "pause" in asked[:first]
+    assert asked[first + 1] in ("assign", "unassign")
+    assert "resume" not in asked[first + 1 :]
+
+
+def noted(name: str, asked: list[str]) -> Callable[..., None]:
+    """The method, which is noted before it is called."""
+    method = getattr(InMemoryConsumer, name)
+
+    def call(*of: object) -> None:
+        asked.append(name)
+        method(*of)
+
+    return call

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.api.consumer import Claim, Consumer, Lost, Message, Observer
+from kafka_marshal.client.api.consumer import Claim, ClaimLost, Consumer, Lost, Message, Observer
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
@@ -129,6 +129,51 @@ def test_at_most_once_a_batch_in_hand_outlives_its_tenure() -> None:
     assert got == {0: [*range(8)], 1: [*range(8)]}
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_at_most_once_a_lost_tenure_keeps_nothing_beyond_its_grant(paused: bool) -> None:
+    """All that was fetched ahead stayed as long as the application had the batch in hand."""
+    kafka = Kafka()
+    kafka.create("events", messages=100)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        [tenure] = consumer._coordinator.held._tenures
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] == 99 - 3)
+        if paused:
+            consumer.pause("events")
+        release_group(kafka)
+        until(lambda: won_again(consumer, first.claim))
+        if paused:
+            consumer.resume("events")
+            consumer.resume("events")
+        until(lambda: not consumer._fetcher._commands)
+        assert consumer._fetcher.buffered(tenure.fetched)[0] <= 3
+        found = {True: [0], False: list[int]()}
+        while len(found[True]) + len(found[False]) < 100:
+            message = consumer.poll(10.0)
+            assert message is not None
+            found[message.claim is first.claim].append(message.offset)
+            consumer.ack(message)
+        assert found == {True: [*range(4)], False: [*range(4, 100)]}
+
+
+def test_at_most_once_what_a_lost_tenure_is_granted_after_all_is_fetched_again() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=100)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        assert consumer.poll(10.0) is not None
+        [tenure] = consumer._coordinator.held._tenures
+        release_group(kafka)
+        until(lambda: tenure.claim.lost is not None)
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] <= 3)
+        consumer._fetcher.allow(tenure.fetched, range(4, 8))
+        until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] >= 4)
+        until(lambda: not consumer._fetcher._commands)
+        assert consumer._fetcher.buffered(tenure.fetched)[0] <= 7
+
+
 def test_at_most_once_what_was_granted_to_a_paused_partition_is_handed_over_later() -> None:
     kafka = Kafka()
     kafka.create("events", messages=8)
@@ -238,6 +283,29 @@ def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None
         until(lambda: list(drained) == [first])
         consumer.stop()
         running.join(20)
+
+
+def test_what_is_done_while_others_hear_of_the_loss_counts_as_not_committed() -> None:
+    """A commit of everything returned, and the log had less."""
+    kafka = Kafka()
+    kafka.create("events", messages=2)
+    hears, done = threading.Event(), threading.Event()
+
+    class Slow(Observer):
+        def lost(self, claim: Claim, reason: Lost) -> None:
+            hears.set()
+            assert done.wait(20)
+
+    with kafka.consumer(observers=[Slow()]) as consumer:
+        consumer.add_topic("events")
+        message = consumer.poll(10.0)
+        assert message is not None
+        release_group(kafka)
+        assert hears.wait(20)
+        consumer.ack(message)
+        done.set()
+        with pytest.raises(ClaimLost, match="done below 1, and in the log below 0"):
+            consumer.commit()
 
 
 def test_who_hears_that_a_claim_is_ours_may_ask_of_it() -> None:

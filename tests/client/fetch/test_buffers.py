@@ -47,6 +47,61 @@ def test_claims_take_turns() -> None:
     assert [key for key, *_ in taken(of, 2)] == [1, 2, 1, 2]
 
 
+def test_of_a_lane_the_lowest_goes_first_and_a_lane_takes_one_turn() -> None:
+    of: Buffers[object, int] = Buffers(lambda offset: offset, len)
+    for key, begin, lane in (
+        (20, 20, "lane"),
+        (0, 0, "lane"),
+        ("other", 0, None),
+        (10, 10, "lane"),
+    ):
+        of.open(key, begin, lane)
+        of.allow(key, range(begin, begin + 10))
+        of.add(key, [*range(begin, begin + 10)])
+    assert of.ready_beside(20)
+    keys = []
+    while (chunk := of.take(5)) is not None:
+        keys.append(chunk.key)
+    assert keys == [0, "other", 0, "other", 10, 10, 20, 20]
+    of.open("other", 0)
+    of.open(30, 30, "lane")
+    of.open(40, 40, "lane")
+    for key in (30, 40):
+        of.allow(key, range(key, key + 1))
+        of.add(key, [key])
+    assert not of.ready_beside(30)
+    of.drop(40)
+    assert of.ready
+    of.drop(30)
+    assert not of.ready
+
+
+def test_what_was_cut_is_neither_handed_over_nor_counted() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 20))
+    for begin in (0, 4, 8):
+        of.add(ONE, [*range(begin, begin + 4)])
+    of.cut(ONE, 6)
+    assert of.waiting(ONE) == of.waiting_bytes(ONE) == 6
+    of.cut(ONE, 9)
+    assert taken(of) == [(1, [0, 1, 2, 3, 4, 5], 6)]
+    of.allow(ONE, range(9, 12))
+    of.cut(ONE, 0)
+    assert taken(of) == []
+    of.cut(TWO, 0)
+
+
+def test_a_cut_frees_what_is_full() -> None:
+    of = buffers(messages=4)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 20))
+    of.add(ONE, [0, 1, 2, 3])
+    assert of.full == {ONE}
+    of.cut(ONE, 2)
+    assert of.full == frozenset()
+
+
 def test_what_is_put_back_comes_next_of_its_claim_after_the_others() -> None:
     of = buffers()
     of.open(ONE, 0)
@@ -101,6 +156,42 @@ def test_of_a_lost_claim_nothing_is_handed_over() -> None:
     assert of.drop(ONE) == 0
     assert of.add(ONE, [2]) is None
     assert taken(of) == [(2, [0, 1], 2)]
+
+
+def test_of_a_claim_that_is_lost_but_for_a_grant_only_that_is_kept() -> None:
+    of = buffers(messages=6, in_all=8)
+    of.open(ONE, 0)
+    of.open(TWO, 0)
+    of.add(TWO, [0, 1])
+    of.allow(ONE, range(0, 4))
+    of.add(ONE, [0, 1, 2, 5])
+    of.add(ONE, [6, 7])
+    assert of.full == {ONE}
+    assert of.end_at(ONE, 4) == 3
+    assert (of.waiting(ONE), of.waiting_bytes(ONE)) == (3, 3)
+    assert not of.full
+    assert of.add(ONE, [8, 9]) is None, "it was fetched up to its end before"
+    assert of.end_at(ONE, 4) == 0
+    assert taken(of, 2) == [(1, [0, 1], 2), (1, [2], 4)]
+    assert of.waits, "the other has some"
+    assert of.end_at(ClaimKey("g", "t", 3), 4) == 0
+
+
+def test_what_is_fetched_of_it_later_is_cut_at_its_end() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 4))
+    of.add(ONE, [0])
+    assert of.end_at(ONE, 4) == 0
+    assert of.add(ONE, [1, 2, 5]) == 4
+    assert of.waiting(ONE) == 3
+    assert taken(of) == [(1, [0, 1, 2], 4)]
+    of.open(TWO, 0)
+    of.allow(TWO, range(0, 4))
+    of.end_at(TWO, 4)
+    assert of.add(TWO, [7, 8]) == 4
+    assert taken(of) == [(2, [], 4)]
+    assert not of.waits
 
 
 def test_a_claim_won_anew_begins_at_its_position() -> None:

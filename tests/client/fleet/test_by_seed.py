@@ -27,7 +27,7 @@ from tools.simulate.faults.originals import Noted
 from tools.simulate.mutants import worlds
 from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
-from tools.simulate.setting import SMALL
+from tools.simulate.setting import SHARED, SMALL
 
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
@@ -45,8 +45,12 @@ from kafka_marshal.client.process.work_queues import WorkQueues
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.verdicts import Refused, Verdict
 from kafka_marshal.core.messages import Record
+from kafka_marshal.core.ranges import claiming_range
+from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
+from kafka_marshal.machines.ranges import participant
+from kafka_marshal.machines.ranges.driver import ParticipantDriver
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 from tests.client.fleet.test_mutants import (
@@ -59,7 +63,7 @@ ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
 CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
-SEEDS = (0, 2, 7, 8, 9, 13)
+SEEDS = (0, 2, 7, 25, 9, 12)
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +267,29 @@ def trusts_everybody(patch: Patch) -> None:
     patch.setattr(AuthenticLog, "check", lambda *_: None)
 
 
+def the_pool_keeps_what_it_gave(patch: Patch) -> None:
+    from_pool = claiming_range.from_pool
+    patch.setattr(
+        claiming_range,
+        "from_pool",
+        lambda ranges, record: attrs.evolve(from_pool(ranges, record), pool=ranges.pool),
+    )
+
+
+def takes_what_was_granted_to_others(patch: Patch) -> None:
+    grant_read = participant.grant_read
+
+    def anybodys(me: Any, record: Any, ranges: Any, verdict: Any) -> Any:
+        sender = attrs.evolve(me, instance_id=record.message.instance_id)
+        return grant_read(sender, record, ranges, verdict)
+
+    patch.setattr(participant, "grant_read", anybodys)
+
+
+def leaves_at_once(patch: Patch) -> None:
+    patch.setattr(ParticipantDriver, "_has_left", lambda driver, _: driver.participant.leaving)
+
+
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
@@ -288,11 +315,18 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "turns": (gives_out_whole_chunks, "at_least_once"),
     "wedged": (counts_waiting_for_a_turn, "at_least_once"),
     "authentic": (trusts_everybody, "at_least_once"),
+    "range_leases": (the_pool_keeps_what_it_gave, "at_least_once"),
+    "range_messages": (drops_the_first_of_what_is_fetched, "at_least_once"),
+    "ranges_done": (counts_as_done_what_is_in_hand, "at_least_once"),
+    "ranges_explained": (drops_the_first_of_what_is_fetched, "at_most_once"),
+    "ranges_left": (leaves_at_once, "at_least_once"),
+    "ranges_once": (takes_what_was_granted_to_others, "at_most_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
 SLOW = attrs.evolve(
     worlds.ONE_BY_ONE, clients=1, simulated_s=30.0, ways=("iterator", "poll"), faults=("slow",)
 )
+SHARING = attrs.evolve(SHARED, simulated_s=15.0, fault_every_s=1.0, messages_per_s=40.0)
 WORLDS = {
     "drained": CALLS,
     "withheld": CALLS,
@@ -300,6 +334,7 @@ WORLDS = {
     "turns": SLOW,
     "wedged": SLOW,
     "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
+    **{checker: SHARING for checker in MISTAKES if checker.startswith("range")},
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 
@@ -383,6 +418,15 @@ def test_what_asyncio_begins_while_its_process_is_killed_is_not_left_behind(
     scheduler.close()
     gc.collect()
     assert [str(one.message) for one in recwarn if one.category is RuntimeWarning] == []
+
+
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+def test_every_promise_of_shared_topics_holds_under_faults(semantics: Semantics) -> None:
+    setting = attrs.evolve(SHARING, semantics=semantics)
+    reports = [simulate(seed, setting) for seed in range(4)]
+    assert [each.violations for each in reports] == [()] * 4
+    verdicts = sum((each.verdicts for each in reports), Counter())
+    assert verdicts[str(RangeAccepted.RANGE_GRANTED)] > 100
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:

@@ -18,6 +18,7 @@ from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer import consumer as moves
@@ -37,6 +38,7 @@ from tests.client.coordinate import test_positions as positions
 from tests.client.doubles import Kafka
 from tests.client.fetch import test_turns as turns
 from tests.client.fleet import test_random_schedules as walks
+from tests.client.process import test_left_handlers as left_handlers
 
 Patch = pytest.MonkeyPatch
 
@@ -110,7 +112,7 @@ def releases_without_a_word(patch: Patch) -> None:
 
 def gives_out_whole_chunks(patch: Patch) -> None:
     """A turn lasts for a chunk, however long that takes."""
-    patch.setattr(Ownership, "_end_turns", lambda *_: None)
+    patch.setattr(Ownership, "_end_turn", lambda *_: None)
 
 
 def forgets_what_is_given_back(patch: Patch) -> None:
@@ -185,6 +187,17 @@ def keeps_what_a_run_left(patch: Patch) -> None:
     patch.setattr(Ownership, "give_again", lambda *_: None)
 
 
+def gives_again_what_is_being_handled(patch: Patch) -> None:
+    """What a run had not done is given out again while its handlers have it in hand."""
+    left = Ownership.handlers_left
+
+    def at_once(held: Ownership, claim: Claim, *, at_work: bool) -> None:
+        left(held, claim, at_work=at_work)
+        left(held, claim, at_work=False)
+
+    patch.setattr(Ownership, "handlers_left", at_once)
+
+
 def claims_after_a_stop(patch: Patch) -> None:
     """A consumer that stops wants what is added later."""
     add_topic = Member.add_topic
@@ -235,6 +248,12 @@ def takes_any_release_for_the_last(patch: Patch) -> None:
     patch.setattr(Ownership, "appended", by_key)
 
 
+def polls_after_a_run() -> None:
+    left = left_handlers.Left("partition")
+    with left.consumer:
+        left_handlers.test_nor_does_a_poll(left)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -278,6 +297,7 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         keeps_what_a_run_left,
         cancelled.test_what_a_run_that_failed_had_not_done_is_given_to_the_next,
     ),
+    (gives_again_what_is_being_handled, polls_after_a_run),
     (claims_after_a_stop, lambda: ending.adds_a_topic_after_a_stop(Kafka(), True)),
     (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
     (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(commit.orders())),

@@ -1,6 +1,7 @@
 """Which message a worker may begin: order by partition, by key, or none."""
 
 from random import Random
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -108,7 +109,7 @@ def test_everything_is_begun_once_and_nothing_overtakes_in_its_lane(
             in_hand.append(one)
         elif choice == 2 and in_hand:
             one = in_hand.pop(chance.randrange(len(in_hand)))
-            done[one.key].append(one.message)
+            done[cast("ClaimKey", one.key)].append(one.message)
             of.finished(one)
     assert sorted(number for each in done.values() for _, number in each) == list(range(30))
     for each in done.values():

@@ -80,6 +80,23 @@ def entry(
     return RawRecord(0, offset, 1000, HEARTBEAT, tuple(pairs)).log_entry()
 
 
+def test_a_reader_that_keeps_few_records_knows_nothing_else_and_forgets_nothing() -> None:
+    log, end = with_checkpoints(3, honest=True)
+    for first in range(1, len(log), 7):
+        late = RangesReader(first, RULES, LIMITS, records_max=9)
+        for each in log[first:]:
+            late.read(each)
+        assert late.candidates <= {end}
+        assert len(late._log) <= 9
+
+
+def test_a_checkpoint_of_records_that_are_not_kept_any_more_does_not_count() -> None:
+    late = RangesReader(5, records_max=2)
+    few = [entry(offset) for offset in (5, 6, 7)]
+    assert known_after(late, *few, entry(8, checkpoint=LIE, seen=4)) is None
+    assert known_after(late, entry(9, checkpoint=LIE, seen=8)) is not None
+
+
 def test_the_checkpoint_of_a_refused_heartbeat_counts() -> None:
     late = RangesReader(5)
     state = FoldedState(Claim(owner_instance="o", owner_client="o", epoch=3), Ranges())

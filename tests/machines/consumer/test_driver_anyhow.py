@@ -6,7 +6,9 @@ an administrator's pauses, and timers that go off when they are due.
 
 from __future__ import annotations
 
+import copy
 import random
+from collections import Counter
 
 import attrs
 import pytest
@@ -129,6 +131,26 @@ def walked(seed: int) -> tuple[Unsettled, list[str]]:
 
 def test_a_timer_that_went_off_for_nothing_is_not_due_again_at_once() -> None:
     assert [wrong for seed in SEEDS for wrong in walked(seed)[1]] == []
+
+
+def test_a_driver_that_left_out_what_cannot_have_changed_did_all_that_was_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: Counter[bool] = Counter()
+    time_passed = Driver._time_passed
+
+    def compared(driver: Driver, now_ms: int) -> list[Effect]:
+        twin = copy.copy(driver)
+        effects, complete = time_passed(driver, now_ms), twin._go_on(now_ms)
+        looked[bool(effects)] += 1
+        assert effects == complete
+        assert driver.consumer == twin.consumer
+        return effects
+
+    monkeypatch.setattr(Driver, "_time_passed", compared)
+    for seed in SEEDS:
+        walked(seed)
+    assert min(looked[True], looked[False]) > 100
 
 
 def test_in_the_end_whoever_wants_the_claim_and_can_know_it_has_it() -> None:

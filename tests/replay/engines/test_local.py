@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,25 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
-from kafka_marshal.replay.engines import local
 from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
-from kafka_marshal.replay.engines.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.fold.jobs import row_batches
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.folded_log import CLAIM, HeatSpans
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PUBLISHED, Rows
+from kafka_marshal.replay.one_process import gathering
+from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.report_data import large as scaled
 from kafka_marshal.replay.report_data import small as present
 from kafka_marshal.replay.report_data.convert import name_of
 from kafka_marshal.replay.sources import Chunk, find
+from kafka_marshal.replay.spark import collected
+from kafka_marshal.replay.spark.collected import CollectedFoldedLog
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import saying_intervals
+from tests.replay.sizes import as_a_large_log
 
 DATA = Path(__file__).parent.parent.parent / "data"
 CAPTURES = DATA / "captures" / "original"
@@ -64,15 +68,23 @@ def replay(
 
 
 def same(spark: SparkSession, folder: Path, *sources: Path, **options: object) -> dict[str, str]:
-    """What both engines wrote."""
-    told = []
-    for engine in ENGINES:
-        replay(engine, spark, folder / engine / "out", *sources, **options)  # type: ignore[arg-type]
-        told.append(written(folder / engine / "out"))
-    here, on_spark = told
-    assert here.keys() == on_spark.keys()
-    for name in here:
-        assert here[name] == on_spark[name], name
+    """What both engines wrote, Spark in each of its ways: as small, middling and large logs go."""
+    ways: dict[str, tuple[EngineName, AbstractContextManager[None]]] = {
+        "here": (EngineName.local, nullcontext()),
+        "one_task": (EngineName.spark, nullcontext()),
+        "collected": (EngineName.spark, as_a_large_log(collected.COLLECTED_ROWS_MAX)),
+        "queries": (EngineName.spark, as_a_large_log()),
+    }
+    told = {}
+    for way, (engine, sizes) in ways.items():
+        with sizes:
+            replay(engine, spark, folder / way / "out", *sources, **options)  # type: ignore[arg-type]
+        told[way] = written(folder / way / "out")
+    here = told.pop("here")
+    for way, on_spark in told.items():
+        assert here.keys() == on_spark.keys()
+        for name in here:
+            assert here[name] == on_spark[name], (way, name)
     assert {table.name for table in PUBLISHED} < here.keys()
     return here
 
@@ -99,7 +111,7 @@ def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
 ) -> None:
     given = [raw for raw in fleet(3, 3_000) if raw.offset >= 200]
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
-    monkeypatch.setattr(local, "FED_RECORDS_MAX", 0)
+    monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
     monkeypatch.setattr(present, "CLAIMS_MAX", 0)  # the page of a big log
     monkeypatch.setattr(scaled, "WHOLE_MAX", 5)
     monkeypatch.setattr(scaled, "BRIEF_MAX", 2)
@@ -115,7 +127,7 @@ def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
     """Each group by its own, without an option; one that contradicts them is refused by both."""
     given = saying_intervals(fleet(5, 3_000), random.Random(5))
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
-    monkeypatch.setattr(local, "FED_RECORDS_MAX", 0)
+    monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
     told = same(spark, tmp_path, tmp_path / "log", interval_s=None)
     summary = json.loads(told["summary.json"])
     assert {group["group"] for group in summary["groups"]} == {"g", "h"}
@@ -231,6 +243,11 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSessi
     parted = there.parted_from(there_after, 1_000, same_rules=True)
     assert ours_parted == parted
     assert len(parted.first) > 10
+    # Of a log that is few rows under one setting, and many under the other.
+    few, few_after = (CollectedFoldedLog(ours.tables, theirs) for ours, theirs in folds)
+    assert few.parted_from(few_after, 1_000, same_rules=True) == parted
+    assert few.parted_from(there_after, 1_000, same_rules=True) == parted
+    assert there.parted_from(few_after, 1_000, same_rules=True) == parted
 
 
 @pytest.mark.spark
@@ -254,11 +271,11 @@ def test_what_one_engine_put_aside_the_other_takes_up(
         assert in_two_runs[table.name] == at_once[table.name], table.name
 
 
-@pytest.mark.parametrize("fed_max", [0, local.FED_RECORDS_MAX])
+@pytest.mark.parametrize("fed_max", [0, gathering.FED_RECORDS_MAX])
 def test_records_in_any_order_and_from_any_file_are_folded_as_if_they_came_in_order(
     tmp_path: Path, fed_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "FED_RECORDS_MAX", fed_max)
+    monkeypatch.setattr(gathering, "FED_RECORDS_MAX", fed_max)
     given = fleet(9, 2_000)
     orders: dict[str, list[RawRecord]] = {"in_order": given, "mixed": list(given)}
     random.Random(4).shuffle(orders["mixed"])
@@ -328,7 +345,7 @@ def without_spark(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("engine", ["auto", "local"])
+@pytest.mark.parametrize("engine", ["auto", pytest.param("local", marks=pytest.mark.night)])
 def test_a_small_log_needs_neither_java_nor_pyspark(tmp_path: Path, engine: str) -> None:
     given = (D3, "--heartbeat-interval", "4", "--rules", "both", "--engine", engine)
     asked = ("--what-if", "heartbeat_interval=30s", "--sarif", tmp_path / "f.sarif")

@@ -22,11 +22,14 @@ from kafka_marshal.replay import (
     run,
 )
 from kafka_marshal.replay.engines.engine import run_fold
+from kafka_marshal.replay.errors import SparkFailed
 from kafka_marshal.replay.exports.output import placed
+from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.sources import find
+from kafka_marshal.replay.spark import pipeline
 from kafka_marshal.replay.spark.pipeline import SparkEngine
 from kafka_marshal.trace import trace
 from tests.replay import dumps
@@ -34,7 +37,7 @@ from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import sharing
 from tests.replay.told import BOTH, records, replayed
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("large")]
 
 CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 D3 = CAPTURES / "d3_late_heartbeat_theft.jsonl"
@@ -159,9 +162,15 @@ def test_what_only_a_whole_log_shows_is_a_finding(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize("bad", ["{oops", '{"partition": 1}'])
+@pytest.mark.parametrize("records_max", [-1, pipeline.ONE_TASK_RECORDS_MAX])
 def test_an_unreadable_line_stops_the_run_and_leaves_nothing(
-    spark: SparkSession, tmp_path: Path, bad: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bad: str,
+    records_max: int,
 ) -> None:
+    monkeypatch.setattr(pipeline, "ONE_TASK_RECORDS_MAX", records_max)
     lines = D3.read_text(encoding="utf-8").splitlines()[:5]
     path = tmp_path / "in" / "x.jsonl"
     path.parent.mkdir()
@@ -171,6 +180,21 @@ def test_an_unreadable_line_stops_the_run_and_leaves_nothing(
     assert str(caught.value).startswith(f"{path}:6: ")
     assert "\n" not in str(caught.value)
     assert [entry.name for entry in tmp_path.iterdir()] == ["in"]
+
+
+def test_what_breaks_in_a_small_logs_task_is_told_in_one_line(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = find([str(D3)]).chunks
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of a task")
+
+    job = WholeLog(chunks, JudgingOptions(BOTH, 4000), collapsing=False)
+    monkeypatch.setattr(pipeline, "folded", broken)
+    with pytest.raises(SparkFailed, match="ZeroDivisionError: of a task") as caught:
+        SparkEngine(spark)._in_one_task(job)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_column_is_told_before_spark_starts(tmp_path: Path) -> None:
@@ -299,9 +323,11 @@ def test_spark_folds_ranges_as_one_process_does(spark: SparkSession, tmp_path: P
     dumps.write(tmp_path / "dump" / "a.parquet", dumps.table(given))
     judging = JudgingOptions(BOTH, 4000)
     with run_fold(SparkEngine(spark), find([str(tmp_path / "dump")]).chunks, judging) as fold:
-        collected = fold.collect(*tables.PUBLISHED)
+        collected = fold.collect(*tables.PUBLISHED, tables.RANGES)
     expected = replayed(given)
-    for table in tables.PUBLISHED:
+    for table in (*tables.PUBLISHED, tables.RANGES):
         told = Counter(attrs.evolve(row, log="log") for row in collected[table])
         assert told == Counter(expected[table]), table.name
     assert "range_lost" in {row.code for row in collected[tables.FINDINGS]}
+    assert any(row.ranges_frontier for row in collected[tables.CLAIMS])
+    assert "lost" in {row.ended for row in collected[tables.RANGES]}

@@ -43,6 +43,10 @@ def moving(end: int, *steps: int) -> list[str]:
 SHARED = ["0 CP a1/ranges ranges=9", "0.2 CR p1/P 4"]
 RESERVED = ["0 CP a1/ranges ranges=0", "0.1 CM a1/ranges 10 epoch=0", "0.3 CR p1/P 4"]
 
+STUCK = [*SHARED, "0.3 CR q1/Q 9", "0.4 CR q1/Q 0 seen=2 done=9"]
+RESTS = [f"{4 * at + 1} CR {who} 0" for at in range(1, 6) for who in ("p1/P", "q1/Q")]
+STANDS = [*RESTS, "22 CR p1/P 0", "22.1 CR q1/Q 1"]
+
 STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     # code: (rule set, a log that has it, a log as near as possible that has not)
     "late_heartbeat_stole": ("original", [*TAKEN, "12 HB a1/A 10 late=9"], TAKEN),
@@ -73,6 +77,12 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
         "fenced",
         [*SHARED, "1 HB a1/ranges 4 epoch=0", "2 CR p1/P 0"],
         [*SHARED, "1 HB a1/ranges 0 epoch=0", "2 CR p1/P 0"],
+    ),
+    "stuck_holder": ("fenced", [*STUCK, *STANDS], [*STUCK, *STANDS[:-1]]),
+    "starved_range": (
+        "fenced",
+        [*STUCK, "1 CR p1/P 0 seen=3 keep=0", *RESTS],
+        [*STUCK, "1 CR p1/P 0 seen=3 keep=0", *RESTS[:-2]],
     ),
     "log_lost_records": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=3"], OWNS),
     "header_from_the_future": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0 seen=99"], OWNS),

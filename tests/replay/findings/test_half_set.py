@@ -80,6 +80,25 @@ def test_a_claim_that_was_given_back_unset_is_one_only_if_others_were_set() -> N
     assert "but gave it back unset at offset 7, though it had set events/0" in row.sentence
 
 
+def test_an_interrupted_resume_set_nothing_and_left_nothing_half_set() -> None:
+    """It wins a claim as the one that paused, under a name of its own, and gives it back."""
+    paused = [*("0 CP a1/A", "1 CP a1/A p=1", "2 HB a1/A 10"), "4 RG x1/X 60"]
+    given_back = "6 RP x1/R 10 epoch=4 seen=4"
+    for resumed in (["5 CP x1/R"], ["5 CP x1/R", given_back, "7 CP x1/R p=1"]):
+        assert half_set([*paused, *resumed, QUIET]) == []
+        assert half_set([*paused, *resumed, "8 RG y1/Y 60"]) == []
+    assert half_set(["0 RG x1/X 60", "1 CP a1/A", "2 CP x1/R", QUIET]) == [], "no claim was known"
+
+
+def test_a_resume_makes_what_an_administrator_left_no_other_finding() -> None:
+    found = half_set([*X_SET_ONE, QUIET])
+    resumed = [*X_SET_ONE, "8 CP x1/R p=1 seen=7 supersedes=7", "9 HB x1/R 10"]
+    (row,) = half_set([*resumed, QUIET])
+    assert row.severity == found[0].severity == "error"
+    assert "X (instance x1) paused group g and won events/1 of group g at offset 7" in row.sentence
+    assert "R (instance x1) ended its tenure at offset 9" in row.sentence
+
+
 # --- exactly --------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from kafka_marshal.replay.report_data import large as scaled
 from kafka_marshal.replay.report_data import small as present
 from tests.replay import dumps
 from tests.replay.fleets import fleet
+from tests.replay.sizes import as_a_large_log
 
 pytestmark = pytest.mark.spark
 
@@ -37,7 +38,7 @@ def told(
         pages.append(data)
         return render(data)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with as_a_large_log(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(present, "CLAIMS_MAX", 0)
         patch.setattr(scaled, "WHOLE_MAX", 5)
         patch.setattr(scaled, "BRIEF_MAX", 2)

@@ -103,6 +103,7 @@ def difference(spark: SparkSession, rules: tuple[RuleSet, ...], text: str) -> Wh
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("large")
 def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> None:
     told = difference(spark, (RuleSet.FENCED,), "rules=original")
     counts = {count.code: (count.before, count.after) for count in told.findings}
@@ -113,6 +114,7 @@ def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("large")
 def test_the_same_setting_makes_no_difference(spark: SparkSession) -> None:
     told = difference(spark, BOTH, "heartbeat_interval=4s")
     assert told.findings

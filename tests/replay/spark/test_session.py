@@ -35,5 +35,8 @@ def test_classes_that_java_kept_are_for_its_own_class_path_alone(
     monkeypatch.setattr(class_data, "options", lambda java, jars: (f"-Dof={len(jars)}",))
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     assert session._kept_classes() == (f"-Dof={len(session.jars())}",)
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-class-path mine.jar pyspark-shell")
-    assert session._kept_classes() == ()
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars mine.jar pyspark-shell")
+    assert session._kept_classes() == (f"-Dof={len(session.jars())}",)
+    for option in ("--driver-class-path mine.jar", "--conf spark.driver.extraClassPath=mine.jar"):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{option} pyspark-shell")
+        assert session._kept_classes() == ()

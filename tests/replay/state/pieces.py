@@ -1,4 +1,6 @@
-"""`python -m tests.replay.state.pieces FOLDER`: a replay for every piece of a log, one by one.
+"""`python -m tests.replay.state.pieces FOLDER SIZE`: a replay for every piece of a log, one by one.
+
+SIZE is `large` or `small`: what Spark takes the pieces for.
 
 It is a process of its own, so that a test may kill it, with its Java and all its workers, at any
 point. Started again, it goes on with the first piece that has no output yet. So does a session that
@@ -8,12 +10,14 @@ is there already.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from kafka_marshal.replay import run
 from kafka_marshal.replay.spark.session import local_session
+from tests.replay.sizes import as_a_large_log
 
 
 def pieces(folder: Path) -> list[tuple[Path, Path]]:
@@ -37,12 +41,13 @@ def finish(folder: Path, spark: SparkSession) -> None:
             print(f"replayed {piece.name}", flush=True)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, size: str) -> None:
     """In a session of its own."""
-    with local_session() as spark:
+    sizes = as_a_large_log() if size == "large" else nullcontext()
+    with sizes, local_session() as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         finish(folder, spark)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -79,6 +79,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
     return found
 
 
+@pytest.mark.usefixtures("large")
 def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     spark: SparkSession, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     assert len(list(folder.glob("run-*/states/*"))) == 2
 
 
+@pytest.mark.usefixtures("large")
 def test_sources_that_overlap_are_read_record_by_record_from_where_the_last_run_ended(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -179,7 +181,8 @@ class Killed:
 
     def started(self) -> subprocess.Popen[str]:
         self.starts += 1
-        command = [sys.executable, "-m", "tests.replay.state.pieces", str(self.folder)]
+        size = "large" if self.starts % 2 else "small"
+        command = [sys.executable, "-m", "tests.replay.state.pieces", str(self.folder), size]
         return subprocess.Popen(
             command,
             start_new_session=True,

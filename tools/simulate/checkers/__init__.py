@@ -25,6 +25,14 @@ from tools.simulate.checkers.delivery import (
     reprocessing,
 )
 from tools.simulate.checkers.liveness import ended, group_offsets, progress
+from tools.simulate.checkers.ranges import (
+    range_leases,
+    range_messages,
+    ranges_done,
+    ranges_explained,
+    ranges_left,
+    ranges_once,
+)
 from tools.simulate.checkers.reports import (
     authentic,
     bounded,
@@ -62,6 +70,12 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         turns,
         wedged,
         authentic,
+        range_leases,
+        range_messages,
+        ranges_done,
+        ranges_explained,
+        ranges_left,
+        ranges_once,
     )
 }
 

@@ -13,6 +13,7 @@ from tools.simulate.mutants.edits import Edit
 _FETCHER, _OWNERSHIP = "client/fetch/fetcher.py", "client/coordinate/ownership.py"
 _IN_FLIGHT, _OWNED = "client/fetch/in_flight.py", "client/coordinate/owned_partition.py"
 _HANDLING, _LOOP = "client/process/handling.py", "client/coordinate/consumer_loop.py"
+_RESUMES = "self._fetcher.resume(tenure.fetched)"
 _COMMITS, _DELIVERY = "client/coordinate/commits.py", "client/api/delivery.py"
 
 BY_HAND: Final = (
@@ -46,8 +47,9 @@ BY_HAND: Final = (
     Edit(_OWNERSHIP, "Ownership.give_again", "fetched, first.next)", "fetched, first.end)"),
     Edit(_OWNERSHIP, "Ownership.give_again", "tenure.forget(hands)", "pass"),
     Edit(_OWNERSHIP, "Ownership.read_back", " and epoch == reader.claim.epoch", ""),
-    Edit(_OWNERSHIP, "Ownership._heard", "if not tenure.paused:", "if True:"),
-    Edit(_OWNERSHIP, "Ownership.resume", "if not claim.silent:", "if True:"),
+    Edit(_OWNERSHIP, "Ownership._heard", "self._go_on(tenure)", _RESUMES),
+    Edit(_OWNERSHIP, "Ownership.resume", "self._go_on(tenure)", _RESUMES),
+    Edit(_OWNERSHIP, "Ownership.handlers_left", "self._fetcher.pause(tenure.fetched)", "pass"),
     Edit(
         _OWNERSHIP,
         "Ownership._hold_back_what_is_silent",
@@ -84,7 +86,7 @@ BY_HAND: Final = (
     Edit(
         _HANDLING,
         "Handling.feed",
-        "claimed.hands[0].claim is not in_flight.claim",
+        "claimed.claim is not in_flight.claim",
         "claimed.hands[0].claim.key != in_flight.claim.key",
     ),
     Edit(_HANDLING, "Handling.look", "not claimed.begun and self._given_up", "self._given_up"),

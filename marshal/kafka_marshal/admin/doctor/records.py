@@ -26,6 +26,7 @@ def records(sample: TopicSample) -> Iterator[CheckFinding]:
         )
     yield from _gaps(sample)
     yield from _intervals(sample)
+    yield from _windows(sample)
     if sample.create_time:
         yield CheckFinding(
             CheckSeverity.ERROR,
@@ -152,3 +153,16 @@ def _intervals(sample: TopicSample) -> Iterator[CheckFinding]:
                 "an owner that is dead to one is alive to another, and both process its messages",
                 "stop the consumers that differ; to change the interval, stop all and start anew",
             )
+
+
+def _windows(sample: TopicSample) -> Iterator[CheckFinding]:
+    for key, windows in sample.windows_that_take_turns.items():
+        yield CheckFinding(
+            CheckSeverity.WARNING,
+            "ranges",
+            f"consumers ask for {key.topic}:{key.topic_partition} of group {key.group}, to share "
+            f"it, under windows that take turns: {', '.join(f'{one:,}' for one in windows)}",
+            "each win under another window ends all ranges: messages in hand are processed again, "
+            "or, reserved at most once, by nobody",
+            "give all consumers that share a claim the same window",
+        )

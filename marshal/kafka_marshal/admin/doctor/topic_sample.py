@@ -17,10 +17,10 @@ from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import Refused
-from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.state import Claim
+from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, ReleaseGroup
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.machines.consumer.intervals import Intervals
-from kafka_marshal.range_codec import is_claiming_range
+from kafka_marshal.range_codec import decode_range_headers, is_claiming_range
 
 SAMPLE_MAX: Final = 20_000
 """Records that are looked at, of each partition."""
@@ -78,6 +78,8 @@ class TopicSample:
     _next: dict[int, int] = field(factory=dict)
     _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
     _group_last: dict[tuple[int, str], int] = field(factory=dict)
+    _windows: dict[tuple[int, ClaimKey], list[int]] = field(factory=dict)
+    """Under which windows claims were asked for, to share them; of a run of one window one."""
     _latest: dict[int, int] = field(factory=dict)
     _first: dict[tuple[str, int], int] = field(factory=dict)
     _last: dict[tuple[str, int], int] = field(factory=dict)
@@ -116,7 +118,10 @@ class TopicSample:
         try:
             record = raw.decoded()
         except MalformedRecord:
-            self.malformed += not is_claiming_range(raw.value)
+            if is_claiming_range(raw.value):
+                self._add_range(raw)
+            else:
+                self.malformed += 1
             return
         message = record.message
         self._verify(raw, message.client_id)
@@ -133,9 +138,23 @@ class TopicSample:
         if step(NEWBORN, record)[1] is Refused.HEADER_FROM_THE_FUTURE:
             self.of_another_log += 1
             self.clients_of_another_log.add(message.client_id)
-        where = (message.topic, raw.partition)
-        self._first.setdefault(where, raw.timestamp_ms)
-        self._last[where] = raw.timestamp_ms
+        self._add_place(message.topic, raw)
+        window = decode_range_headers(raw.headers).window
+        if isinstance(message, ClaimingPartition) and window is not None and window >= 0:
+            windows = self._windows.setdefault((raw.partition, message.key), [])
+            if windows[-1:] != [window]:
+                windows.append(window)
+
+    def _add_range(self, raw: RawRecord) -> None:
+        """A request for a range: no owner sends it, and no client stops at one without a MAC."""
+        message = raw.decoded_with_ranges().message
+        assert isinstance(message, ClaimingRange)
+        self.groups.add(message.group_id)
+        self._add_place(message.topic, raw)
+
+    def _add_place(self, topic: str, raw: RawRecord) -> None:
+        self._first.setdefault((topic, raw.partition), raw.timestamp_ms)
+        self._last[topic, raw.partition] = raw.timestamp_ms
 
     def _verify(self, raw: RawRecord, client: str) -> None:
         complaint = None if self.keyring is None else self.keyring.complaint(raw)
@@ -159,6 +178,18 @@ class TopicSample:
             for report in intervals.lived_at(self._group_last[partition, group]):
                 found.setdefault(group, {})[report.interval_ms] = report.client_id
         return found
+
+    @property
+    def windows_that_take_turns(self) -> dict[ClaimKey, list[int]]:
+        """Of shared claims that one window came back to: the windows, in order of first sight.
+
+        A window that replaced another one for good is a change that somebody made.
+        """
+        return {
+            key: list(dict.fromkeys(windows))
+            for (_, key), windows in sorted(self._windows.items())
+            if len(set(windows)) < len(windows)
+        }
 
     @property
     def misplaced(self) -> list[MisplacedRecords]:

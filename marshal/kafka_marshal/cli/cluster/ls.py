@@ -17,6 +17,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from kafka_marshal.cli.cluster import shared_claims
 from kafka_marshal.cli.cluster.opened import opened, read_to_end, unauthentic
 from kafka_marshal.cli.common import (
     Bootstrap,
@@ -90,6 +91,7 @@ def ls(
     """List claims: who owns them since when, how far behind, when last heard of.
 
     The epoch is the log offset at which the owner won. Lag is against the end of the data topic.
+    Of a claim that several consumers share, `ls GROUP` also shows who holds which offsets.
     With --watch a group that has no record yet is waited for.
     What is not certain, because the log's head is gone, is marked with a question mark.
     With --keys records that are not authentic are reported, and count all the same.
@@ -216,7 +218,24 @@ def _claims(rows: list[ListedClaim], view: View, group: str | None) -> Renderabl
         *_waits(view, group),
         *_replaced_late(view, rows),
     )
-    return Group(*lines, *_claim_tables(rows, group))
+    return Group(*lines, *_claim_tables(rows, group), *_shared(rows, group))
+
+
+def _shared(rows: list[ListedClaim], group: str | None) -> Iterator[Text]:
+    """The ranges of shared claims, where the table is of one group."""
+    shared = [row for row in rows if row.ranges is not None]
+    if shared and group is None:
+        names = sorted({row.group for row in shared})
+        yield Text(
+            f"{_counted(len(shared), 'claim')} shared by several consumers: marshal ls "
+            f"{names[0] if len(names) == 1 else 'GROUP'} shows their ranges",
+            "yellow",
+        )
+        return
+    now_ms = _now_ms()
+    for row in shared:
+        yield Text("")
+        yield from shared_claims.lines_of(row, now_ms)
 
 
 def _intervals(rows: list[ListedClaim], group: str | None) -> Iterator[Text]:
@@ -374,6 +393,8 @@ def _state(row: ListedClaim) -> str:
 
 
 def _owner(row: ListedClaim, doubt: str) -> Text:
+    if row.ranges is not None and row.state != "paused":
+        return shared_claims.shared_by(row.ranges)
     if row.owner_client is None:
         return Text(f"by {row.pauser}", "dim") if row.pauser else Text("")
     if row.owner_client == row.owner_instance or (console.is_terminal and console.width < _WIDE):

@@ -12,6 +12,7 @@ import attrs
 import typer
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.cluster import shared_claims
 from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
@@ -78,6 +79,12 @@ def pause(
             console.print(f"{group} is paused until {at(max(held_ms))} UTC", markup=False)
         _print_not_held(done)
         _print_freed(done)
+        if any(freed.shared_by for one in done for freed in one.freed):
+            console.print(
+                "ranges sleep until the pause has run out; marshal resume would end them",
+                markup=False,
+                soft_wrap=True,
+            )
     if len(held_ms) < len(done) or any(one.not_held for one in done):
         raise typer.Exit(FOUND_SOMETHING)
 
@@ -94,7 +101,8 @@ def resume(
     """End the pause of a group, no matter who paused it.
 
     Claim by claim, so nobody who has won one since loses it. Claims that nobody ever asked for
-    stay paused: topics and partitions that the group comes to later.
+    stay paused: topics and partitions that the group comes to later. Ranges of shared claims end;
+    they would go on if the pause ran out.
 
     Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
     """
@@ -102,12 +110,18 @@ def resume(
         from kafka_marshal.admin import pause as pausing
 
         view.check_group(group)
+        before = pausing.shared_of(view, group)
         with open_log() as log:
             done = _done(lambda: pausing.resume(view, log, group), json)
+        after = pausing.shared_of(view, group)
         left = [pausing.paused_until_ms(fold, group) for fold in view.folds.values()]
     if json:
         return
     console.print(f"{group} is not paused{' any more' if done else ''}", markup=False)
+    for key, shared in before.items():
+        if key not in after:
+            line = shared_claims.have_ended(key, shared)
+            console.print(f"  {line}", markup=False, soft_wrap=True)
     until_ms = max((each for each in left if each is not None), default=None)
     if until_ms is not None:
         console.print(
@@ -207,9 +221,13 @@ def _print_freed(done: list[GroupRelease], wanted: set[ClaimKey] | None = None) 
     for one in done:
         for freed in one.freed:
             beside = wanted is not None and freed.key not in wanted
+            owner = f"was owned by {freed.owner_client} ({freed.owner_instance})"
+            if freed.shared_by == ():
+                owner += ", perhaps for others that share it"
+            elif freed.shared_by is not None:
+                owner = f"was shared by {shared_claims.names(freed.shared_by)}; its ranges sleep"
             console.print(
-                f"  {freed.key.topic}:{freed.key.topic_partition} was owned by "
-                f"{freed.owner_client} ({freed.owner_instance})"
+                f"  {freed.key.topic}:{freed.key.topic_partition} {owner}"
                 + ("; it lies beside what was named" if beside else ""),
                 markup=False,
                 soft_wrap=True,
@@ -244,9 +262,14 @@ def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
     partitions = {number for (number, key) in view.claims(group) if key in wanted}
     for (number, key), reader in view.claims(group).items():
         if number in partitions and reader.claim.owned:
+            owner = f"owned by {reader.claim.owner_client} ({reader.claim.owner_instance})"
+            shared = view.folds[number].shared(key)
+            if shared is not None and not shared.instances:
+                owner += ", perhaps for others that share it"
+            elif shared is not None:
+                owner = f"shared by {shared_claims.names(shared.instances)}; its ranges would sleep"
             console.print(
-                f"  {key.topic}:{key.topic_partition} is owned by {reader.claim.owner_client} "
-                f"({reader.claim.owner_instance})"
+                f"  {key.topic}:{key.topic_partition} is {owner}"
                 + ("" if key in wanted else "; it lies beside what was named"),
                 markup=False,
                 soft_wrap=True,

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.cluster import shared_claims
 from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end, unauthentic
 from kafka_marshal.cli.common import (
     Bootstrap,
@@ -84,7 +85,7 @@ def set_position(
     set are then also committed as the group's offsets, for Kafka's own tools.
 
     +N and -N count from the position that the log says now; the table says what they come to. A
-    group that has not started yet is set, too.
+    group that has not started yet is set, too. Of a shared claim it ends all ranges.
 
     With --keys its records are signed, too, if the file has sign-with. Those that are not
     authentic are reported, and count all the same.
@@ -123,6 +124,9 @@ def set_position(
         beside = administer.beside(view, planned)
         if not json:
             _print_plan(planned, len(beside))
+        for key, shared in administer.ranges_that_end(view, planned).items():
+            named = any(one.key == key for one in planned)
+            errors.print(f"Note: {shared_claims.will_end(key, shared, named=named)}", markup=False)
         for sentence in unauthentic(view):
             errors.print(f"Warning: {sentence}")
         for work in left:
@@ -199,6 +203,8 @@ def _print_ended(planned: list[PlannedPosition], ended: list[SetPositionsResult]
             if keys and one.reason is not None:
                 names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in keys)
                 console.print(f"  {word}: {names}", markup=False, soft_wrap=True)
+        if one.not_read_back is not None:
+            console.print(f"  {one.not_read_back}", markup=False, soft_wrap=True)
         if one.still_paused:
             console.print("  the group may still be paused: marshal resume", markup=False)
         elif one.new_paused_until_ms is not None:

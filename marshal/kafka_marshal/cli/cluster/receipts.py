@@ -26,8 +26,10 @@ from kafka_marshal.cli.common import (
     needs,
 )
 from kafka_marshal.cli.durations import at
+from kafka_marshal.core.state import ClaimKey
 
 if TYPE_CHECKING:
+    from kafka_marshal.admin.fold import ClaimsFold
     from kafka_marshal.admin.receipts import Receipt
 
 _ENDED = {
@@ -58,7 +60,8 @@ def receipts(
     A range is granted before it is processed, and its owner may have died in between. So the last
     range of each tenure is listed, unless its owner still lives, or stated in its release that it
     was processed. The log knows no more. An instance that was heard of later lives, and has
-    probably processed it.
+    probably processed it. What the anchor of a shared claim reserved is not listed: its ranges are
+    held one by one.
 
     Exits 1 if there are any, 0 if not, 2 if it could not run.
     """
@@ -81,13 +84,28 @@ def receipts(
     if first:
         errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
     stale_after_ms = view.rules_of(group, home).stale_after_ms
-    found = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
+    every = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
+    of_anchors = [one for one in every if _of_anchor(one, view.folds[home])]
+    found = [one for one in every if one not in of_anchors]
+    if of_anchors:
+        numbers = sorted({one.topic_partition for one in of_anchors})
+        names = ", ".join(f"{data_topic}:{number}" for number in numbers)
+        errors.print(
+            f"Note: consumers share {names}, or did: their ranges are not listed here; marshal "
+            "replay reports those that were lost (range_lost)"
+        )
     if json:
         for one in found:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
     else:
         _print(found, watched.grants, watched.in_hand)
     raise typer.Exit(FOUND_SOMETHING if found else FINE)
+
+
+def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
+    """It was granted to an anchor: a reserve of ranges, which consumers hold one by one."""
+    key = ClaimKey(one.group, one.topic, one.topic_partition)
+    return fold.may_be_of_anchor(key, one.epoch)
 
 
 def _print(found: list[Receipt], grants: int, in_hand: int) -> None:

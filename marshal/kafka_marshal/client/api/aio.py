@@ -95,9 +95,10 @@ class AsyncConsumer:
         partition: int | None = None,
         *,
         auto_offset_reset: StartPolicy | None = None,
+        share: Literal["partitions", "ranges"] = "partitions",
     ) -> None:
-        """Consume a topic: a share of its partitions, or this one."""
-        add = partial(self._consumer.add_topic, auto_offset_reset=auto_offset_reset)
+        """Consume a topic: a share of its partitions, or this one, or ranges of all of them."""
+        add = partial(self._consumer.add_topic, auto_offset_reset=auto_offset_reset, share=share)
         await asyncio.to_thread(add, topic, partition)
 
     async def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
@@ -263,9 +264,11 @@ class AsyncConsumer:
             if tasks.failure is None:
                 await tasks.end(timeout_s)
         finally:
-            await tasks.cancel()
-            if not consumer.delivery.ended:
-                await self._in_thread(partial(consumer.give_again, handling))
+            try:
+                await tasks.cancel()
+            finally:  # also where it is cancelled once more
+                if not consumer.delivery.ended:
+                    await asyncio.shield(self._in_thread(partial(consumer.give_again, handling)))
         consumer.delivery.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure

@@ -283,28 +283,58 @@ class Consumer:
         partition: int | None = None,
         *,
         auto_offset_reset: StartPolicy | None = None,
+        share: Literal["partitions", "ranges"] = "partitions",
     ) -> None:
-        """Consume a topic: a share of its partitions, or this one.
+        """Consume a topic: a share of its partitions, or this one, or ranges of all of them.
 
         A share is claimed together with the other consumers of the group. One partition is a
         static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits. After `stop` nothing is claimed any more. `auto_offset_reset` says where to
-        begin in this topic; what the consumer says by default.
+        same one waits. After `stop` nothing is claimed any more.
+
+        With `share="ranges"` several consumers work on each partition at the same time. Each holds
+        ranges of offsets that are its own (`Message.range`), and claims the next ones before their
+        messages exist. All consumers of the topic must have the same `semantics`, and at least once
+        the same `window`. Messages are in order within a range, and not beyond it.
+
+        Args:
+            topic: its name.
+            partition: the only partition to claim; all by default.
+            auto_offset_reset: where to begin in this topic; what the consumer says by default.
+            share: what the consumers of the group divide: `partitions`, or `ranges` of each one.
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
-            InvalidOption: it has no such partition, or is the coordination topic.
+            InvalidOption: it has no such partition, is the coordination topic, or was added with
+                another `share`; or it cannot be shared as `docs/how-to/share-a-partition.md` says.
             ConsumerClosed: the consumer was closed before.
         """
-        self._to_add(topic, partition, auto_offset_reset)()
+        if share not in ("partitions", "ranges"):
+            raise InvalidOption(f"share is partitions or ranges, not {share!r}")
+        shared = share == "ranges"
+        if shared:
+            self._refuse_to_share(partition)
+        self._to_add(topic, partition, auto_offset_reset, shared=shared)()
         self._subscribed.discard(topic)
         self._removed.discard(topic)
+
+    def _refuse_to_share(self, partition: int | None) -> None:
+        config = self._config
+        refused = {
+            "partition": partition is not None,
+            "snapshot": config.snapshot is not None,
+            "record_to": config.record_to is not None,
+        }
+        for name, given in refused.items():
+            if given:
+                raise InvalidOption(f'share="ranges" cannot be had with {name}')
 
     def _to_add(
         self,
         topic: str,
         partition: int | None = None,
         auto_offset_reset: StartPolicy | None = None,
+        *,
+        shared: bool = False,
     ) -> Callable[[], None]:
         """Ask the cluster what has to be known of a topic; returns what adds it."""
         start = auto_offset_reset or self._config.auto_offset_reset
@@ -324,7 +354,7 @@ class Consumer:
             starts = coordinator.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        add = partial(coordinator.loop.add_topic, topic, count, only, numbered)
+        add = partial(coordinator.loop.add_topic, topic, count, only, numbered, shared=shared)
         return partial(self._unless_stopped, add)
 
     def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
@@ -501,6 +531,7 @@ class Consumer:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
             self.delivery.pop()
+            self.delivery.gave_out(in_flight)
         return None
 
     def ack(self, message: Message | None = None) -> None:
@@ -588,6 +619,7 @@ class Consumer:
                 return Messages((), None)
             taken = in_flight.take(num_messages)
             if taken:
+                self.delivery.gave_out(in_flight)
                 return Messages(taken, in_flight.claim)
             self.delivery.finish(in_flight)
         return Messages((), None)
@@ -628,7 +660,8 @@ class Consumer:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
         A message that is in hand when it ends is not done: this consumer or the next owner gives it
-        out again.
+        out again. This one waits until its handler has returned, and gives out nothing else of that
+        partition meanwhile.
 
         Args:
             handler: its result is ignored; an exception that it raises is a failure.
@@ -667,8 +700,10 @@ class Consumer:
                     if in_flight is not None:
                         pool.feed(in_flight)
         finally:
-            pool.end(timeout_s)
-            self.give_again(handling)
+            try:
+                pool.end(timeout_s)
+            finally:  # also where a signal interrupts that
+                self.give_again(handling)
         self.delivery.raise_failure()
         if pool.failure is not None:
             raise pool.failure
@@ -794,6 +829,9 @@ class Consumer:
             lambda in_flight: self._coordinator.do(
                 partial(self._coordinator.held.abandon, in_flight)
             ),
+            lambda claim, outlasted: self._coordinator.do(
+                partial(self._coordinator.held.handlers_left, claim, at_work=outlasted)
+            ),
             self._coordinator.observers,
             self._environment.threads.rlock(),
         )
@@ -801,9 +839,8 @@ class Consumer:
     def give_again(self, handling: Handling) -> None:
         """What a `run` that ends has not done is given out again. Not for applications."""
         left = handling.end()
-        if left:
-            with suppress(MarshalError):  # it has ended, so nobody gets any more
-                self._coordinator.call(partial(self._coordinator.held.give_again, left))
+        with suppress(MarshalError):  # it has ended, so nobody gets any more
+            self._coordinator.call(partial(self._coordinator.held.give_again, left))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

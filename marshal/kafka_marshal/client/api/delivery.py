@@ -109,6 +109,11 @@ class Delivery:
         in_flight.finish()
         self._coordinator.held.progressed(in_flight)
 
+    def gave_out(self, in_flight: InFlight) -> None:
+        """The application has more of it, and is not done with that: ranges go on behind it."""
+        if in_flight.claim.range is not None:
+            self._coordinator.held.progressed(in_flight)
+
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
         self._coordinator.raise_failure()

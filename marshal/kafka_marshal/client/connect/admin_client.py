@@ -213,9 +213,12 @@ class ClusterClient:
         highs = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {one: Watermarks(lows[one], highs[one]) for one in lows if one in highs}
 
-    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def ends(
+        self, partitions: Sequence[tuple[str, int]], within_s: float = CONNECT_S
+    ) -> dict[tuple[str, int], int]:
         """Where these partitions of topics end now, without those that no broker answers for."""
-        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, latest, within_s=within_s)
 
     def offsets_at(
         self, partitions: Sequence[tuple[str, int]], at_ms: int

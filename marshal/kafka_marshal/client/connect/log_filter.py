@@ -150,6 +150,11 @@ class LogFilter(Generic[M]):
         found, self._given_gaps = self._given_gaps, {}
         return found
 
+    @property
+    def holds(self) -> bool:
+        """Whether there is anything that was not given on, be it a gap."""
+        return bool(self._held or self._gaps or self._given_gaps)
+
     def held(self, partition: int) -> int:
         """How many records of a partition would be given on."""
         held = self._held.get(partition)
@@ -173,7 +178,8 @@ class LogFilter(Generic[M]):
         # A consumer may have a million of them to read before it starts. So the ordinary one is
         # looked at here, and no more of it than is needed.
         group, senders = self._in_value, self._senders
-        now, expected, held = -1, -1, _Held[M]()
+        now, expected = -1, -1
+        held: _Held[M] = _Held()
         for message in messages:
             partition, offset = message.partition(), message.offset()
             if partition is None or offset is None:

@@ -22,9 +22,14 @@ from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.machines.ranges.effects import SendRecord
+from kafka_marshal.range_codec import encode_checkpoint, encode_range, encode_range_headers
+
+HeaderPairs = list[tuple[str, bytes]]
 
 CLOSE_S: Final = 10.0
 """How long closing waits for what is under way, in seconds."""
@@ -169,11 +174,29 @@ class LogWriter:
         the partition is the protocol's choice. It is signed where the settings have a keyring that
         signs.
         """
+        return self._append(
+            partition,
+            lambda unix_s: (encode(attrs.evolve(message, unix_s=unix_s)), encode_headers(headers)),
+        )
+
+    def append_of_ranges(self, partition: int, send: SendRecord) -> Future[RecordMetadata]:
+        """`append` what a participant of a shared claim sends."""
+        checkpoint = send.checkpoint
+
+        def encoded(unix_s: int) -> tuple[bytes, HeaderPairs]:
+            pairs = encode_range_headers(send.headers, send.range_headers)
+            if checkpoint is not None:
+                pairs.append((wire.CHECKPOINT_HEADER, encode_checkpoint(checkpoint)))
+            return encode_range(attrs.evolve(send.message, unix_s=unix_s)), pairs
+
+        return self._append(partition, encoded)
+
+    def _append(
+        self, partition: int, encoded: Callable[[int], tuple[bytes, HeaderPairs]]
+    ) -> Future[RecordMetadata]:
         future: Future[RecordMetadata] = Future()
         try:
-            unix_s = self.settings.environment.unix_ms() // 1000
-            value = encode(attrs.evolve(message, unix_s=unix_s))
-            pairs: list[tuple[str, bytes]] = encode_headers(headers)
+            value, pairs = encoded(self.settings.environment.unix_ms() // 1000)
             keyring = self.settings.keyring
             mac = None if keyring is None else keyring.header(partition, value, pairs)
             if mac is not None:

@@ -175,6 +175,8 @@ class CoordinationReader:
         self._monotonic = settings.environment.monotonic
         self._looked_up: dict[int, Watermarks] = {}
         self._looked_up_at = 0.0
+        self._paused: set[int] = set()
+        """Partitions that were read to an end, and would stay paused if they are assigned anew."""
         try:
             self.cluster, self.partitions = self._described()
         except BaseException:
@@ -281,10 +283,9 @@ class CoordinationReader:
             for n in left:
                 log_filter.begin(n, starts[n])
         assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
+        self._resume()
         with self._plainly():
             self._consumer.assign(assignment)
-            # The client remembers what was read to an end before, and is paused for that.
-            self._consumer.resume(assignment)
         while left and not stopped():
             batch: list[Message] = []
             for message in self._messages():
@@ -332,6 +333,7 @@ class CoordinationReader:
         following: set[int] = set()
         latest: dict[int | None, Message] = {}
         gave_at = self._monotonic()
+        self._resume()
         with self._plainly():
             self._consumer.unassign()
         while not stopped():
@@ -340,7 +342,6 @@ class CoordinationReader:
                 assignment = [TopicPartition(self.topic, n, first) for n, first in more.items()]
                 with self._plainly():
                     self._consumer.incremental_assign(assignment)
-                    self._consumer.resume(assignment)
                 following.update(more)
                 for n, first in more.items():
                     log_filter.begin(n, first)
@@ -348,6 +349,10 @@ class CoordinationReader:
                 if empty:
                     yield ReadResult([], empty)
             messages = self._messages(FOLLOW_MAX)
+            if not messages and not log_filter.holds:
+                gave_at = self._monotonic()
+                yield None
+                continue
             data = [message for message in messages if message.error() is None]
             newest = {one.partition(): one for one in data}
             latest.update(newest)
@@ -368,8 +373,11 @@ class CoordinationReader:
             given = log_filter.given(near)
             gaps = log_filter.gaps()
             if given or ended or gaps:
-                lasts = {n: raw_record(latest[n]) for n in near if n in latest}
-                yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts, gaps)
+                records = [*map(raw_record, given)]
+                made = dict(zip(map(id, given), records, strict=True))
+                last = {n: latest[n] for n in near if n in latest}
+                lasts = {n: made.get(id(it)) or raw_record(it) for n, it in last.items()}
+                yield ReadResult(records, frozenset(ended), lasts, gaps)
             else:
                 yield None
 
@@ -391,21 +399,39 @@ class CoordinationReader:
         return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
-        with self._plainly():
+        try:
             one = TopicPartition(self.topic, number)
             return self._consumer.get_watermark_offsets(one, cached=True)[1]
+        except KafkaException as error:
+            raise self._failed(error) from None
 
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)
+        self._paused.add(number)
         self._consumer.pause([TopicPartition(self.topic, number)])
+
+    def _resume(self) -> None:
+        """Take back each pause before its partition is assigned anew, and never beside that.
+
+        librdkafka numbers what it is asked of a partition, and drops what reaches its own thread
+        after a higher number. An assignment and a resume have numbers of two threads. On a busy
+        machine either could be dropped, and the partition was not fetched until the next
+        assignment.
+        """
+        if self._paused:
+            with self._plainly():
+                self._consumer.resume([TopicPartition(self.topic, n) for n in self._paused])
+            self._paused.clear()
 
     def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
         """What is there; waits only for the first, since a batch waits until it is full."""
-        with self._plainly():
+        try:
             first = self._consumer.poll(QUIET_S)
             if first is None:
                 return []
             return [first, *self._consumer.consume(maximum, 0)]
+        except KafkaException as error:
+            raise self._failed(error) from None
 
     def _at_end(self, message: Message) -> bool:
         """Whether it is the client's word that a partition ends here; raises other errors."""

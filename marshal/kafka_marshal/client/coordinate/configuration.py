@@ -23,6 +23,7 @@ from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
+from kafka_marshal.machines.ranges.participant import ANCHOR
 
 StartPolicy: TypeAlias = Literal["earliest", "latest"]
 """Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
@@ -111,6 +112,8 @@ def configured(
     for name, text in (("group_id", group_id), ("client_id", client_id)):
         if not text or "/" in text:
             raise InvalidOption(f"{name} is a name without '/', not {text!r}")
+    if client_id == ANCHOR:
+        raise InvalidOption(f"client_id {ANCHOR!r} is the name of all who share a partition")
     if keyring is not None:
         settings = attrs.evolve(settings, keyring=keyring)
     if require_authentic and (settings.keyring is None or settings.keyring.sign_with is None):

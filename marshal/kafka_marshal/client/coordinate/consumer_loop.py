@@ -32,6 +32,7 @@ from kafka_marshal.client.coordinate.inputs import (
     Progressed,
     RecordsRead,
     SessionOpened,
+    SharedEndSeen,
     StopRequested,
 )
 from kafka_marshal.client.coordinate.ownership import Ownership
@@ -49,7 +50,7 @@ COMMIT_EVERY_MS: Final = 1_000
 """How often the positions in the log are committed to Kafka's group offsets, and the state of the
 claims is reported."""
 LOOK_EVERY_MS: Final = 250
-"""How often to look how far the application got within what it has in hand."""
+"""How often to look how far the application got within what it has in hand, if it has anything."""
 ANEW_AFTER_MS: Final = 1_000
 """How long after the log lost records another session is asked for."""
 
@@ -66,6 +67,8 @@ class _Topic:
     partitions: int
     only: set[int] | None
     starts: dict[int, int]
+    shared: bool = False
+    """Several consumers share each partition."""
 
 
 class ConsumerLoop:
@@ -98,7 +101,8 @@ class ConsumerLoop:
         self._fetcher, self._log, self._health_monitor = fetcher, log, health_monitor
         self._post, self._open_session = post, open_session
         self._topics: dict[str, _Topic] = {}
-        self._look_at_ms = self._commit_at_ms = 0
+        self._looked_ms: int | None = None
+        self._commit_at_ms = 0
         self._anew_at_ms: int | None = None
         self._idle_since_ms: int | None = None
         """Since when, after `stop`, only the log is waited for."""
@@ -144,6 +148,8 @@ class ConsumerLoop:
                 self.held.gone(claim, first, extent)
             case EndsSeen(ends, report):
                 self._stand(ends) if report else self.held.ends(ends)
+            case SharedEndSeen(topic, partition, end):
+                self.held.shared_end(ClaimKey(self._group, topic, partition), end)
             case Progressed(owned):
                 self.held.look_at(owned)
             case PartitionsCounted(topic, partitions):
@@ -168,9 +174,24 @@ class ConsumerLoop:
         return min(due)
 
     @property
+    def _look_at_ms(self) -> int:
+        """When to look at what is ours: soon, or with the next commit if nothing is in hand."""
+        if self._looked_ms is None:
+            return 0
+        soon_ms = self._looked_ms + LOOK_EVERY_MS
+        until_ms = self.held.rests_until_ms
+        if until_ms is None or self._config.claiming.release_when_behind:
+            return soon_ms
+        return max(soon_ms, min(until_ms, self._commit_at_ms))
+
+    @property
     def _timer_ms(self) -> int | None:
         """When the machine is due; never once its log lost records, since it sends no more."""
-        return None if self.held.log_lost else self.session.member.next_timer_ms
+        if self.held.log_lost:
+            return None
+        session = self.session
+        due = (session.member.next_timer_ms, session.shared.next_timer_ms)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due. It may be called at any time, and is called after inputs.
@@ -181,7 +202,7 @@ class ConsumerLoop:
         self.held.now_ms = now_ms
         session = self.session
         if now_ms >= self._look_at_ms:
-            self._look_at_ms = now_ms + LOOK_EVERY_MS
+            self._looked_ms = now_ms
             self._health_monitor.look(now_ms)
             self.held.look()
             if self._config.claiming.release_when_behind:
@@ -189,6 +210,7 @@ class ConsumerLoop:
         due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
             self.held.carry_out(session.member.timer(now_ms))
+            self.held.carry_out(session.shared.timer(now_ms))
         if now_ms >= self._commit_at_ms:
             self._commit_at_ms = now_ms + COMMIT_EVERY_MS
             self.commit_positions()
@@ -200,10 +222,16 @@ class ConsumerLoop:
                 self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
-        # A machine whose log lost records sends nothing more, and reads no answer.
-        drained = self.held.log_lost or session.member.drained
-        if self.held.stopping and ((drained and self.held.drained) or self._waited(now_ms)):
+        if self.held.stopping and (self._drained or self._waited(now_ms)):
             self.over = True
+
+    @property
+    def _drained(self) -> bool:
+        """After `stop`: nothing is left to be sent, read back or handed over."""
+        # A machine whose log lost records sends nothing more, and reads no answer.
+        session = self.session
+        sent = self.held.log_lost or (session.member.drained and session.shared.drained)
+        return sent and self.held.drained
 
     def _waited(self, now_ms: int) -> bool:
         """After `stop`: whether the log was waited for, and for nothing else, for long enough."""
@@ -223,13 +251,28 @@ class ConsumerLoop:
     # --- what the application wants ---------------------------------------------------------------
 
     def add_topic(
-        self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
+        self,
+        topic: str,
+        partitions: int,
+        only: Collection[int] | None,
+        starts: Mapping[int, int],
+        *,
+        shared: bool = False,
     ) -> None:
-        """Take part in consuming a topic, or claim these partitions of it."""
+        """Take part in consuming a topic, or claim these partitions of it, or share them.
+
+        Raises:
+            InvalidOption: it was added otherwise before.
+        """
         known = self._topics.get(topic)
         if known is None:
             chosen = None if only is None else set(only)
-            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts))
+            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts), shared)
+        elif known.shared != shared:
+            raise InvalidOption(
+                f"topic {topic} was added {'as shared' if known.shared else 'without share'}; "
+                f"remove it before it is added otherwise"
+            )
         else:
             known.partitions = max(known.partitions, partitions)
             known.only = None if only is None or known.only is None else known.only | set(only)
@@ -265,6 +308,7 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
+            self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -278,7 +322,9 @@ class ConsumerLoop:
             for first in ends:
                 self._pass_gap(session, partition, first)
         for partition in result.ended:
-            self.held.carry_out(member.caught_up(partition, now_ms))
+            if partition in member.coordinating_partitions:
+                self.held.carry_out(member.caught_up(partition, now_ms))
+            self.held.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
             self._noted_waiting = True
@@ -294,6 +340,7 @@ class ConsumerLoop:
             f"makes it certain again"
         )
         session.pass_gap(partition, first)
+        self.held.carry_out(session.shared.pass_gap(partition, first))
         self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
 
     def _differ(self, alive: OwnerReport) -> str:
@@ -344,6 +391,20 @@ class ConsumerLoop:
         if self.held.log_lost:
             return  # the next instance hears of it
         session = self.session
+        if known.shared:
+            session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
+            session.shared.add(
+                topic,
+                known.partitions,
+                lambda partition: known.starts.get(partition, 0),
+                session.member.folded,
+                self.held.now_ms,
+            )
+            self._fetcher.share()
+            for number in range(known.partitions):
+                self._fetcher.watch_end(topic, number)
+            self._want(session)
+            return
         self.held.carry_out(
             session.member.add_topic(
                 topic,
@@ -353,7 +414,12 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.coordinating_partitions)
+        self._want(session)
+
+    def _want(self, session: Session) -> None:
+        """Read the coordinating partitions that any machine needs."""
+        shared = session.shared.coordinating_partitions
+        session.want(session.member.coordinating_partitions | shared)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)
@@ -374,6 +440,7 @@ class ConsumerLoop:
         keys = [
             ClaimKey(self._group, topic, number)
             for topic, known in self._topics.items()
+            if not known.shared
             for number in (known.only or range(known.partitions))
         ]
         drivers = [member.driver(key) for key in keys]

@@ -33,6 +33,7 @@ from kafka_marshal.client.coordinate.inputs import (
     PartitionsCounted,
     RecordsRead,
     SessionOpened,
+    SharedEndSeen,
     StopRequested,
 )
 from kafka_marshal.client.coordinate.partition_watcher import PartitionWatcher
@@ -101,6 +102,7 @@ class Coordinator:
             on_error=self.note,
             on_failure=self.failed,
             on_statistics=self.statistics_of("data"),
+            on_end=self._shared_end,
         )
         log = LogWriter(
             self._settings, self._topic, self.note, self.statistics_of("log"), self.failed
@@ -219,6 +221,9 @@ class Coordinator:
 
     def _gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         self.post(MessagesGone(claim, first, extent))
+
+    def _shared_end(self, topic: str, partition: int, end: int) -> None:
+        self.post(SharedEndSeen(topic, partition, end))
 
     def stop(self) -> None:
         """Begin to give everything up; `ended` is set when that is done."""

@@ -17,6 +17,7 @@ from kafka_marshal.client.coordinate.session import Session
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.machines.ranges.effects import SendRecord
 
 
 @frozen
@@ -41,7 +42,7 @@ class AppendFinished:
 
     session: Session
     key: ClaimKey
-    send: Send
+    send: Send | SendRecord
     release: SentRelease | None
     """It was a release."""
     outcome: RecordMetadata | BaseException
@@ -71,6 +72,15 @@ class EndsSeen:
     ends: Mapping[Claim, int]
     report: bool
     """Observers are to hear how the claims stand; otherwise what lags behind may be given up."""
+
+
+@frozen
+class SharedEndSeen:
+    """A partition that we share ends here."""
+
+    topic: str
+    partition: int
+    end: int
 
 
 @frozen
@@ -121,6 +131,7 @@ Input = (
     | MessagesFetched
     | MessagesGone
     | EndsSeen
+    | SharedEndSeen
     | Progressed
     | PartitionsCounted
     | SessionOpened

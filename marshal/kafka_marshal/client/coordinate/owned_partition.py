@@ -16,13 +16,13 @@ from attrs import define, field
 
 from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.commits import has
+from kafka_marshal.client.coordinate.tenure_machine import TenureMachine
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.health_monitor import WatchedClaim
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.driver import Driver
 
 
 @define(eq=False)
@@ -38,8 +38,7 @@ class OwnedPartition:
     """All that is known of a claim of ours."""
 
     claim: Claim
-    driver: Driver
-    """Its machine."""
+    machine: TenureMachine
     fetched: FetchedPartition
     watched: WatchedClaim
     """Its heartbeats."""
@@ -48,6 +47,8 @@ class OwnedPartition:
     allowed_end: int = 0
     paused: bool = False
     """The application wants nothing of it for now."""
+    handlers_left: bool = False
+    """Handlers have some of it in hand whose `run` has ended."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
@@ -73,6 +74,15 @@ class OwnedPartition:
     _given: int = field(default=0, init=False)
     """How many messages of hands that are gone `newly_given` has not counted."""
     _hands: deque[InFlight] = field(factory=deque, init=False)
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing of it is in hand, and `newly_given` has counted all that was.
+
+        It holds no lock, so a chunk that is being taken just now may count as not in hand. Who must
+        know that asks for the `hands`.
+        """
+        return not self._hands and not self._given
 
     @property
     def hands(self) -> list[InFlight]:
@@ -111,6 +121,14 @@ class OwnedPartition:
         return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
 
     @property
+    def given_out(self) -> bool:
+        """Of a range: whether the application was given the last of it, to process by itself."""
+        hands, its = self.hands, self.claim.range
+        if its is None or not hands or hands[-1].handled:
+            return False
+        return hands[-1].end >= its.end and not hands[-1].left
+
+    @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
         return any(not in_flight.finished for in_flight in self.hands)
@@ -120,8 +138,8 @@ class OwnedPartition:
         """Its release was sent, not read back, and nobody is known to have won the claim since."""
         if self.release is None:
             return False
-        reader = self.driver.consumer.reader
-        return not reader.known or reader.claim.epoch == self.claim.epoch
+        machine = self.machine
+        return not machine.certain or machine.known.epoch == self.claim.epoch
 
     @property
     def awaited(self) -> bool:
@@ -139,13 +157,18 @@ class OwnedPartition:
         return self.paused or self.claim.silent
 
     @property
-    def in_work(self) -> bool:
-        """Whether the application, or a worker, has begun something of it and is not done."""
-        return any(not in_flight.finished and not in_flight.idle for in_flight in self.hands)
+    def may_go_on(self) -> bool:
+        """Nothing keeps it from being given out."""
+        return not (self.withheld or self.handlers_left)
 
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
         return [in_flight.cut() for in_flight in self.hands]
+
+    @property
+    def handled(self) -> list[InFlight]:
+        """What a `run` took and is not done with."""
+        return [each for each in self.hands if each.handled and not each.finished]
 
     def hands_from(self, first: InFlight) -> list[InFlight]:
         """This one and those that were taken after it; none if it is not in hand any more."""
@@ -159,12 +182,13 @@ class OwnedPartition:
 
     def standing(self, *, others_busy: bool) -> ClaimProgress:
         """How far it is; `others_busy`: something of any claim of ours is in work."""
+        hands = [] if self.untouched else self.hands
         return ClaimProgress(
             self.next,
             max(self.end or 0, self.allowed_end),
             sum(
                 max(0, in_flight.end - in_flight.next)
-                for in_flight in self.hands
+                for in_flight in hands
                 if not in_flight.finished
             ),
             *self.buffered,
@@ -228,7 +252,9 @@ class OwnedPartitions:
         """
         tenure.drained = True
         tenure.unconfirmed = counts and not has(tenure.claim, tenure.next)
-        for other in self.of_key(tenure.claim.key):
+        ranged = tenure.claim.range is not None
+        # Ranges of one key are of different offsets, so each counts.
+        for other in () if ranged else self.of_key(tenure.claim.key):
             if other is not tenure and other.unconfirmed and tenure.unconfirmed:
                 behind = other if other.next <= tenure.next else tenure
                 behind.unconfirmed = False

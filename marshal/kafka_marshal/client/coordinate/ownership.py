@@ -8,7 +8,7 @@ calls (`consumer_loop`), except where a docstring allows any thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended
@@ -22,18 +22,36 @@ from kafka_marshal.client.coordinate.owned_partition import (
     SentRelease,
 )
 from kafka_marshal.client.coordinate.session import Session
+from kafka_marshal.client.coordinate.tenure_machine import AnyEffect, ClaimMachine
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.message import Claim, Message, Range
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.health_monitor import HealthMonitor
+from kafka_marshal.client.ranges.shared_claims import (
+    RangeAllowed,
+    RangeFinished,
+    RangeMachine,
+    RangeStands,
+    SharedClaimEffect,
+    Spoke,
+)
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import InvalidOption, MarshalError
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
-from kafka_marshal.machines.consumer.member import ClaimEffect
+from kafka_marshal.machines.ranges.effects import (
+    LossReason,
+    RangeCut,
+    RangeGranted,
+    RangeLost,
+    SendRecord,
+    TenureBegan,
+    TenureEnded,
+    WindowDiffers,
+)
 
 READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
@@ -48,6 +66,19 @@ coordinator looks every 0.25 s, so a turn ends within a second, or with the mess
 
 class IdUsedTwice(MarshalError):
     """Two live processes use one client id in one group: they would take turns for ever."""
+
+
+_LOST: Final = {
+    LossReason.TAKEN: Lost.TAKEN,
+    LossReason.ENDED: Lost.TAKEN,
+    LossReason.POSITION_SET: Lost.PAUSED,
+    LossReason.LOG_LOST_RECORDS: Lost.LOG_LOST_RECORDS,
+}
+
+
+def _refuse_range(claim: Claim, why: str) -> None:
+    if claim.range is not None:
+        raise InvalidOption(f"{claim.topic}/{claim.partition} is shared, and cannot be {why}")
 
 
 class Ownership:
@@ -88,6 +119,10 @@ class Ownership:
         """At most once: nothing that is or will be granted will be processed."""
         self._any_busy = False
         """Something of a claim of ours was in work when it was last looked."""
+        self._rests = False
+        """Nothing was in hand when it was last looked: who takes something has the loop look."""
+        self._rests_until_ms = 0
+        """When a heartbeat is late by then, claims are to be looked at often."""
 
     @property
     def claims(self) -> list[Claim]:
@@ -154,11 +189,12 @@ class Ownership:
         """At least once: what this session has read does not hold any more."""
         # The next owner goes on from Kafka's offsets, if nobody set a position.
         for tenure in self._tenures:
-            if tenure.claim.lost is None:
+            if tenure.claim.lost is None and tenure.claim.range is None:
                 self.look_at(tenure)
                 self.to_commit[tenure.claim.key] = tenure.next
         self.log_lost = True
         self.carry_out(self.session.member.truncated())
+        self.carry_out(self.session.shared.truncated())
 
     def begin_anew(self, session: Session) -> None:
         """Another instance goes on."""
@@ -181,7 +217,12 @@ class Ownership:
         either in hand by then, or is refused here.
         """
         tenure = self._tenures.of(in_flight.claim)
-        return tenure is not None and tenure.take(in_flight, self._fetcher.keeps)
+        if tenure is None or not tenure.take(in_flight, self._fetcher.keeps):
+            return False
+        if self._rests:
+            self._rests = False
+            self._post(Progressed(tenure))
+        return True
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask."""
@@ -202,7 +243,9 @@ class Ownership:
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None or tenure.notified:
             return
-        waits = in_flight.claim.lost is not None or tenure.withdrawn or self.stopping
+        claim = in_flight.claim
+        waits = claim.lost is not None or tenure.withdrawn or self.stopping
+        waits |= claim.range is not None  # the next range waits for it
         much = in_flight.end - tenure.next >= self._wake_after
         if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
             tenure.notified = True
@@ -210,7 +253,7 @@ class Ownership:
 
     # --- carrying out -----------------------------------------------------------------------------
 
-    def carry_out(self, effects: list[ClaimEffect]) -> None:
+    def carry_out(self, effects: Sequence[AnyEffect]) -> None:
         """What the machine asks for, in its order."""
         for each in effects:
             match each.effect:
@@ -224,8 +267,67 @@ class Ownership:
                     tenure = self._tenures.newest(each.key)
                     if tenure is not None:
                         self.lost(tenure, reason)
+                case _:
+                    assert isinstance(each, SharedClaimEffect)
+                    self._carry_out_of_range(each)
 
-    def _send(self, key: ClaimKey, send: Send) -> None:
+    def _carry_out_of_range(self, each: SharedClaimEffect) -> None:
+        key = each.key
+        match each.effect:
+            case SendRecord() as send:
+                self._send(key, send)
+            case RangeGranted() as granted:
+                self._granted(key, granted)
+            case RangeAllowed(id=id_, offsets=offsets):
+                self._allow(self._range(key, id_), offsets)
+            case RangeStands(id=id_, offset=offset):
+                tenure = self._range(key, id_)
+                tenure.claim.committed = max(tenure.claim.committed, offset)
+                self._settle()
+            case RangeCut(id=id_, to=end):
+                tenure = self._range(key, id_)
+                if tenure.claim.owned:
+                    self._fetcher.cut(tenure.fetched, end)
+            case RangeFinished(id=id_):
+                tenure = self._range(key, id_)
+                tenure.claim.committed = max(tenure.claim.committed, tenure.next)
+                self.lost(tenure, Lost.FINISHED)
+            case RangeLost(id=id_, reason=why):
+                self.lost(self._range(key, id_), _LOST[why])
+            case Spoke():
+                for tenure in self._tenures.of_key(key):
+                    if tenure.claim.owned:
+                        self._heard(tenure)
+            case TenureEnded() | TenureBegan():
+                pass
+            case WindowDiffers(window=window):
+                self._health_monitor.note(
+                    f"{key.topic}/{key.topic_partition} is shared under window {window}, and this "
+                    f"consumer has {self.session.shared.window}: it takes no part; all that share "
+                    f"a partition need the same semantics and window"
+                )
+
+    def _range(self, key: ClaimKey, range_id: int) -> OwnedPartition:
+        return next(each for each in self._tenures.of_key(key) if each.claim.epoch == range_id)
+
+    def _granted(self, key: ClaimKey, granted: RangeGranted) -> None:
+        """A range is ours; nothing of it may be handed over yet."""
+        id_, from_, to = granted.id, granted.from_, granted.to
+        claim = Claim(key, key.topic, key.topic_partition, id_, from_)
+        claim.range = Range(id_, from_, to)
+        shared = self.session.shared.of(key)
+        assert shared is not None, "what was granted was granted to a participant"
+        fetched = self._fetcher.open(claim, from_, to)
+        watched = self._health_monitor.unwatched(claim, self.now_ms)
+        self._tenures.begin(
+            OwnedPartition(
+                claim, shared.ranges[id_], fetched, watched, from_, from_, lock=self._new_lock()
+            )
+        )
+        self._rests = False
+        self._observers.range_granted(claim)
+
+    def _send(self, key: ClaimKey, send: Send | SendRecord) -> None:
         partition = self._coordinating.get(key.topic)
         if partition is None:
             partition = coordinating_partition(key.topic, self.session.member.partitions)
@@ -233,12 +335,16 @@ class Ownership:
         self.under_way += 1
         tenure = self._tenures.newest(key)
         release = None
-        if tenure is not None:
+        if tenure is not None and isinstance(send, Send):
             if isinstance(send.message, ReleasingPartition):
                 release = tenure.release = SentRelease()
             self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
         session = self.session
-        self._log.append(partition, send.message, send.headers).add_done_callback(
+        if isinstance(send, Send):
+            appended = self._log.append(partition, send.message, send.headers)
+        else:
+            appended = self._log.append_of_ranges(partition, send)
+        appended.add_done_callback(
             lambda done: self._post(
                 AppendFinished(session, key, send, release, done.exception() or done.result())
             )
@@ -265,30 +371,38 @@ class Ownership:
             raise outcome
         self._observers.unknown(key, type(message).__name__, str(outcome))
         if given.session is self.session and not self.log_lost:
-            self.carry_out(given.session.member.outcome_unknown(given.send, self.now_ms))
+            if isinstance(given.send, Send):
+                self.carry_out(given.session.member.outcome_unknown(given.send, self.now_ms))
+            else:
+                shared = given.session.shared
+                self.carry_out(shared.outcome_unknown(key, given.send, self.now_ms))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
         old = self._tenures.newest(key)
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        now_ms = self.now_ms
+        now_ms, member = self.now_ms, self.session.member
         # The start policy may begin beyond what the log has, until the first heartbeat is read.
-        driver = self.session.member.driver(key)
-        claim.committed = min(won.position, driver.consumer.known.position)
+        machine = ClaimMachine(member, key, member.driver(key))
+        claim.committed = min(won.position, machine.known.position)
         # Before anybody can see that it is ours.
         fetched = self._fetcher.open(claim, won.position)
         watched = self._health_monitor.watch(claim, now_ms)
         lock = self._new_lock()
         tenure = OwnedPartition(
-            claim, driver, fetched, watched, won.position, won.position, lock=lock
+            claim, machine, fetched, watched, won.position, won.position, lock=lock
         )
         self._tenures.begin(tenure)
+        self._rests = False
         self._observers.claimed(claim)  # who may ask for it at once
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._tenures.newest(key)
         assert tenure is not None, "what was granted was granted to a tenure"
+        self._allow(tenure, offsets)
+
+    def _allow(self, tenure: OwnedPartition, offsets: range) -> None:
         if tenure.abandoned or tenure.drained:
             self._observers.abandoned(tenure.claim, offsets)
             return
@@ -304,25 +418,31 @@ class Ownership:
 
         Before anybody can see that, nothing more of it is given out, but for what was granted.
         """
-        claim, dropped = tenure.claim, 0
+        claim = tenure.claim
+        self._rests = False
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._fetcher.drain(tenure.fetched, tenure.allowed_end)
+            dropped = self._fetcher.end_at(tenure.fetched, tenure.allowed_end)
         else:
             dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
-        if claim.lost is None:
+        if claim.lost is None and claim.range is not None:
+            claim.lost = reason
+            self._observers.range_ended(claim, reason)
+            self._settle()
+        elif claim.lost is None:
             if reason is Lost.RELEASED:
-                claim.released = tenure.driver.released
+                claim.released = tenure.machine.released
             claim.lost = reason
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
-            known = tenure.driver.consumer.known
+            known = tenure.machine.known
             self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self.now_ms)
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
-        self._forget_if_drained(tenure)
+        # The application may have got further while observers heard of it.
+        self.look_at(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
                 f"client id {self._me.client_id} of group {self._group} is used by another "
@@ -334,6 +454,7 @@ class Ownership:
         claim = tenure.claim
         if tenure.drained or claim.lost is None or tenure.in_hand:
             return
+        self._done(tenure, tenure.reached())  # what was finished since it was last looked
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._fetcher.drop(tenure.fetched)
@@ -341,14 +462,16 @@ class Ownership:
         since = max(claim.position, tenure.answered)
         done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
         self._tenures.drained(tenure, counts=done)
-        self._observers.drained(claim)
+        if claim.range is None:
+            self._observers.drained(claim)
 
     # --- what the application has done ------------------------------------------------------------
 
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
-        if claim.lost is None:
-            self.carry_out(self.session.member.messages_available(claim.key, end, self.now_ms))
+        tenure = self._tenures.of(claim)
+        if tenure is not None and claim.lost is None:
+            self.carry_out(tenure.machine.available(end, self.now_ms))
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.
@@ -364,18 +487,21 @@ class Ownership:
         tenure = self._tenures.of(claim)
         if tenure is None or claim.lost is not None:
             return
-        self.carry_out(self.session.member.extent(claim.key, low, high, self.now_ms))
+        self.carry_out(tenure.machine.extent(low, high, self.now_ms))
         if tenure.next >= first:
             self._done(tenure, low)
 
     def look_at(self, tenure: OwnedPartition) -> None:
         """See how far the application got with it."""
         tenure.notified = False  # before it is looked at, so nothing that comes later is missed
-        reached = tenure.reached()
-        self._report_given(tenure)
-        self._done(tenure, reached)
+        if not tenure.untouched:
+            reached = tenure.reached()
+            self._report_given(tenure)
+            self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
+        elif isinstance(tenure.machine, RangeMachine) and tenure.given_out:
+            self.carry_out(tenure.machine.was_given_out(self.now_ms))
 
     def _report_given(self, tenure: OwnedPartition) -> None:
         given = tenure.newly_given()
@@ -386,29 +512,41 @@ class Ownership:
         if offset <= tenure.next:
             return
         further, tenure.next = offset - tenure.next, offset
-        key = tenure.claim.key
         if tenure.claim.lost is not None:
             return
         self._observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
             return
-        self.carry_out(self.session.member.done(key, offset, self.now_ms))
+        self.carry_out(tenure.machine.done(offset, self.now_ms))
 
     def ends(self, ends: Mapping[Claim, int]) -> None:
         """Partitions of ours end here."""
         for claim, high in ends.items():
-            if claim.lost is None:
-                self.carry_out(self.session.member.extent(claim.key, 0, high, self.now_ms))
+            tenure = self._tenures.of(claim)
+            if tenure is not None and claim.lost is None:
+                self.carry_out(tenure.machine.extent(0, high, self.now_ms))
+
+    def shared_end(self, key: ClaimKey, end: int) -> None:
+        """A partition that we share ends here."""
+        shared = self.session.shared.of(key)
+        if shared is not None and not self.log_lost:
+            self.carry_out(shared.ended_at(end, self.now_ms))
 
     # --- giving up --------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Begin to give everything up."""
         if not self.stopping:
-            self.stopping = True
+            self.stopping, self._rests = True, False
+            shared = self.session.shared
             self.carry_out(self.session.member.stop(self.now_ms))
+            shared.begin_to_leave()
             self.withdraw_unwanted()
+            # Only now it is known what nobody has begun.
+            self.carry_out(shared.leave(self.now_ms))
             for tenure in self._tenures:
+                if tenure.handlers_left:  # for which `run` has waited
+                    self._handlers_done(tenure)
                 self._fetch_what_was_granted(tenure)
 
     def _fetch_what_was_granted(self, tenure: OwnedPartition) -> None:
@@ -432,30 +570,35 @@ class Ownership:
             if self._abandons:
                 self._abandon_grants(release=True)
             return
-        member = self.session.member
         for tenure in self._tenures:
-            key = tenure.claim.key
-            if tenure.withdrawn or tenure.claim.lost is not None or tenure.driver.wants:
+            if tenure.withdrawn or tenure.claim.lost is not None or tenure.machine.wants:
                 continue
             tenure.withdrawn = True
             self._fetcher.drop(tenure.fetched)
             end = max([tenure.next, *tenure.cut()])
             self.look_at(tenure)
-            self.carry_out(member.hand_back(key, end, self.now_ms))
+            self.carry_out(tenure.machine.hand_back(end, end, self.now_ms))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, and leave it to others for a while."""
         try:
-            key = self.claimed(topic, partition).claim.key
+            claim = self.claimed(topic, partition).claim
         except InvalidOption:
             if self.stopping:
                 return  # it was given up already
             raise
-        self.carry_out(self.session.member.release(key, self.now_ms))
+        _refuse_range(claim, "released: remove_topic ends what this consumer does of it")
+        self.carry_out(self.session.member.release(claim.key, self.now_ms))
         self.withdraw_unwanted()
 
     def remove_topic(self, topic: str) -> None:
         """Give up what is claimed of a topic, and ask for none of it any more."""
+        shared = self.session.shared
+        if topic in shared.topics:
+            shared.begin_to_leave(topic)
+            self.withdraw_unwanted()
+            self.carry_out(shared.leave(self.now_ms, topic))
+            return
         self.carry_out(self.session.member.remove_topic(topic, self.now_ms))
         self.withdraw_unwanted()
 
@@ -467,8 +610,7 @@ class Ownership:
             return
         self.look_at(tenure)
         if in_flight.claim.lost is None and tenure.withdrawn:
-            member = self.session.member
-            self.carry_out(member.hand_back(in_flight.claim.key, tenure.next, self.now_ms))
+            self.carry_out(tenure.machine.hand_back(tenure.next, tenure.given_end, self.now_ms))
 
     def give_again(self, firsts: Iterable[InFlight]) -> None:
         """At least once: give out again what is not done of these and of what was taken after.
@@ -486,6 +628,31 @@ class Ownership:
                 self.abandon(in_flight)
             tenure.forget(hands)
             self.look_at(tenure)
+
+    def handlers_left(self, claim: Claim, *, at_work: bool) -> None:
+        """A `run` has ended, and handlers of it have some of this claim in hand, or no longer have.
+
+        Meanwhile nothing of it is given out: a message would be in two hands, and those after it
+        would overtake it.
+        """
+        tenure = self._tenures.of(claim)
+        if tenure is None or tenure.handlers_left == at_work:
+            return
+        tenure.handlers_left = at_work
+        if at_work and not self.stopping:
+            self._fetcher.pause(tenure.fetched)
+        else:
+            self._handlers_done(tenure)
+
+    def _handlers_done(self, tenure: OwnedPartition) -> None:
+        """What handlers of a `run` that has ended had in hand is waited for no longer."""
+        tenure.handlers_left = False
+        self.give_again(tenure.handled[:1])
+        self._go_on(tenure)
+
+    def _go_on(self, tenure: OwnedPartition) -> None:
+        if tenure.may_go_on:
+            self._fetcher.resume(tenure.fetched)
 
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
@@ -509,12 +676,14 @@ class Ownership:
             self._fetcher.drop(tenure.fetched)
             for in_flight in tenure.hands:
                 in_flight.abandon()
-            key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
-            if reached < tenure.allowed_end:
-                self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
+            owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.given_end
+            # What nobody has begun of a range is given back, and not lost.
+            lost_end = begun if release and tenure.claim.range else tenure.allowed_end
+            if reached < lost_end:
+                self._observers.abandoned(tenure.claim, range(reached, lost_end))
             tenure.next = tenure.allowed_end = reached
             if owned and release:
-                self.carry_out(self.session.member.hand_back(key, reached, self.now_ms))
+                self.carry_out(tenure.machine.hand_back(reached, begun, self.now_ms))
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
@@ -550,8 +719,9 @@ class Ownership:
         commit.done = {} if self._me.mode is Mode.AT_MOST_ONCE else done
         self._commits.append(commit)
         for claim in commit.left:
-            if claim.owned:
-                self.carry_out(self.session.member.commit(claim.key, self.now_ms))
+            its = self._tenures.any_of(claim)
+            if its is not None and claim.owned:
+                self.carry_out(its.machine.commit(self.now_ms))
         self._settle()
 
     def _settle(self) -> None:
@@ -587,7 +757,12 @@ class Ownership:
         return tenure is not None and tenure.may_land
 
     def pause(self, claim: Claim) -> None:
-        """Give out nothing more of it; what was given out stays in hand."""
+        """Give out nothing more of it; what was given out stays in hand.
+
+        Raises:
+            InvalidOption: it is shared.
+        """
+        _refuse_range(claim, "paused: others of the group would wait for its ranges")
         tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = True
@@ -606,12 +781,12 @@ class Ownership:
         tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = False
-            if not claim.silent:
-                self._fetcher.resume(tenure.fetched)
+            self._go_on(tenure)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
         tenure = self.claimed(topic, partition)
+        _refuse_range(tenure.claim, "sought in: marshal set-position moves all who share it")
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
         self.look_at(tenure)
@@ -626,35 +801,52 @@ class Ownership:
             self.abandon(in_flight)
         tenure.forget(hands)
         offset = max(offset, tenure.next)
-        key = tenure.claim.key
-        self.carry_out(
-            self.session.member.extent(key, offset, max(offset, tenure.allowed_end), self.now_ms)
-        )
+        high = max(offset, tenure.allowed_end)
+        self.carry_out(tenure.machine.extent(offset, high, self.now_ms))
         self._fetcher.seek(tenure.fetched, offset)
         self._done(tenure, offset)
+
+    @property
+    def rests_until_ms(self) -> int | None:
+        """Until when nothing has to be looked at, unless an input comes; None where something has.
+
+        An application that has nothing in hand gets no further, so that is most of the time where
+        messages are few.
+        """
+        if not self._rests or not all(tenure.machine.wants for tenure in self._tenures):
+            return None
+        return self._rests_until_ms
 
     def look(self) -> None:
         """See how far the application got with everything."""
         tenures = list(self._tenures)
+        # Before it is looked: who takes something after that posts it.
+        self._rests = not self.stopping
+        self._rests_until_ms = min(
+            (tenure.watched.heartbeats.late_ms for tenure in tenures), default=2**62
+        )
         for tenure in tenures:
             self.look_at(tenure)
         self._hold_back_what_is_silent()
         # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
         # others that wait behind it are.
+        self._any_busy = False
         for tenure in tenures:
+            hands = [] if tenure.untouched else tenure.hands
             idle = tenure.withheld or tenure.claim.lost is not None
-            tenure.busy = tenure.in_work and not idle
-        self._any_busy = any(tenure.busy for tenure in tenures)
-        self._end_turns(tenures)
+            tenure.busy = not idle and any(map(_in_work, hands))
+            self._any_busy |= tenure.busy
+            if hands or tenure.claim.lost is not None:
+                self._rests = False
+            self._end_turn(tenure, hands)
         self.withdraw_unwanted()
 
-    def _end_turns(self, tenures: Iterable[OwnedPartition]) -> None:
+    def _end_turn(self, tenure: OwnedPartition, hands: Iterable[InFlight]) -> None:
         """Whose messages were given out one by one for long enough, waits for its next turn."""
         since_ms = self.now_ms - TURN_MS
-        for tenure in tenures:
-            for in_flight in tenure.hands:
-                if in_flight.since_ms <= since_ms:
-                    self._fetcher.give_back(tenure.fetched, in_flight)
+        for in_flight in hands:
+            if in_flight.since_ms <= since_ms:
+                self._fetcher.give_back(tenure.fetched, in_flight)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -684,11 +876,11 @@ class Ownership:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
-        driver = self.session.member.driver(key)
-        reader = driver.consumer.reader
+        member = self.session.member
+        reader = member.driver(key).consumer.reader
         tenures = self._tenures.of_key(key)
         # A log that lost records may give the epoch of an earlier session's tenure once more.
-        its = [each for each in tenures if each.driver is driver and each.claim.epoch == epoch]
+        its = [each for each in tenures if each.machine.of(member) and each.claim.epoch == epoch]
         # Where the owner is not certain, epoch and position are guesses.
         if reader.known and epoch == reader.claim.epoch and not self.log_lost:
             position = self.to_commit[key] = reader.claim.position
@@ -711,8 +903,7 @@ class Ownership:
         if tenure.claim.silent:
             tenure.claim.silent = False
             self._health_monitor.heard_again(tenure.claim)
-            if not tenure.paused:
-                self._fetcher.resume(tenure.fetched)
+            self._go_on(tenure)
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""
@@ -727,8 +918,13 @@ class Ownership:
         for tenure in self._tenures:
             tenure.end = ends.get(tenure.claim)
             tenure.buffered = self._fetcher.buffered(tenure.fetched)
-            if tenure.claim.lost is None:
+            if tenure.claim.lost is None and tenure.claim.range is None:
                 self._observers.standing(tenure.claim, self._standing(tenure))
 
     def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
         return tenure.standing(others_busy=self._any_busy)
+
+
+def _in_work(in_flight: InFlight) -> bool:
+    """Whether the application, or a worker, has begun something of it and is not done."""
+    return not in_flight.finished and not in_flight.idle

@@ -24,9 +24,11 @@ from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
 from kafka_marshal.client.observe.logging_observer import logger
+from kafka_marshal.client.ranges.shared_claims import SharedClaims
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 from kafka_marshal.machines.consumer.consumer import InstanceConfig
 from kafka_marshal.machines.consumer.member import Member
+from kafka_marshal.machines.ranges.driver import RangesTiming
 
 READ_AHEAD: Final = 32
 """The most batches that are read before they are folded."""
@@ -53,6 +55,11 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
             for number, extent in extents.items()
         }
         of = (me, config.group_id, len(tail.partitions), config.claiming, config.timing)
+        timing = RangesTiming(
+            heartbeat_every_ms=config.timing.heartbeat_every_ms,
+            ask_again_after_ms=config.timing.ask_again_after_ms,
+        )
+        shared = SharedClaims(me, config.group_id, len(tail.partitions), timing, firsts)
         if config.record_to is not None:
             if config.snapshot is not None:
                 raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
@@ -63,7 +70,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 lock=config.settings.environment.threads.lock(),
                 open_file=config.settings.environment.open_file,
             )
-            return Session(record, tail, firsts, authentic=authentic)
+            return Session(record, shared, tail, firsts, authentic=authentic)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
         memory = {number: each.memory for number, each in kept.items()}
@@ -71,7 +78,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
     except BaseException:
         tail.close()
         raise
-    return Session(member, tail, firsts, kept, aside, authentic)
+    return Session(member, shared, tail, firsts, kept, aside, authentic)
 
 
 def _authentic_log(config: Configuration) -> AuthenticLog | None:
@@ -122,6 +129,7 @@ class Session:
     def __init__(
         self,
         member: Member,
+        shared: SharedClaims,
         tail: CoordinationReader,
         firsts: Mapping[int, int],
         kept: Mapping[int, PartitionSnapshot] = MappingProxyType({}),
@@ -129,6 +137,8 @@ class Session:
         authentic: AuthenticLog | None = None,
     ) -> None:
         self.member = member
+        self.shared = shared
+        """The participants in shared partitions."""
         self._authentic = authentic
         self._tail, self._aside = tail, aside
         self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}

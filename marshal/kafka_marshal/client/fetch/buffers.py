@@ -6,7 +6,8 @@ dropped at once, whatever is in it. Each buffer is bounded by messages and by by
 full its partition must not be fetched any further, until half of it is free again.
 
 A buffer belongs to one tenure of a claim, and its key names the tenure. So what was fetched for a
-tenure that is over finds no buffer any more, even if the claim is ours again. The room knows
+tenure that is over finds no buffer any more, even if the claim is ours again. Ranges of one
+partition share a *lane*: they take one turn together, and the lowest goes first. The room knows
 neither what a key is nor what a message is, but for its offset. It has no lock: threads that share
 it hold one.
 """
@@ -85,10 +86,15 @@ class _Buffer(Generic[M]):
     """Up to where it was handed over."""
     end: int
     """Up to where it was fetched."""
+    lane: Hashable
+    ready: bool = False
+    """Something of it may be handed over."""
     fetched: deque[_Fetched[M]] = field(factory=deque)
     allowed: deque[range] = field(factory=deque)
     messages: int = 0
     bytes: int = 0
+    until: int | None = None
+    """Nothing from here on will be allowed; None where that is open."""
 
 
 class Buffers(Generic[K, M]):
@@ -109,30 +115,66 @@ class Buffers(Generic[K, M]):
         self._messages = 0
         self._buffers: dict[K, _Buffer[M]] = {}
         self._bytes = 0
-        self._turns: deque[K] = deque()
-        self._ready: set[K] = set()
-        """Those in `_turns`: of each, something may be handed over."""
+        self._turns: deque[Hashable] = deque()
+        """Lanes of which something may be handed over."""
+        self._ready: dict[Hashable, list[K]] = {}
+        """Of each lane in `_turns`, the tenures of which something may be handed over."""
 
     # --- claims come and go -----------------------------------------------------------------------
 
-    def open(self, key: K, position: int) -> None:
-        """The tenure's messages come from `position` on. What was there is dropped."""
+    def open(self, key: K, position: int, lane: Hashable | None = None) -> None:
+        """The tenure's messages come from `position` on. What was there is dropped.
+
+        Without a `lane` it takes turns of its own.
+        """
         self.drop(key)
-        self._buffers[key] = _Buffer(position, position)
+        self._buffers[key] = _Buffer(position, position, key if lane is None else lane)
 
     def drop(self, key: K) -> int:
         """The tenure is over: forget what was fetched for it. Returns how many messages."""
         self._measure()
         buffer = self._buffers.pop(key, None)
-        if key in self._ready:
-            self._ready.remove(key)
-            self._turns.remove(key)
         if buffer is None:
             return 0
+        if buffer.ready:
+            self._end_turn(key, buffer)
         self._full.discard(key)
         self._messages -= buffer.messages
         self._bytes -= buffer.bytes
         return buffer.messages
+
+    def cut(self, key: K, end: int) -> None:
+        """Nothing from `end` on is handed over any more, though it was allowed: forget it."""
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            return
+        self.end_at(key, end)
+        buffer.allowed = deque(
+            range(one.start, min(one.stop, end)) for one in buffer.allowed if one.start < end
+        )
+        if buffer.ready:
+            self._end_turn(key, buffer)
+        self._look(key, buffer)
+
+    def end_at(self, key: K, end: int) -> int:
+        """Nothing from `end` on will be allowed: forget it, and what comes of it later.
+
+        Returns how many messages that were.
+        """
+        self._measure()
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            return 0
+        buffer.until, before = end, buffer.messages
+        while buffer.fetched and self._offset_of(buffer.fetched[-1].messages[-1]) >= end:
+            last = buffer.fetched.pop()
+            kept = last.messages[: self._below(last.messages, end)]
+            size = self._size_of(kept) if kept else 0
+            if kept:
+                buffer.fetched.append(_Fetched(kept, end, size))
+            self._gone(key, buffer, len(last.messages) - len(kept), (last.bytes or 0) - size)
+        buffer.end = min(buffer.end, max(end, buffer.position))
+        return before - buffer.messages
 
     # --- messages come in -------------------------------------------------------------------------
 
@@ -148,7 +190,13 @@ class Buffers(Generic[K, M]):
             return None
         if self._offset_of(messages[0]) < buffer.end:
             return None
-        buffer.end = self._offset_of(messages[-1]) + 1
+        if buffer.until is not None and self._offset_of(messages[-1]) >= buffer.until:
+            messages = messages[: self._below(messages, buffer.until)]
+            if not messages:
+                return self.nothing_below(key, buffer.until)
+            buffer.end = buffer.until
+        else:
+            buffer.end = self._offset_of(messages[-1]) + 1
         fetched = _Fetched(messages, buffer.end)
         buffer.fetched.append(fetched)
         buffer.messages += len(messages)
@@ -187,9 +235,15 @@ class Buffers(Generic[K, M]):
         What was fetched in pieces is handed over in one.
         """
         while self._turns:
-            key = self._turns.popleft()
-            self._ready.remove(key)
+            lane = self._turns.popleft()
+            keys = self._ready.pop(lane)
+            key = keys[0] if len(keys) == 1 else min(keys, key=self._position)
+            if len(keys) > 1:
+                keys.remove(key)
+                self._ready[lane] = keys
+                self._turns.append(lane)
             buffer = self._buffers[key]
+            buffer.ready = False
             chunk = self._take_of(key, buffer, maximum)
             self._look(key, buffer)
             if chunk is not None:
@@ -213,9 +267,8 @@ class Buffers(Generic[K, M]):
             buffer.messages += len(chunk.messages)
             self._messages += len(chunk.messages)
             self._new.append((key, buffer, fetched))
-        if key in self._ready:
-            self._ready.remove(key)
-            self._turns.remove(key)
+        if buffer.ready:
+            self._end_turn(key, buffer)
         self._look(key, buffer)
 
     def waiting(self, key: K) -> int:
@@ -235,8 +288,9 @@ class Buffers(Generic[K, M]):
         return bool(self._turns)
 
     def ready_beside(self, key: K) -> bool:
-        """Whether something of another tenure may be handed over."""
-        return len(self._ready) > (key in self._ready)
+        """Whether something of another tenure, or of another lane, may be handed over."""
+        buffer = self._buffers.get(key)
+        return len(self._ready) > (buffer is not None and buffer.lane in self._ready)
 
     @property
     def waits(self) -> bool:
@@ -270,11 +324,28 @@ class Buffers(Generic[K, M]):
         """Give it a turn if something of it may be handed over."""
         while buffer.allowed and buffer.allowed[0].stop <= buffer.position:
             buffer.allowed.popleft()
-        if key in self._ready or not buffer.allowed:
+        if buffer.ready or not buffer.allowed:
             return
         if max(buffer.allowed[0].start, buffer.position) < buffer.end:
-            self._turns.append(key)
-            self._ready.add(key)
+            buffer.ready = True
+            if buffer.lane in self._ready:
+                self._ready[buffer.lane].append(key)
+            else:
+                self._ready[buffer.lane] = [key]
+                self._turns.append(buffer.lane)
+
+    def _end_turn(self, key: K, buffer: _Buffer[M]) -> None:
+        """It waits for no turn. What else is ready of its lane waits behind all others."""
+        buffer.ready = False
+        keys = self._ready.pop(buffer.lane)
+        keys.remove(key)
+        self._turns.remove(buffer.lane)
+        if keys:
+            self._ready[buffer.lane] = keys
+            self._turns.append(buffer.lane)
+
+    def _position(self, key: K) -> int:
+        return self._buffers[key].position
 
     def _take_of(self, key: K, buffer: _Buffer[M], maximum: int) -> MessageChunk[K, M] | None:
         allowed = buffer.allowed[0]
@@ -324,6 +395,11 @@ class Buffers(Generic[K, M]):
             if first.bytes is not None:
                 size = first.bytes * count // total
                 first.bytes -= size
+        self._gone(key, buffer, count, size)
+        return taken
+
+    def _gone(self, key: K, buffer: _Buffer[M], count: int, size: int) -> None:
+        """These messages, of this size in all, are in the buffer no more."""
         buffer.messages -= count
         self._messages -= count
         buffer.bytes -= size
@@ -335,4 +411,3 @@ class Buffers(Generic[K, M]):
             and self._bytes < bounds.bytes_in_all
         ):
             self._full.discard(key)
-        return taken

@@ -36,7 +36,12 @@ class FetchedPartition:
     full_since_s: float | None = None
     """Since when its buffer is full, by the monotonic clock; None while it is not."""
     until: int | None = None
-    """The claim is lost, or being given up: only what was granted is fetched, below this."""
+    """Only what lies below is fetched: what was granted, where the claim is lost or being given up;
+    the whole of a range."""
+    ranged: bool = False
+    """It is a range, and its claim is shared with others."""
+    lost: bool = False
+    """The claim is lost, so nothing from `until` on will be granted."""
     retry_at: float | None = None
 
     @property

@@ -9,8 +9,9 @@ is ever taken for the new one, and nobody waits for a lock that a poll holds.
 Everything fetched, asked or answered carries the tenure that it is for, a `FetchedPartition`: a
 partition may be lost and won again between any two lines. Kafka's client fetches a partition from
 one position at a time. So while a tenure that is over still has granted messages to fetch, the next
-tenure of the partition waits. The room does not know the protocol: `coordinator` decides which
-claims are ours, from where on, and what may be handed over.
+tenure of the partition waits. Of ranges of a partition the lowest that has messages to fetch is
+fetched first, and `shared_partition` knows when to follow the end. The room does not know the
+protocol: `coordinator` decides which claims are ours, from where on, and what may be handed over.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Final, cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.connect.environment import Deadline
+from kafka_marshal.client.connect.environment import Deadline, FetchClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger, Watermarks
 from kafka_marshal.client.connect.settings import Settings
@@ -32,6 +33,7 @@ from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.fetch.range_fetch import RangeFetch
 from kafka_marshal.client.fetch.split_fetch import offset_of, partition_of, runs_of
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
@@ -55,6 +57,18 @@ ALONE_S: Final = 5.0
 to come, and an application that has emptied half of its buffer by then would wait for them."""
 RETRY_S: Final = 5.0
 """After how long a partition whose position is beyond its end is looked at again, in seconds."""
+SHARED_POLL_S: Final = 0.02
+"""The longest poll while ranges are open, in seconds: one that was opened waits for its end."""
+SHARED_IDLE_POLL_S: Final = 0.05
+"""The same where what is fetched has not changed for `IDLE_S`."""
+SHARED_SETTINGS: Final = {
+    "fetch.message.max.bytes": "65536",
+    "queued.min.messages": "1",
+    "fetch.wait.max.ms": "100",
+}
+"""How Kafka's client fetches ranges. By itself it prefetches far beyond a range's end, so that each
+consumer fetches the messages of all others (`benchmarks.range_fetch`). A fetch that waits at an end
+delays the next one to the same broker, so it waits less."""
 
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
@@ -75,6 +89,7 @@ class Fetcher:
         on_error: Callable[[str], None],
         on_failure: Callable[[BaseException], None],
         on_statistics: Callable[[str], None] | None = None,
+        on_end: Callable[[str, int, int], None] | None = None,
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
@@ -89,6 +104,8 @@ class Fetcher:
             on_error: called with sentences about errors.
             on_failure: called with the reason why fetching ended.
             on_statistics: called with librdkafka's statistics.
+            on_end: called with a topic, a partition and its end, for shared partitions only: when
+                the end moves, not more often than every `REPORT_S`.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -99,7 +116,8 @@ class Fetcher:
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._group = group
         self._on_error, self._on_failure = on_error, on_failure
-        decided = {
+        self._on_statistics = on_statistics
+        self._decided = {
             "group_id": group,
             "client_id": settings.values.get("client.id", client_id),
             "enable_auto_commit": "false",
@@ -112,18 +130,7 @@ class Fetcher:
             # The end says that there is no more below it, whatever lies between two messages.
             "enable_partition_eof": "true",
         }
-        try:
-            self._consumer = settings.environment.fetcher(
-                {
-                    **settings.for_client(**decided),
-                    **settings.telling(on_statistics),
-                    "error_cb": self._on_librdkafka_error,
-                    "on_commit": self._committed,
-                },
-                logger=MutedLogger(),
-            )
-        except KafkaException as error:
-            raise _failed(settings, error) from None
+        self._consumer = self._connected({})
         environment = settings.environment
         self._monotonic, threads = environment.monotonic, environment.threads
         self._lock = threads.lock()
@@ -141,6 +148,23 @@ class Fetcher:
         """When somebody last asked to fetch something else."""
         self._full = False
         """Whether a buffer was full when it was last looked."""
+        self._ranges = RangeFetch(
+            self._consumer,
+            cluster,
+            self._buffers,
+            self._of_partition,
+            self._topics,
+            self._lock,
+            self._arrived,
+            self._monotonic,
+            self._settle,
+            on_fetched,
+            on_gone,
+            on_error,
+            on_end,
+        )
+        self._shares = False
+        """Kafka's client is to be set for ranges before it fetches anything more."""
         self._ended = self._closed = False
         self._woken = False
         self._polling = threads.lock()
@@ -149,6 +173,33 @@ class Fetcher:
         """When the application last polled for itself."""
         self._thread: Thread | None = None
 
+    def _connected(self, more: Mapping[str, str]) -> FetchClient:
+        settings = self._settings
+        try:
+            return settings.environment.fetcher(
+                {
+                    **more,
+                    **settings.for_client(**self._decided),
+                    **settings.telling(self._on_statistics),
+                    "error_cb": self._on_librdkafka_error,
+                    "on_commit": self._committed,
+                },
+                logger=MutedLogger(),
+            )
+        except KafkaException as error:
+            raise _failed(settings, error) from None
+
+    def share(self) -> None:
+        """Ranges are to be fetched. Kafka's client is set for them, if it has fetched nothing."""
+        self._shares = True
+
+    def _set_for_ranges(self) -> None:
+        self._shares = False
+        if not self._topics:
+            before, self._consumer = self._consumer, self._connected(SHARED_SETTINGS)
+            self._ranges.consumer = self._consumer
+            before.close()
+
     def start(self) -> None:
         """Begin to fetch."""
         environment = self._settings.environment
@@ -156,20 +207,62 @@ class Fetcher:
 
     # --- what others say --------------------------------------------------------------------------
 
-    def open(self, claim: Claim, position: int) -> FetchedPartition:
-        """The claim is ours: fetch it from there. Returns what the other methods take."""
-        one = FetchedPartition(claim, position=position, fetched=position)
+    def open(self, claim: Claim, position: int, end: int | None = None) -> FetchedPartition:
+        """The claim is ours: fetch it from there. Returns what the other methods take.
+
+        With an `end` it is the range [position, end), which may lie beyond the end of the
+        partition. Ranges of a partition are disjoint, and each has a claim of its own.
+        """
+        ranged = end is not None
+        one = FetchedPartition(claim, position=position, fetched=position, until=end, ranged=ranged)
         with self._lock:
-            self._buffers.open(one, position)
+            self._open_buffer(one)
             self._of_partition.setdefault(one.topic_partition, []).append(one)
+            if ranged:
+                self._ranges.share(one.topic_partition)
         self._command(partial(self._settle, one.topic_partition))
         return one
 
     def drain(self, one: FetchedPartition, end: int) -> None:
-        """The claim is no longer ours, or is being given up, but its messages below `end` are."""
+        """The claim is being given up: fetch no more than its messages below `end`."""
         with self._lock:
             one.until = end
         self._command(partial(self._settle, one.topic_partition))
+
+    def cut(self, one: FetchedPartition, end: int) -> int:
+        """The range ends here now: of what lies at or above, nothing is handed over from now on.
+
+        Returns up to where it was handed over. Where that is above `end`, the range ends there: it
+        is in hand, or about to be. The last chunk in hand ends there, unless one is about to be.
+        """
+        with self._lock:
+            if one.until is None:
+                return one.position
+            one.until = end = max(one.position, min(end, one.until))
+            one.allowed = [
+                range(each.start, min(each.stop, end)) for each in one.allowed if each.start < end
+            ]
+            self._buffers.cut(one, end)
+            reached = one.position
+        self._command(partial(self._settle, one.topic_partition))
+        return reached
+
+    def watch_end(self, topic: str, partition: int, *, watched: bool = True) -> None:
+        """Report the partition's end to `on_end` also while none of its messages is fetched."""
+        with self._lock:
+            self._ranges.share((topic, partition)).watched = watched
+        self._command(partial(self._settle, (topic, partition)))
+
+    def end_at(self, one: FetchedPartition, end: int) -> int:
+        """The claim is no longer ours, but its messages below `end` are: forget all others.
+
+        Returns how many messages were fetched in vain.
+        """
+        with self._lock:
+            one.until, one.lost = end, True
+            dropped = self._buffers.end_at(one, end)
+        self._command(partial(self._settle, one.topic_partition))
+        return dropped
 
     def drop(self, one: FetchedPartition) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
@@ -194,9 +287,14 @@ class Fetcher:
             if one.allowed and one.allowed[-1].stop == begin:
                 begin = max(one.allowed.pop().start, min(one.position, begin))
             one.allowed.append(range(begin, offsets.stop))
-            if not one.paused:
+            forgotten = one.lost and one.until is not None and offsets.stop > one.until
+            if forgotten:
+                one.until = offsets.stop
+            elif not one.paused:
                 self._buffers.allow(one, offsets)
                 self._arrived.notify_all()
+        if forgotten:
+            self._anew(one)
 
     def seek(self, one: FetchedPartition, position: int) -> None:
         """Go on from there; what was fetched is forgotten."""
@@ -227,7 +325,9 @@ class Fetcher:
             with self._lock:
                 if one.may_begin:
                     begin = one.fetched = one.position
-                    self._buffers.open(one, begin)
+                    self._open_buffer(one)
+                    if one.lost and one.until is not None:
+                        self._buffers.end_at(one, one.until)
                     one.allowed = [each for each in one.allowed if each.stop > begin]
                     for each in one.allowed:
                         self._buffers.allow(one, range(max(begin, each.start), each.stop))
@@ -235,6 +335,10 @@ class Fetcher:
             self._settle(one.topic_partition)
 
         self._command(anew)
+
+    def _open_buffer(self, one: FetchedPartition) -> None:
+        lane = one.topic_partition if one.ranged else None
+        self._buffers.open(one, one.position, lane)
 
     def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
         """Commit the group's offsets to Kafka, without waiting for the outcome."""
@@ -384,8 +488,11 @@ class Fetcher:
 
     @property
     def _poll_s(self) -> float:
-        idle = self._monotonic() - self._changed_at > IDLE_S
-        return IDLE_POLL_S if idle else POLL_S
+        now_s = self._monotonic()
+        idle = now_s - self._changed_at > IDLE_S
+        if not self._ranges.shared:
+            return IDLE_POLL_S if idle else POLL_S
+        return self._ranges.until_due(SHARED_IDLE_POLL_S if idle else SHARED_POLL_S, now_s)
 
     def _command(self, command: Callable[[], None], *, soon: bool = True) -> None:
         self._commands.append(command)
@@ -416,9 +523,11 @@ class Fetcher:
         self._obey()
         if not self._has_room():
             return False
-        batch = self._consumer.consume(FETCH_MAX, 0)
+        self._ranges.tend()
+        maximum = FETCH_MAX if self._assigned else self._ranges.lacking(FETCH_MAX)
+        batch = self._consumer.consume(maximum, 0)
         if not batch and (first := self._consumer.poll(timeout_s)) is not None:
-            batch = [first, *self._consumer.consume(FETCH_MAX - 1, 0)]
+            batch = [first, *self._consumer.consume(maximum - 1, 0)]
         if batch:
             self._take_in(batch)
         self._retry()
@@ -430,8 +539,19 @@ class Fetcher:
 
     def _settle(self, partition: tuple[str, int]) -> None:
         """Fetch of this partition what was opened first and is wanted."""
+        if self._shares:
+            self._set_for_ranges()
+        shared = self._ranges.shared.get(partition)
         with self._lock:
-            wanted = next((one for one in self._of_partition[partition] if one.wanted), None)
+            opened = [one for one in self._of_partition.get(partition, ()) if one.wanted]
+        wanted = next((one for one in opened if not one.ranged), None)
+        if shared is not None and (wanted is None or self._ranges.go_first(shared, opened)):
+            if (fetched := self._assigned.get(partition)) is not None:
+                self._unassign(fetched)
+            self._ranges.settle(shared)
+            return
+        if shared is not None:
+            self._ranges.stop(shared)
         if wanted is not None and wanted.until is not None and wanted.retry_at is None:
             wanted.retry_at = self._monotonic() + RETRY_S  # in case that some of it is nowhere
         fetched = self._assigned.get(partition)
@@ -465,6 +585,8 @@ class Fetcher:
                 return True
             self._full, now = bool(full), self._monotonic()
             opened = [one for each in self._of_partition.values() for one in each]
+            # A shared partition that is full is fetched no further, and not held (`_tend`).
+            opened = [one for one in opened if not one.ranged or one not in full]
             for one in opened:
                 since_s = now if one.full_since_s is None else one.full_since_s
                 one.full_since_s = since_s if one in full else None
@@ -496,6 +618,7 @@ class Fetcher:
     def _add(self, run: list[Fetched]) -> None:
         one = self._assigned.get(partition_of(run[0]))
         if one is None:
+            self._ranges.passed(partition_of(run[0]), offset_of(run[-1]) + 1, run)
             return
         with self._lock:
             end = self._buffers.add(one, run)
@@ -539,9 +662,13 @@ class Fetcher:
                     self._arrived.notify()
                 if end is not None:
                     self._notify_fetched(one, end)
+            else:
+                self._ranges.passed(partition_of(message), cast("int", message.offset()))
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if one is not None:
                 self._out_of_range(one)
+            elif (shared := self._ranges.shared.get(partition_of(message))) is not None:
+                self._ranges.refused(shared)
         elif error.retriable() or error.code() in _PASSING:
             self._on_librdkafka_error(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -590,6 +717,7 @@ class Fetcher:
         self._settle(one.topic_partition)
 
     def _retry(self) -> None:
+        self._ranges.tend()
         now = self._monotonic()
         for one in list(self._assigned.values()):
             if one.retry_at is None or now < one.retry_at:

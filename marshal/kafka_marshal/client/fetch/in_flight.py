@@ -83,9 +83,9 @@ class InFlight:
 
     @property
     def given_end(self) -> int:
-        """Everything below was given out."""
+        """Everything below was given out, also of what was abandoned after that."""
         with self._lock:
-            if self.finished:
+            if self.finished and not self.abandoned:
                 return self.end
             return self._last + 1 if self._count else self.start
 

@@ -120,6 +120,12 @@ class Heartbeats:
         """How long none was read back, in milliseconds."""
         return now_ms - self.heard_ms
 
+    @property
+    def late_ms(self) -> int:
+        """From when on the next one is late, unless one is read back before."""
+        checks = self.health_checks
+        return self.heard_ms + int(checks.heartbeat_every_ms + checks.interval_ms) + 1
+
     def beat(self, standing: ClaimProgress, now_ms: int) -> Wedged | None:
         """One is sent. Returns, with each one that is so, that the claim is wedged."""
         self._sent_ms = now_ms

@@ -70,6 +70,10 @@ class HealthMonitor:
         self._idle_since_ms, self._idle_said = None, False
         return watched
 
+    def unwatched(self, claim: Claim, now_ms: int) -> WatchedClaim:
+        """A range is ours: its signs of life are kept, and nothing of them is reported."""
+        return WatchedClaim(claim, self._health_checks.won(now_ms))
+
     def lost(
         self, watched: WatchedClaim, reason: Lost, position: int, known: Known, now_ms: int
     ) -> None:

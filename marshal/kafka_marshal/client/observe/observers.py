@@ -69,6 +69,12 @@ class Observer:
     def drained(self, claim: Claim) -> None:
         """Nothing of a claim that was lost is in hand any more."""
 
+    def range_granted(self, claim: Claim) -> None:
+        """Of a shared partition a range was granted to us: `claim.range`."""
+
+    def range_ended(self, claim: Claim, reason: Lost) -> None:
+        """A range is not ours any more. FINISHED: all of it is processed."""
+
     def left(self, claim: Claim) -> None:
         """The consumer has ended with this claim: nobody gave it back, and it becomes stale."""
 
@@ -146,6 +152,12 @@ class Observers(Observer):
 
     def drained(self, claim: Claim) -> None:
         self._notify(lambda one: one.drained(claim))
+
+    def range_granted(self, claim: Claim) -> None:
+        self._notify(lambda one: one.range_granted(claim))
+
+    def range_ended(self, claim: Claim, reason: Lost) -> None:
+        self._notify(lambda one: one.range_ended(claim, reason))
 
     def left(self, claim: Claim) -> None:
         self._notify(lambda one: one.left(claim))

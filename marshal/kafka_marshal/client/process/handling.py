@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from attrs import define, field, frozen, validators
@@ -25,7 +25,6 @@ from kafka_marshal.client.message import Claim, Message, Messages
 from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
-from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
@@ -145,6 +144,11 @@ class _Claimed:
     """How many messages workers have in hand."""
 
     @property
+    def claim(self) -> Claim:
+        """The tenure."""
+        return self.hands[0].claim
+
+    @property
     def passed_over(self) -> bool:
         """A `seek` took its hands back: what is left of them comes again, or never."""
         return self.hands[-1].abandoned
@@ -169,13 +173,15 @@ class Handling:
         given_up: Callable[[Claim], bool],
         progressed: Callable[[InFlight], None],
         hand_back: Callable[[InFlight], None],
+        outlasted: Callable[[Claim, bool], None],
         observers: Observers,
         lock: Lock,
     ) -> None:
         """`may_begin` says whether a message of a claim may be begun at that moment.
 
         `given_up`: none ever will, though it is still ours; then `hand_back` takes each hand of it,
-        once nobody handles any of it.
+        once nobody handles any of it. `outlasted` is called at the end, for each claim of which a
+        message is still handled, and once more when none is.
         """
         self.observers = observers
         self.counted = HandlingCounts()
@@ -183,12 +189,16 @@ class Handling:
         self._retrying, self._dead = retrying, dead
         self._may_begin, self._given_up = may_begin, given_up
         self._progressed, self._hand_back = progressed, hand_back
+        self._outlasted = outlasted
         self._work_queues: WorkQueues[Message] = WorkQueues(order, lambda message: message.key)
-        self._claimed: dict[ClaimKey, _Claimed] = {}
+        self._claimed: dict[Hashable, _Claimed] = {}
+        """By what is handled one after the other (`Claim.lane`)."""
         self._in_hand: Counter[Claim] = Counter()
         """How many messages of each tenure were begun and are handled now."""
         self._dropped: dict[Claim, list[InFlight]] = {}
         """What the workers have of claims that were lost, until nobody handles any of it."""
+        self._left: set[Claim] = set()
+        """Claims of which a message is handled though this has ended."""
         self._withheld = 0
         """How many messages waited of claims that may not begin, when it was last looked."""
 
@@ -211,9 +221,9 @@ class Handling:
             self._progressed(in_flight)
             return 0
         with self.lock:
-            key = in_flight.claim.key
+            key = in_flight.claim.lane
             claimed = self._claimed.get(key)
-            if claimed is not None and claimed.hands[0].claim is not in_flight.claim:
+            if claimed is not None and claimed.claim is not in_flight.claim:
                 self._drop(key)
                 claimed = None
             elif claimed is not None and claimed.passed_over:
@@ -235,7 +245,7 @@ class Handling:
         with self.lock:
             withheld = 0
             for key, claimed in list(self._claimed.items()):
-                claim = claimed.hands[0].claim
+                claim = claimed.claim
                 if claim.lost is not None:
                     self._drop(key)
                 elif claimed.passed_over:
@@ -248,25 +258,28 @@ class Handling:
                     withheld += self._work_queues.waiting_of(key)
             self._withheld = withheld
 
-    def _drop(self, key: ClaimKey) -> None:
+    def _drop(self, key: Hashable) -> None:
         dropped = self._work_queues.drop(key)
         claimed = self._claimed.pop(key)
-        claim = claimed.hands[0].claim
+        claim = claimed.claim
         if dropped:
             self.counted.dropped += dropped
             self.observers.dropped(claim, dropped)
         self._dropped[claim] = claimed.hands
         self._let_go(claim)
 
-    def _pass_over(self, key: ClaimKey) -> None:
+    def _pass_over(self, key: Hashable) -> None:
         """After a `seek`: what waits is not begun, and what is being handled counts no more."""
         self._work_queues.drop(key)
         del self._claimed[key]
 
     def _let_go(self, claim: Claim) -> None:
-        """Nothing of a lost claim is in hand any more, once nobody handles any of it."""
+        """Nothing of a claim that was lost or left is in hand, once nobody handles any of it."""
         if not self._in_hand[claim]:
             del self._in_hand[claim]
+            if claim in self._left:
+                self._left.remove(claim)
+                self._outlasted(claim, False)
             for in_flight in self._dropped.pop(claim, ()):
                 in_flight.abandon()
                 self._progressed(in_flight)
@@ -274,12 +287,17 @@ class Handling:
     def end(self) -> list[InFlight]:
         """Ignore what becomes of the rest from now on. Returns the first chunk of each claim.
 
-        In it, and in what was taken after it, something may not be done.
+        In it, and in what was taken after it, something may not be done. Claims of which a message
+        is still handled are left out: `outlasted` is called with those.
         """
         with self.lock:
             for key in self._claimed:
                 self._work_queues.drop(key)
             fed, self._claimed = self._claimed, {}
+            self._left = {*self._in_hand}
+            for claim in self._left:
+                self._outlasted(claim, True)
+            fed = {key: each for key, each in fed.items() if each.claim not in self._left}
         # The last that was done stays until the next one is.
         left = (
             [in_flight for in_flight in each.hands if not in_flight.finished]
@@ -296,9 +314,9 @@ class Handling:
                 self._in_hand[begun.message.claim] += 1
             return begun
 
-    def _may_begin_of(self, key: ClaimKey) -> bool:
+    def _may_begin_of(self, key: Hashable) -> bool:
         claimed = self._claimed[key]
-        claim = claimed.hands[0].claim
+        claim = claimed.claim
         # What a seek passed over is handled to its end first, so that a lane stays in order.
         alone = self._in_hand[claim] == claimed.begun
         return alone and not claimed.passed_over and self._may_begin(claim)

@@ -7,6 +7,7 @@ partition, or each message by itself. Claims take turns, so that none starves.
 The room does not know what a message is, but for its key. It has no lock: threads that share it
 must hold one.
 
+>>> from kafka_marshal.core.state import ClaimKey
 >>> lanes = WorkQueues(Order.KEY, key_of=lambda message: message[:1])
 >>> lanes.add(ClaimKey("g", "t", 0), ["a1", "a2", "b1"])
 >>> first, second = lanes.begin(), lanes.begin()
@@ -24,8 +25,6 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from attrs import define, field
-
-from kafka_marshal.core.state import ClaimKey
 
 M = TypeVar("M")
 
@@ -55,7 +54,7 @@ class _Claim(Generic[M]):
 class StartedMessage(Generic[M]):
     """A message that a worker has in hand."""
 
-    key: ClaimKey
+    key: Hashable
     message: M
     _claim: _Claim[M] = field(repr=False)
     _lane: Hashable = field(repr=False)
@@ -73,13 +72,13 @@ class WorkQueues(Generic[M]):
         """`key_of` gives None for a message without a key."""
         self.order = order
         self._key_of = key_of
-        self._claims: dict[ClaimKey, _Claim[M]] = {}
-        self._turns: deque[ClaimKey] = deque()
+        self._claims: dict[Hashable, _Claim[M]] = {}
+        self._turns: deque[Hashable] = deque()
         """Claims of which something may be begun, each once."""
         self.waiting = 0
         """How many messages nobody has begun."""
 
-    def add(self, key: ClaimKey, messages: Iterable[M]) -> None:
+    def add(self, key: Hashable, messages: Iterable[M]) -> None:
         """More messages of a claim, after those that came before."""
         claim = self._claims.get(key)
         if claim is None:
@@ -98,13 +97,13 @@ class WorkQueues(Generic[M]):
         if idle and claim.ready:
             self._turns.append(key)
 
-    def waiting_of(self, key: ClaimKey) -> int:
+    def waiting_of(self, key: Hashable) -> int:
         """How many messages of one claim nobody has begun."""
         claim = self._claims.get(key)
         return 0 if claim is None else claim.waiting
 
     def begin(
-        self, may_begin: Callable[[ClaimKey], bool] = lambda _: True
+        self, may_begin: Callable[[Hashable], bool] = lambda _: True
     ) -> StartedMessage[M] | None:
         """The next message of the claim whose turn it is; None: all wait.
 
@@ -138,7 +137,7 @@ class WorkQueues(Generic[M]):
             self._turns.append(begun.key)
         claim.ready.append(lane)
 
-    def drop(self, key: ClaimKey) -> int:
+    def drop(self, key: Hashable) -> int:
         """The claim was lost: nobody begins any more of it. Returns how many were dropped."""
         claim = self._claims.pop(key, None)
         if claim is None:

@@ -114,11 +114,17 @@ def ranges_known(
 class RangesReader:
     """The same, record by record.
 
-    It keeps every record that it has read, because a checkpoint may land late and speak of any of
+    It keeps the records that it has read, because a checkpoint may land late and speak of any of
     them.
     """
 
-    def __init__(self, first: int, rules: Rules = FENCED, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self,
+        first: int,
+        rules: Rules = FENCED,
+        limits: Limits = LIMITS,
+        records_max: int | None = None,
+    ) -> None:
         """Begin to read.
 
         Args:
@@ -126,6 +132,8 @@ class RangesReader:
                 no checkpoint.
             rules: the fenced ones.
             limits: those of the message's version; a model has smaller ones.
+            records_max: how many records to keep; None keeps all. A checkpoint that speaks of
+                records before those counts no more, as if the reader had begun later.
 
         Raises:
             ValueError: `first` is not above 0.
@@ -135,6 +143,7 @@ class RangesReader:
         self._first = first
         self._rules = rules
         self._limits = limits
+        self._records_max = records_max
         self._log: list[LogEntry] = []
         self._candidates: frozenset[FoldedState] = frozenset()
 
@@ -152,6 +161,9 @@ class RangesReader:
     def read(self, entry: LogEntry) -> None:
         """Read the next record of the key or of its group."""
         self._log.append(entry)
+        if self._records_max is not None and len(self._log) > self._records_max:
+            del self._log[: len(self._log) // 2]
+            self._first = self._log[0].record.offset
         rules, limits = self._rules, self._limits
         states = {after(state, entry.record, rules, limits) for state in self._candidates}
         for counting, state in checkpoints([entry], self._first):

@@ -6,12 +6,11 @@ there (`reducer`), nor where records come from. `World` folds the claims, and ne
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, ReadTwice, Verdict
-from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangesRecord
@@ -26,6 +25,23 @@ NO_RANGES: Final = Ranges()
 """Before the first range tenure. Spec: NewRanges."""
 
 
+class ClaimsBelow(Protocol):
+    """Claims of one coordinating partition, known from its first record on: a `World`, or alike."""
+
+    @property
+    def rules(self) -> Rules:
+        """The fenced rules."""
+
+    def claim(self, key: ClaimKey) -> Claim:
+        """One claim."""
+
+    def read_before(self, record: RangesRecord) -> ReadTwice | None:
+        """Whether a record at this offset is the one just folded, and if so, the same."""
+
+    def pass_over(self, record: RangesRecord) -> None:
+        """Count a record as folded that is nothing to a claim."""
+
+
 class RangesWorld:
     """Folds the records of one coordinating partition into ranges. Spec: RangesStep, for every key.
 
@@ -33,7 +49,7 @@ class RangesWorld:
     when something else about them is asked or changes. So an ordinary heartbeat costs nothing here.
     """
 
-    def __init__(self, world: World, limits: Limits = LIMITS) -> None:
+    def __init__(self, world: ClaimsBelow, limits: Limits = LIMITS) -> None:
         """Begin with no ranges.
 
         Args:

@@ -126,12 +126,16 @@ class Driver:
         """It does not ask for the claim again before this."""
         self._request: int | None = None
         """At most once: up to where it asked and has not read the answer."""
+        self._settled: tuple[ConsumerState, InstanceConfig, bool] | None = None
+        """With these there was nothing to do that depends on no time; None if there may be."""
 
     @property
     def next_timer_ms(self) -> int | None:
         """When to call `timer` next, by the steady clock; None while nothing is due."""
-        due = [at for at in (self._heartbeat_at_ms, self._ask_at_ms) if at is not None]
-        return min(due, default=None)
+        heartbeat_ms, ask_ms = self._heartbeat_at_ms, self._ask_at_ms
+        if heartbeat_ms is None or ask_ms is None:
+            return ask_ms if heartbeat_ms is None else heartbeat_ms
+        return min(heartbeat_ms, ask_ms)
 
     @property
     def acts(self) -> bool:
@@ -177,7 +181,7 @@ class Driver:
         """
         self._reads_live = True
         self.clock.caught_up()
-        return self._go_on(now_ms)
+        return self._time_passed(now_ms)
 
     def read(self, record: Record, now_ms: int) -> list[Effect]:
         """The next record of the claim: of its key, or a ReleaseGroup of its group."""
@@ -231,7 +235,7 @@ class Driver:
         """Time has passed. Early calls do no harm."""
         if self._heartbeat_at_ms is not None and now_ms >= self._heartbeat_at_ms:
             return self._heartbeat(now_ms)
-        return self._go_on(now_ms)
+        return self._time_passed(now_ms)
 
     def messages_available(self, end: int, now_ms: int) -> list[Effect]:
         """The data topic's partition holds messages below `end`; each tenure hears it."""
@@ -363,6 +367,7 @@ class Driver:
     def _heartbeat(self, now_ms: int) -> list[Effect]:
         if moves.may_heartbeat(self.me, self.consumer) is not None:
             return []
+        self._settled = None
         self._heartbeat_sent_ms = now_ms
         self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
         self._told_offset, self._told_in_vain = self.consumer.next, False
@@ -370,15 +375,32 @@ class Driver:
 
     def _go_on(self, now_ms: int) -> list[Effect]:
         """Do all that is due and allowed."""
-        steps: tuple[Callable[[int], list[Effect]], ...] = (
-            self._process_grant,
-            self._hand_over,
-            self._tell_progress,
-            self._release,
-            self._claim,
-            self._claim_messages,
-        )
-        return [effect for step in steps for effect in step(now_ms)]
+        effects = [
+            *self._process_grant(now_ms),
+            *self._hand_over(now_ms),
+            *self._tell_progress(now_ms),
+            *self._release(now_ms),
+            *self._claim(now_ms),
+            *self._claim_messages(now_ms),
+        ]
+        # What has an effect may allow more; what has none has changed nothing.
+        self._settled = None if effects else (self.consumer, self.me, self.wants)
+        return effects
+
+    def _time_passed(self, now_ms: int) -> list[Effect]:
+        """The same where nothing has changed but the time, and how live the view is.
+
+        Only a claim depends on these.
+        """
+        settled = self._settled
+        if (
+            settled is not None
+            and settled[0] is self.consumer
+            and settled[1] is self.me
+            and settled[2] is self.wants
+        ):
+            return self._claim(now_ms) if self.eager else []
+        return self._go_on(now_ms)
 
     def _claim(self, now_ms: int) -> list[Effect]:
         ask_at_ms = self._ask_at_ms
@@ -450,11 +472,11 @@ class Driver:
 
         So a crash loses one batch, which is the last that the log granted to this tenure.
         """
+        if not self.wants or self.busy:
+            return []
         position = self.consumer.known.position
         batch = max(self.me.batch, self._gone_below - position)
         offset = min(self._end, position + batch)
-        if not self.wants or self.busy:
-            return []
         me = self.me if batch == self.me.batch else attrs.evolve(self.me, batch=batch)
         if moves.may_claim_messages(me, self.consumer, offset) is not None:
             return []
@@ -506,8 +528,9 @@ class Driver:
     @property
     def _commits(self) -> bool:
         """Whether to send a position at once; not while a heartbeat with one is under way."""
-        heard = moves.floor(self.me, self.consumer.reader)
-        return self._told_offset < self._commit_upto and self._told_offset <= heard
+        if self._told_offset >= self._commit_upto:
+            return False
+        return self._told_offset <= moves.floor(self.me, self.consumer.reader)
 
     def _release(self, now_ms: int) -> list[Effect]:
         if self.wants or not self.drained:

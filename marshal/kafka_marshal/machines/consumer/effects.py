@@ -64,6 +64,8 @@ class Lost(enum.Enum):
     LOG_LOST_RECORDS = "log_lost_records"
     """The log's end moved back. Begin anew, under a new instance id: under the old one the grants
     that are still in the log would be taken for new."""
+    FINISHED = "finished"
+    """Of a range: all of it is processed, and the log has that."""
     UNCERTAIN = "uncertain"
     """A reader that began in the middle can no longer tell who owns the claim."""
 

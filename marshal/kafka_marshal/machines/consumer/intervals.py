@@ -167,10 +167,15 @@ class Intervals:
             if interval_ms != self.own_ms and (since is None or lineage.since < since)
         ]
 
+    @property
+    def _only_ours(self) -> bool:
+        """Nobody lives under another interval, which is nearly always so."""
+        return len(self._lineages) == 1 and self.own_ms in self._lineages
+
     def _look(self) -> None:
         self.until_ms = None
-        if len(self._lineages) == 1 and self.own_ms in self._lineages:
-            return  # nearly always
+        if self._only_ours:
+            return
         for interval_ms, lineage in self._lineages.items():
             last_ms = lineage.last.at_ms
             if lineage in self._those_before_us(last_ms):
@@ -179,5 +184,7 @@ class Intervals:
 
     def differs(self, at_ms: int) -> OwnerReport | None:
         """Somebody who lives under another interval, and came before all who live under ours."""
+        if self._only_ours:
+            return None
         found = [each for each in self._those_before_us(at_ms) if self._lived(each, at_ms)]
         return min(found, key=lambda lineage: lineage.since).last if found else None

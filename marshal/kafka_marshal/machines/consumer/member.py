@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.deprecated import old_method, old_property
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
@@ -167,15 +167,30 @@ class Member:
         """The driver of a claim of a topic that it was given."""
         return self._views[self._homes[key.topic]].drivers[key]
 
+    def begin_to_read(self, partition: int, now_ms: int) -> None:
+        """Fold this coordinating partition from its first record on, which follows.
+
+        It may also be read for another reason: topics of it may be added later.
+        """
+        if partition not in self._views:
+            self._begin_to_read(partition, now_ms)
+
+    def folded(self, key: ClaimKey) -> Claim:
+        """Any claim of a coordinating partition that it reads, as it was read from the start."""
+        view = self._views[self._home(key.topic)]
+        driver = view.drivers.get(key)
+        return (view.newborn if driver is None else driver.consumer).known
+
     @property
     def next_timer_ms(self) -> int | None:
         """When to call `timer` next, by the steady clock; None while nothing is due."""
-        while self._timers and self._due.get(self._timers[0][1]) != self._timers[0][0]:
-            heapq.heappop(self._timers)
-        due = [self._timers[0][0]] if self._timers else []
-        if self._choose_at_ms is not None and self._chooses:
-            due.append(self._choose_at_ms)
-        return min(due, default=None)
+        timers = self._timers
+        while timers and self._due.get(timers[0][1]) != timers[0][0]:
+            heapq.heappop(timers)
+        due_ms, choose_ms = timers[0][0] if timers else None, self._choose_at_ms
+        if choose_ms is None or (due_ms is not None and due_ms <= choose_ms) or not self._chooses:
+            return due_ms
+        return choose_ms
 
     @property
     def _chooses(self) -> bool:
@@ -461,11 +476,14 @@ class Member:
         Otherwise a member that comes when all are gone would wait at each coordinating partition
         anew.
         """
+        behind = [view for view in self._views.values() if not view.clock.current]
+        if not behind:
+            return []
         known = [view.clock for view in self._views.values() if view.clock.current]
         effects: list[ClaimEffect] = []
-        for view in self._views.values():
-            borrowed = not view.clock.current and [view.clock.borrow(each) for each in known]
-            if not borrowed or not any(borrowed):
+        for view in behind:
+            borrowed = [view.clock.borrow(each) for each in known]
+            if not any(borrowed):
                 continue
             self._stale_choice = True
             for key, driver in view.drivers.items():
@@ -480,6 +498,9 @@ class Member:
     def _did(self, key: ClaimKey, effects: list[Effect], now_ms: int) -> list[ClaimEffect]:
         """What one driver wants done; with what that means to the member."""
         more: list[ClaimEffect] = []
+        if not effects:
+            self._schedule(key)
+            return more
         held = self._held.get(key)
         for effect in effects:
             more.append(ClaimEffect(key, effect))
@@ -549,7 +570,7 @@ class Member:
     def _choose(self, now_ms: int) -> list[ClaimEffect]:
         """Ask for claims, and give some back, if anything has changed that this depends on."""
         due = self._choose_at_ms is not None and now_ms >= self._choose_at_ms
-        if not self._chooses or not (self._stale_choice or due):
+        if not (self._stale_choice or due) or not self._chooses:
             return []
         self._stale_choice, self._choose_at_ms = False, None
         if self._not_yet(self._held_back_until_ms(), now_ms):

@@ -3,7 +3,8 @@
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. The line depends on two neighbouring states and the name of the action;
 nothing is run. MCRecords has records only, `stories_of_admins` describes SetPosition and
-`stories_of_ranges` MCRanges. A step of any other module is described by the variables that changed.
+`stories_of_ranges` MCRanges and MCParticipant. A step of any other module is described by the
+variables that changed.
 """
 
 import re
@@ -67,6 +68,8 @@ def _steps_of(trace: Trace) -> _Steps:
         return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)
     if variables.keys() >= stories_of_ranges.VARIABLES:
         return partial(stories_of_ranges.range_steps, landed=_landed)
+    if variables.keys() >= stories_of_ranges.OF_KEYS:
+        return partial(stories_of_ranges.key_steps, landed=_landed)
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 

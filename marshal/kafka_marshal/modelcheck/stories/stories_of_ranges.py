@@ -1,4 +1,6 @@
-"""A counterexample of `MCRanges.tla` in words: what each record did to a claim and to its ranges.
+"""A counterexample of ranges in words: what each record did to a claim and to its ranges.
+
+Of `MCParticipant.tla` a line also says what a participant did without a record.
 
 The caller hands in the words for what a record did to a claim, which are those of any other module.
 """
@@ -19,6 +21,9 @@ Landed: TypeAlias = Callable[[Any, str, Any, Any], Sentence]
 VARIABLES: Final = {"history", "leases", "said", "passed", "repeatable", "last"}
 """By these the module is known."""
 
+OF_KEYS: Final = {"appended", "folds", "last"}
+"""By these `MCRangesKeys.tla` is known."""
+
 VERDICTS: Final = {
     "RangeGranted": "the sender holds one more range",
     "RangeRefreshed": "the sender is alive, and nothing is granted",
@@ -36,20 +41,73 @@ def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
     for number in range(1, len(trace.states)):
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
+        if len(now["history"]) == len(was["history"]):
+            yield number, _own_step(was, now)
+            continue
         before, after, last = was["history"][-1], now["history"][-1], now["last"]
-        record, verdict = last["record"], last["verdict"]
-        if verdict == "LogTruncated":
+        if last["verdict"] == "LogTruncated":
             lost = f"offset {len(now['history']) - 1}"
             yield number, Sentence("The log loses its end: ", "everything", f" from {lost} on")
-            continue
-        if record["message"]["type"] == "ClaimingRange":
-            lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
-            sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
         else:
-            sentence = landed(record, verdict, before["claim"], after["claim"])
-            sentence = evolve(sentence, what=sentence.what + _window(record))
-        changed = _changed(before["ranges"], after["ranges"])
-        yield number, evolve(sentence, result=sentence.result + changed)
+            yield number, _told(last["record"], last["verdict"], before, after, landed)
+
+
+def key_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
+    """Tell every step of `MCRangesKeys.tla`: what a record did to each key that it is of."""
+    for number in range(1, len(trace.states)):
+        before: Variables = trace.states[number - 1].variables
+        after: Variables = trace.states[number].variables
+        was, now, last = before["folds"], after["folds"], after["last"]
+        told = {
+            key: _told(last["record"], verdict, was[key], now[key], landed)
+            for key, verdict in sorted(last["verdicts"].items())
+            if verdict != "Skipped"
+        }
+        first = next(iter(told.values()))
+        result = "".join(f"; of {key}{each.result}" for key, each in told.items())
+        yield number, evolve(first, result=result.removeprefix(";"))
+
+
+def _told(record: Any, verdict: str, before: Any, after: Any, landed: Landed) -> Sentence:
+    """What a record did to a claim and to its ranges."""
+    if record["message"]["type"] == "ClaimingRange":
+        lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
+        sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
+    else:
+        sentence = landed(record, verdict, before["claim"], after["claim"])
+        sentence = evolve(sentence, what=sentence.what + _window(record))
+    changed = _changed(before["ranges"], after["ranges"])
+    return evolve(sentence, result=sentence.result + changed)
+
+
+def _own_step(was: Variables, now: Variables) -> Sentence:
+    """What a participant does while nothing lands."""
+    for sent in now["sent"] - was["sent"]:
+        record = sent["record"]
+        message = record["message"]
+        if message["type"] == "ClaimingRange":
+            return Sentence(f"{message['instance_id']} sends ", _described(record), "")
+        offset = "" if message["offset"] == _NONE else f" {message['offset']}"
+        what = f"{message['type']}{offset}{_window(record)}"
+        return Sentence("a participant sends ", what, " for the anchor")
+    for one in now["begun"] - was["begun"]:
+        return Sentence(
+            f"{one['instance']} begins ", f"message {one['offset']}", f" of {one['id']}"
+        )
+    [who] = [each for each in now["participants"] if _differs(each, was, now)]
+    before, after = was["participants"][who], now["participants"][who]
+    if after["view"] != before["view"]:
+        return Sentence(f"{who} reads ", f"offset {before['view']}", "")
+    if after["leaving"] != before["leaving"]:
+        return Sentence(f"{who} leaves", "", "")
+    if after["held"] == before["held"]:
+        return Sentence(f"{who} gives up waiting", "", "")
+    [held] = after["held"] - before["held"]
+    return Sentence(f"{who} has finished ", f"message {held['done'] - 1}", f" of {held['id']}")
+
+
+def _differs(who: Any, was: Variables, now: Variables) -> bool:
+    return bool(was["participants"][who] != now["participants"][who])
 
 
 def _described(record: Any) -> str:

@@ -126,6 +126,28 @@ _KINDS: Final = (
         "done. Messages between the two may have been skipped.",
     ),
     FindingKind(
+        "stuck_holder",
+        WARNING,
+        None,
+        "fenced",
+        "At least once, the holder of the lowest range of a shared claim lives and has reported "
+        "nothing of it for five heartbeat intervals, in five requests. Higher offsets were "
+        "reported as done before that, and the window is full. One finding for each standstill.",
+        "Look at the holder: its handler hangs, or needs longer for a message than the window "
+        "allows. Stop it, and others get its range; if it is only slow, widen the window.",
+    ),
+    FindingKind(
+        "starved_range",
+        WARNING,
+        None,
+        "fenced",
+        "At least once, the lowest range of a shared claim lay in the pool for five heartbeat "
+        "intervals, and in at least five requests nobody asked for offsets. Higher offsets were "
+        "reported as done before that. One finding for each standstill.",
+        "Find why none of the consumers asks for more: they may all be stopping, or all their "
+        "handlers hang. The position cannot pass this range.",
+    ),
+    FindingKind(
         "log_lost_records",
         ERROR,
         "MonotoneEpoch",

@@ -13,6 +13,7 @@ from attrs import define
 
 from kafka_marshal.core.claims import original
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader
+from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.model.published import FinalClaimRow
 
@@ -48,8 +49,9 @@ def claim_row(
     *,
     stale: bool,
     known_from: int | None = None,
+    ranges: Ranges | None = None,
 ) -> FinalClaimRow:
-    """A claim that is certain; `known_from` if it was not always."""
+    """A claim that is certain; `known_from` if it was not always. `ranges` if it is shared."""
     owned = claim.owned
     if rules.rule_set is RuleSet.ORIGINAL:
         owned = original.claimed(claim, claim.clock_ms or 0, rules)
@@ -72,7 +74,18 @@ def claim_row(
         first_offset=count.first_offset,
         last_offset=count.last_offset,
         known_from_offset=known_from,
+        **({} if ranges is None else _ranges_columns(ranges)),
     )
+
+
+def _ranges_columns(ranges: Ranges) -> dict[str, Any]:
+    return {
+        "ranges_window": ranges.window,
+        "ranges_frontier": ranges.frontier,
+        "ranges_holders": len({each.instance for each in ranges.open}),
+        "ranges_open": sum(each.to - each.from_ for each in ranges.open),
+        "ranges_pool": sum(each.to - each.from_ for each in ranges.pool),
+    }
 
 
 def _position_set(rules: Rules, claim: Claim, known_from: int | None) -> bool | None:

@@ -167,6 +167,8 @@ class RulesetFold:
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
         group = self._count(record)
+        if isinstance(record.message, ReleaseGroup) and verdict is Accepted.GROUP_RELEASED:
+            self._half_set.paused(record.message)
         if isinstance(verdict, Refused):
             before = outcome.transitions[0].before if outcome.transitions else None
             if isinstance(record.message, ReleaseGroup):
@@ -215,6 +217,8 @@ class RulesetFold:
             rules = self._rules[interval_ms]
             judged = self._shared.claiming_range(raw, record, message, clock_ms, rules)
             self._observed = True
+            for held in self._shared.held():
+                self._row(held)
         else:
             judged = JudgedRecord(raw, message, Unknowable.UNKNOWABLE, clock_ms)
             twice = self.world.read_before(record)
@@ -477,6 +481,8 @@ class RulesetFold:
         claim_records = {key: count.records for key, count in self._claims.items()}
         for lane in self._lanes.at_the_end(claim_records, self._tenures.tally):
             self._row(lane)
+        for held in self._shared.held_at_the_end():
+            self._row(held)
         for claim in self._claim_rows(end):
             self._row(claim)
         claims_of = Counter(key.group for key in self._claims)
@@ -513,6 +519,7 @@ class RulesetFold:
                 self._claims[key],
                 stale=bool(silent),
                 known_from=known_from.get(key),
+                ranges=self._shared.of(key) if suffix is None else None,
             )
         for key, reader in ({} if suffix is None else suffix.uncertain).items():
             rules = end.rules_of(key.group)

@@ -115,6 +115,24 @@ class MarkRow(ClaimRow):
 
 
 @frozen(kw_only=True)
+class RangeRow(ClaimRow):
+    """Offsets of a shared claim that one instance held, from a request to what ended it."""
+
+    offset: Annotated[int, "log offset of the request that was granted them"]
+    start: Annotated[int, "the first of them"]
+    end: Annotated[int, "the next one after the last"]
+    instance: str
+    client: str
+    from_ms: int
+    to_ms: Annotated[int | None, "null if they are still held when the log ends"]
+    ended: Annotated[
+        str,
+        "`done`, `given_back`, `taken` (from a silent holder, into the pool), `lost` (forgotten, "
+        "at most once), `void` (the ranges of the claim ended); `held` when the log ends",
+    ]
+
+
+@frozen(kw_only=True)
 class LaneRow(ClaimRow):
     """Heartbeats and pauses of one claim's timeline, and what is counted of the claim."""
 

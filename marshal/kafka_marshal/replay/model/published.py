@@ -98,6 +98,19 @@ class FinalClaimRow(ClaimRow):
         "`position`, `clock`), with commas between; columns that need it are null. Null if "
         "all is certain",
     ] = None
+    ranges_window: Annotated[
+        int | None,
+        "of a shared claim the window of its ranges, in offsets; 0 is at most once. As the next "
+        "four columns null of other claims, under `original`, and if the log's head is missing",
+    ] = None
+    ranges_frontier: Annotated[int | None, "the offset below which every range was granted"] = None
+    ranges_holders: Annotated[int | None, "instances that hold offsets"] = None
+    ranges_open: Annotated[int | None, "offsets that they hold and have not reported as done"] = (
+        None
+    )
+    ranges_pool: Annotated[
+        int | None, "offsets that were given back, or taken from silent holders, and nobody holds"
+    ] = None
 
 
 @frozen(kw_only=True)

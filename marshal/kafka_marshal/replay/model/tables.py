@@ -11,6 +11,7 @@ from kafka_marshal.replay.model.internal import (
     LaneRow,
     MarkRow,
     PartitionRow,
+    RangeRow,
     SenderRow,
 )
 from kafka_marshal.replay.model.published import (
@@ -62,7 +63,8 @@ SENDERS: Final = Table("senders", SenderRow, ("log", "coordinating_partition"))
 PARTITIONS: Final = Table("partitions", PartitionRow, ("log", "coordinating_partition"))
 MARKS: Final = Table("marks", MarkRow, (*_CLAIM_ORDER, "offset"))
 LANES: Final = Table("lanes", LaneRow, _CLAIM_ORDER)
-INTERNAL: Final[tuple[Table[Any], ...]] = (GROUPS, SENDERS, PARTITIONS, MARKS, LANES)
+RANGES: Final = Table("ranges", RangeRow, (*_CLAIM_ORDER, "offset", "start"))
+INTERNAL: Final[tuple[Table[Any], ...]] = (GROUPS, SENDERS, PARTITIONS, MARKS, LANES, RANGES)
 """What the fold says besides: for `summary.json` and the report, never written as a table."""
 
 FOLDED: Final = (*PUBLISHED, *INTERNAL)

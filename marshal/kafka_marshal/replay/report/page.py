@@ -17,6 +17,7 @@ from kafka_marshal.replay.report.sections import (
     findings,
     heat,
     ownership,
+    ranges,
     senders,
     summary,
     timeline,
@@ -49,6 +50,7 @@ def render(data: ReportData) -> str:
         owned = ownership.ownership(data, drawing, log_anchors, palette, overview)
         parts = {
             "ownership": owned,
+            "ranges": ranges.section(data, palette),
             "findings": findings.findings(found, drawn, log_anchors, len(data.logs)),
             "divergences": comparison.divergences(data, drawn),
             "groups": comparison.groups(data),
@@ -116,6 +118,7 @@ def render(data: ReportData) -> str:
 
 _CONTENTS = {
     "ownership": "Who owned what",
+    "ranges": "Who held which offsets",
     "claims": "Who owned what",
     "heat": "Findings over time",
     "findings": "Findings",

@@ -9,7 +9,7 @@ from typing import Final
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.folded_log import CLAIM, ClaimName, CountedClaim
-from kafka_marshal.replay.model.internal import MarkRow
+from kafka_marshal.replay.model.internal import MarkRow, RangeRow
 from kafka_marshal.replay.model.published import (
     ClaimRow,
     DivergenceRow,
@@ -17,7 +17,7 @@ from kafka_marshal.replay.model.published import (
     ProofRow,
     TenureRow,
 )
-from kafka_marshal.replay.model.tables import LANES, MARKS, TENURES, Rows
+from kafka_marshal.replay.model.tables import LANES, MARKS, RANGES, TENURES, Rows
 from kafka_marshal.replay.report.base import data as page
 
 LANE_MAX: Final = 2000
@@ -48,6 +48,21 @@ def lane_of(rules: str, rows: Rows) -> page.Lane:
         marks=tuple(mark_of(row) for row in rows[MARKS][:LANE_MAX]),
         pauses=pauses,
         beats_ms=() if drawn is None else drawn.beats_ms,
+        ranges=tuple(range_of(row) for row in rows[RANGES][:LANE_MAX]),
+    )
+
+
+def range_of(row: RangeRow) -> page.RangeBar:
+    """From a row of `ranges`."""
+    return page.RangeBar(
+        offset=row.offset,
+        start=row.start,
+        end=row.end,
+        instance=row.instance,
+        client=row.client,
+        from_ms=row.from_ms,
+        to_ms=row.to_ms,
+        ended=row.ended,
     )
 
 

@@ -124,7 +124,7 @@ def _timelines(
     if not names:
         return
     of_lane: dict[tuple[ClaimName, str], Rows] = defaultdict(Rows)
-    drawn = (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS)
+    drawn = (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS, tables.RANGES)
     for row in fold.collect_claims(drawn, names):
         assert isinstance(row, ClaimRow)
         of_lane[name_of(row), row.rules].add(row)

@@ -3,10 +3,14 @@
 The fold streams: one task holds the books of one coordinating partition at a time, and its rows
 leave as they come. Each output row is one row of one table, in the column of that table's name.
 What order promises is checked: `World` raises `OutOfOrder`.
+
+A small log is one task, which does all of that by itself and returns the rows. No query is planned
+for it, no second Python worker starts, and Java does not even load the classes of Spark SQL.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,14 +29,23 @@ from kafka_marshal.replay.fold.jobs import (
     row_batches,
     row_schema,
 )
+from kafka_marshal.replay.model.folded_log import FoldedLog
+from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
+from kafka_marshal.replay.one_process.gathering import folded, gathered_of, worth_collapsing
+from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.spark.collected import nearest
 from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
-from kafka_marshal.replay.spark.workers import mapped
+from kafka_marshal.replay.spark.workers import mapped, settle
 from kafka_marshal.replay.state.partition_state import take_up
 
 TASKS_PER_CORE: Final = 8
+ONE_TASK_RECORDS_MAX: Final = 50_000
+"""Records that one task reads and folds alone, at most: a query costs more than folding them."""
+ONE_PROCESS_BYTES_MAX: Final = 4 << 20
+"""Bytes of rows and states put aside that are read here, at most, without Spark."""
 
 
 @frozen
@@ -42,32 +55,59 @@ class SparkEngine:
     spark: SparkSession
 
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
-        """As `Engine`: whatever is not collapsed is shuffled."""
-        return True
+        """As `Engine`: whatever is not collapsed is shuffled, except in one task."""
+        return not _one_task(chunks) or worth_collapsing(chunks)
 
     @contextmanager
-    def fold(self, job: Job) -> Iterator[SparkFoldedLog]:
+    def fold(self, job: Job) -> Iterator[FoldedLog]:
         """As `Engine`."""
+        if _one_task(job.chunks):
+            yield LocalFoldedLog.of(self._in_one_task(job))
+            return
         rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            yield SparkFoldedLog.of(rows, _counted(rows))
+            yield nearest(rows, SparkFoldedLog.of(rows, _counted(rows)))
         finally:
             rows.unpersist()
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
+        if _one_task(job.chunks):
+            gathered = self._in_one_task(job)
+            folder.mkdir(parents=True)
+            gathered.write(folder / "part-00000.parquet")
+            return
         with plain_errors():
             self._folded(job).write.parquet(str(folder))
 
     @contextmanager
-    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[SparkFoldedLog]:
+    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[FoldedLog]:
         """As `Engine`."""
+        if _bytes_in(folders, states) <= ONE_PROCESS_BYTES_MAX:
+            yield LocalFoldedLog.of(gathered_of(folders, states))
+            return
         ends = self._ends(states).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
-            yield SparkFoldedLog.of(rows, _counted(rows))
+            yield nearest(rows, SparkFoldedLog.of(rows, _counted(rows)))
         finally:
             ends.unpersist()
+
+    def _in_one_task(self, job: Job) -> GatheredRows:
+        """The rows of all tables, from one task."""
+
+        def fold(_: Iterable[int]) -> Iterator[tuple[str, pa.StructArray]]:
+            settle()
+            for drained in folded(job):
+                for table, rows in drained.tables():
+                    yield table.name, arrow_rows(table, rows)
+
+        gathered = GatheredRows()
+        with plain_errors():
+            found = self.spark.sparkContext.parallelize([0], 1).mapPartitions(fold).collect()
+        for name, rows in found:
+            gathered.add_stored(name, rows)
+        return gathered
 
     def _folded(self, job: Job) -> DataFrame:
         """The rows of all tables, one per line, each in the column of its table."""
@@ -107,6 +147,15 @@ class SparkEngine:
         tasks = max(1, min(len(paths), 4 * self.spark.sparkContext.defaultParallelism))
         numbers = self.spark.range(len(paths), numPartitions=tasks)
         return mapped(numbers, end, FOLDED_SCHEMA)
+
+
+def _one_task(chunks: Sequence[Chunk]) -> bool:
+    return sum(chunk.records for chunk in chunks) <= ONE_TASK_RECORDS_MAX
+
+
+def _bytes_in(folders: Sequence[Path], states: Sequence[Path]) -> int:
+    files = (path for folder in folders for path in folder.glob("*.parquet"))
+    return sum(path.stat().st_size for path in itertools.chain(files, states))
 
 
 def _counted(rows: DataFrame) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import sys
@@ -31,6 +32,8 @@ appender.none.name = none
 """
 
 
+_CLASS_PATH: Final = re.compile("class-?path", re.IGNORECASE)
+"""In options of Spark's, those that put something before its own jars."""
 _LEAVES_S: Final = 120.0
 """How long Java may take to leave; one that keeps its classes writes 140 MB first."""
 
@@ -103,7 +106,7 @@ def _remove_empty(artifacts: Path) -> None:
 
 def _kept_classes() -> tuple[str, ...]:
     """Java's options to start with the classes that it kept, unless the class path is another."""
-    if "PYSPARK_SUBMIT_ARGS" in os.environ:
+    if _CLASS_PATH.search(os.environ.get("PYSPARK_SUBMIT_ARGS", "")):
         return ()
     return class_data.options(find_java_for_spark(), jars())
 

@@ -25,16 +25,25 @@ def plain_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         text = str(error)
-        if overlap := _OVERLAP.search(text):
-            raise SourcesOverlap(overlap[1].strip()) from None
-        if contradicts := _CONTRADICTS.search(text):
-            raise InvalidOption(contradicts[1].strip()) from None
-        reasons = _UNREADABLE.findall(text)
-        if reasons:
-            raise UnreadableSource(reasons[-1].strip()) from None
+        _raise_plainly(text)
         raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
-    except Py4JJavaError as error:
-        raise SparkFailed(f"Spark failed: {_root_cause(error)}") from error
+    except Py4JJavaError as error:  # also of a task that is no query's
+        cause = _root_cause(error)
+        _raise_plainly(cause)
+        if "Traceback" in cause:
+            raise SparkFailed(f"a Spark task failed: {_last_line(cause)}") from error
+        raise SparkFailed(f"Spark failed: {cause}") from error
+
+
+def _raise_plainly(text: str) -> None:
+    """Raise what a Python traceback in the text ends with, if it is ours."""
+    if overlap := _OVERLAP.search(text):
+        raise SourcesOverlap(overlap[1].strip()) from None
+    if contradicts := _CONTRADICTS.search(text):
+        raise InvalidOption(contradicts[1].strip()) from None
+    reasons = _UNREADABLE.findall(text)
+    if reasons:
+        raise UnreadableSource(reasons[-1].strip()) from None
 
 
 def _root_cause(error: Py4JJavaError) -> str:

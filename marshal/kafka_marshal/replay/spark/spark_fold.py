@@ -7,7 +7,7 @@ import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 from attrs import frozen
@@ -55,6 +55,14 @@ _Stored: TypeAlias = dict[str, Any]
 """A row as Spark gives it."""
 
 
+class OnSpark(Protocol):
+    """A fold that can give its rows as Spark has them."""
+
+    @property
+    def on_spark(self) -> SparkFoldedLog:
+        """Its rows there."""
+
+
 @frozen
 class SparkFoldedLog:
     """As `Fold`."""
@@ -70,6 +78,11 @@ class SparkFoldedLog:
         """Rows that are stored or cheap to read, and how many each table has."""
         tasks = max(1, -(-sum(counts.values()) // ROWS_PER_TASK))
         return cls(rows.sparkSession, rows.coalesce(tasks), counts)
+
+    @property
+    def on_spark(self) -> SparkFoldedLog:
+        """What another fold is compared with."""
+        return self
 
     @cached_property
     def findings_counted(self) -> list[CountedFindings]:
@@ -261,10 +274,10 @@ class SparkFoldedLog:
         )
         return claims.join(findings, list(CLAIM), "left").na.fill(0)
 
-    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
+    def parted_from(self, after: OnSpark, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """As `Fold`."""
         label = sf.col("rules") if same_rules else sf.lit("-")
-        folds = self, after
+        folds = self, after.on_spark
         edges = [_edges(fold, label) for fold in folds]
         parted = (
             edges[0]

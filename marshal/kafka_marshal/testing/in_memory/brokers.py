@@ -22,9 +22,9 @@ from confluent_kafka import (
 )
 
 from kafka_marshal.client.connect.coordination_topic import TopicSpec, settings_for
-from kafka_marshal.codec import decode
-from kafka_marshal.core.messages import Message as Said
+from kafka_marshal.core.ranges.messages import RangesMessage as Said
 from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.range_codec import decode_range
 from kafka_marshal.testing.in_memory.clock import Clock
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 
@@ -129,7 +129,7 @@ class Brokers:
         """The clock of the brokers. Its date can be set (`wall_s`), and drift."""
         self.broker_ms: Callable[[], int] = self.broker_clock.unix_ms
         """The clock that stamps records, in unix milliseconds."""
-        self.appends: Callable[[Said], Append] = lambda _: LANDS
+        self.appends: Callable[[Any], Append] = lambda _: LANDS
         """Decides what becomes of each message of the protocol that a consumer sends."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
         """Called with what a fetch of messages brings, before the consumer has it."""
@@ -163,6 +163,8 @@ class Brokers:
         """Callbacks of clients for errors."""
         self.readings: list[Any] = []
         """Every client that fetches or reads."""
+        self.changes = 0
+        """How often something changed that a client may read, or its way to the brokers."""
         self._waiting: list[Any] = []
         """Clients that wait for a change of what they read, or for an answer."""
         self.unheard: list[Callable[[], None]] = []
@@ -186,6 +188,7 @@ class Brokers:
 
     def wake(self, topic: str | None = None, partition: int = 0) -> None:
         """Let the clients look that read a partition, or all clients. `changed` is held."""
+        self.changes += 1
         for client in self._waiting:
             if topic is None or client.reads(topic, partition):
                 client.changed.notify_all()
@@ -332,7 +335,7 @@ class Brokers:
 
     def said(self, kind: type[Said], partition: int = 0) -> list[Any]:
         """All messages of one kind that lie in the coordination topic."""
-        found = [decode(one.value) for one in self.records(partition)]
+        found = [decode_range(one.value) for one in self.records(partition)]
         return [each for each in found if isinstance(each, kind)]
 
     # --- what goes wrong ----------------------------------------------------------------------

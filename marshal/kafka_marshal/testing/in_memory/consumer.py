@@ -50,6 +50,8 @@ class InMemoryConsumer:
         """How often each partition had lost its end at the last fetch, where it ever had."""
         self._arrive: dict[tuple[str, int], tuple[float, int]] = {}
         """When what a slow broker sends will be here, and up to which offset."""
+        self._nothing_since = -1
+        """As of how many changes of the brokers there was nothing to fetch; -1: that is open."""
         self._callbacks: deque[Callable[[], object]] = deque()
         self._process = kafka.process()
         self.closed = False
@@ -98,6 +100,7 @@ class InMemoryConsumer:
                 self._arrive.pop(topic_partition, None)
                 self._stopped.discard(topic_partition)
                 self._extents.setdefault(topic_partition, (OFFSET_INVALID, OFFSET_INVALID))
+            self._nothing_since = -1
             self.changed.notify_all()
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -122,6 +125,7 @@ class InMemoryConsumer:
                 if one in self._paused:
                     self._paused.discard(one)
                     self._reported_end.pop(one, None)
+            self._nothing_since = -1
             self.changed.notify_all()
 
     def _known(self, partitions: list[TopicPartition]) -> list[tuple[str, int]]:
@@ -156,8 +160,10 @@ class InMemoryConsumer:
         if self._of_log and not self._kafka.log_flows:
             return []
         found: list[Message] = []
-        topics, linked = self._kafka.topics, self._kafka.linked
-        for topic_partition, begin in list(self._next.items()):
+        topics, linked, changes = self._kafka.topics, self._kafka.linked, self._kafka.changes
+        if self._nothing_since == changes:
+            return found
+        for topic_partition, begin in self._next.items():
             if len(found) == maximum:
                 break
             if topic_partition in self._paused or topic_partition in self._stopped:
@@ -200,6 +206,8 @@ class InMemoryConsumer:
                 self._reported_end[topic_partition] = offset
                 if self._reports_ends:
                     found.append(_error(topic_partition, offset, KafkaError._PARTITION_EOF))
+        # What is on its way over a slow link arrives although nothing changes.
+        self._nothing_since = -1 if found or linked else changes
         return found
 
     def _lost(self, topic_partition: tuple[str, int], partition: Partition, begin: int) -> bool:

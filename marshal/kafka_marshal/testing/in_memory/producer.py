@@ -16,8 +16,8 @@ from typing import Any, Final
 from attrs import define
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from kafka_marshal.codec import decode
 from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.range_codec import decode_range
 from kafka_marshal.testing.in_memory.brokers import LANDS, Append, Brokers
 from kafka_marshal.testing.in_memory.partition import Stored
 
@@ -199,7 +199,7 @@ class InMemoryProducer:
         sent.asked = True
         became = LANDS
         if sent.topic == COORDINATION_TOPIC:
-            became = kafka.appends(decode(sent.value))
+            became = kafka.appends(decode_range(sent.value))
         with kafka.changed:
             partitions = kafka.topics.get(sent.topic)
             if partitions is None:

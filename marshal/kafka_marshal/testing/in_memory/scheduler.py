@@ -10,6 +10,7 @@ somebody waits for, and a little with each such point.
 from __future__ import annotations
 
 import heapq
+import math
 import queue
 import random
 from collections import deque
@@ -100,7 +101,10 @@ class Scheduler:
         self.chance = random.Random(seed)  # noqa: S311  # to be repeated, and not to be secret
         self.clock = Clock(stands=True)
         """The only clock of the run."""
-        self.switches = switches
+        self._switches = switches
+        self._per_log = 0.0 if not 0 < switches < 1 else 1 / math.log(1.0 - switches)
+        self._points = self._points_left()
+        """The next switch is at the point at which this comes to 0."""
         self.switched = 0
         """How often another thread went on."""
         self.interrupts = True
@@ -118,21 +122,37 @@ class Scheduler:
         """All that have not ended."""
         self._ready: list[ScheduledThread] = []
         self._timers: list[tuple[float, int, ScheduledThread, int]] = []
+        """By when the clock is that much ahead: it stands, so that is all of its time."""
         self._timer_numbers = count()
 
     # --- who goes on ------------------------------------------------------------------------------
 
-    def point(self, switches: float | None = None) -> None:
+    def point(self) -> None:
         """Another thread may go on here."""
-        if self.current.killed:
+        me = self.current
+        if me.killed:
             raise Killed
         self.clock.ahead_s += STEP_S
-        if self.current.stands_after:
-            self._stand_here(self.current)
-        if self.chance.random() >= (self.switches if switches is None else switches):
-            return
+        if me.stands_after:
+            self._stand_here(me)
+        self._points -= 1
+        if self._points <= 0:
+            self._points = self._points_left()
+            self._switch()
+
+    def _points_left(self) -> int:
+        """At which point from now on threads switch, where they do so at each by one chance.
+
+        To draw how many points that takes is cheaper than to draw at each of them.
+        """
+        if not self._per_log:
+            return 1 if self._switches > 0 else 2**62
+        return 1 + int(math.log(1.0 - self.chance.random()) * self._per_log)
+
+    def _switch(self) -> None:
+        """Another thread goes on, if one could."""
         timers = self._timers
-        if self._ready or (timers and timers[0][0] <= self.clock.monotonic()):  # else nobody could
+        if self._ready or (timers and timers[0][0] <= self.clock.ahead_s):
             self._ready.append(self.current)
             self._go_on()
 
@@ -150,7 +170,8 @@ class Scheduler:
             return
         self.interrupted += 1
         if seconds is None:
-            self.point(switches=1.0)
+            self._points = 1
+            self.point()
         else:
             self.wait(seconds)
 
@@ -162,7 +183,7 @@ class Scheduler:
         me.waits, me.woken = True, False
         me.turn += 1
         if seconds is not None:
-            at_s = self.clock.monotonic() + max(0.0, seconds)
+            at_s = self.clock.ahead_s + max(0.0, seconds)
             heapq.heappush(self._timers, (at_s, next(self._timer_numbers), me, me.turn))
         self._go_on()
         return me.woken
@@ -171,10 +192,11 @@ class Scheduler:
         self, line: list[ScheduledThread], true: Callable[[], object], seconds: float | None
     ) -> bool:
         """Wait in this line until something is true; False if that takes longer."""
-        until_s = None if seconds is None else self.clock.monotonic() + seconds
+        clock = self.clock
+        until_s = None if seconds is None else clock.ahead_s + seconds
         self.point()
         while not true():
-            left = None if until_s is None else until_s - self.clock.monotonic()
+            left = None if until_s is None else until_s - clock.ahead_s
             if left is not None and left <= 0:
                 return False
             self.wait_once_in(line, left)
@@ -220,9 +242,11 @@ class Scheduler:
 
     def _chosen(self) -> ScheduledThread:
         standing, ready, chance = [], self._ready, self.chance.random
+        timers, clock = self._timers, self.clock
         try:
             while True:
-                self._ring(self.clock.monotonic())
+                if timers and timers[0][0] <= clock.ahead_s:
+                    self._ring(clock.ahead_s)
                 while ready:
                     at = int(chance() * len(ready))
                     thread, ready[at] = ready[at], ready[-1]
@@ -232,10 +256,9 @@ class Scheduler:
                     if not thread.stands:
                         return thread
                     standing.append(thread)
-                if not self._timers:
+                if not timers:
                     raise Deadlock("; ".join(map(repr, self.threads)))
-                left_s = self._timers[0][0] - self.clock.monotonic()
-                self.clock.advance(max(0.0, left_s))
+                clock.ahead_s = max(clock.ahead_s, timers[0][0])
         finally:
             self._ready += standing
 
@@ -393,7 +416,14 @@ class ScheduledLock:
             self._scheduler.point()
 
     def __enter__(self) -> bool:
-        return self.acquire()
+        if self._again:
+            return self.acquire()
+        scheduler = self._scheduler  # as `acquire` does it
+        scheduler.point()
+        while self.holder is not None:
+            scheduler.wait_once_in(self._line, None)
+        self.holder, self.count = scheduler.current, 1
+        return True
 
     def __exit__(self, *raised: object) -> None:
         self.release()
@@ -517,8 +547,11 @@ class ScheduledQueue:
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the oldest; raises `queue.Empty` if none comes in time."""
-        seconds = timeout if block else 0.0
-        if not self._scheduler.wait_in(self._line, lambda: self._items, seconds):
+        if not block:
+            self._scheduler.point()
+        elif not self._scheduler.wait_in(self._line, self._items.__len__, timeout):
+            raise queue.Empty
+        if not self._items:
             raise queue.Empty
         return self._items.popleft()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tools.simulate.judged import Judged
+from tools.simulate.history import Appended, Topic
+from tools.simulate.judged import Judged, place
 
 KNOWN: Final = frozenset({"taken", "paused"})
 """Why a claim is lost of which the log says how far it was."""
@@ -18,17 +19,26 @@ EARLY_S: Final = 2.5
 """Below this no commit has waited for its whole time, whatever its clock."""
 
 
+def _changes(judged: Judged) -> dict[Topic, list[tuple[Appended, int]]]:
+    """Of each claim every record that did something to it, and its position after that."""
+    found: dict[Topic, list[tuple[Appended, int]]] = {}
+    for appended, _, changes in judged.changes:
+        for change in changes:
+            found.setdefault(place(change), []).append((appended, change.after.claim.position))
+    return found
+
+
 def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
-    for commit in judged.history.committed:
+    committed = judged.history.committed
+    changes = _changes(judged) if committed else {}
+    for commit in committed:
         if judged.history.sought_by((commit.where, commit.epoch)):  # which takes back what was done
             continue
         if not any(
-            change.after.claim.position > commit.offset
-            for appended, _, changes in judged.changes
+            position > commit.offset
+            for appended, position in changes.get(commit.where, ())
             if appended.at_s <= commit.at_s and appended.offset >= commit.epoch
-            for change in changes
-            if (change.key.topic, change.key.topic_partition) == commit.where
         ):
             yield (
                 f"{commit.process}: {commit.where} {commit.offset}, epoch {commit.epoch}: its "

@@ -12,6 +12,9 @@ def check(judged: Judged) -> Iterator[str]:
     history = judged.history
     if not history.finished:
         positions = judged.positions()
+        for topic, number in history.ends:
+            if topic in judged.setting.shared:
+                positions[topic, number] = judged.shared.low(topic, number)
         behind = {
             where: (positions.get(where, 0), end)
             for where, end in history.ends.items()

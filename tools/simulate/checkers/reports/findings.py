@@ -30,8 +30,7 @@ CAUSES: Final = {
     "pause_held": frozenset({"pause", "set_position"}),
     "pause_broken": NEVER,
     "pause_ran_out": frozenset({"set_position", "pause"}),
-    # Who ends a pause wins each claim and gives it back, too.
-    "set_position_half_done": frozenset({"set_position", "pause"}),
+    "set_position_half_done": frozenset({"set_position"}),
     "interval_mismatch": NEVER,
     "granted_twice": LOSES | {"set_position"},
     "acts_without_owning": STRANGERS | LOSES,

@@ -7,21 +7,30 @@ ranges cannot be known.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Final
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.verdicts import ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.state import OpenRange
+from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.claims.range_standstills import (
+    LowestRange,
+    Standstill,
+    Standstills,
+)
 from kafka_marshal.replay.findings.observer import FindingObserver
 from kafka_marshal.replay.model.events import Event, JudgedRecord
-from kafka_marshal.replay.model.phrasing import claim_name, clock, who
+from kafka_marshal.replay.model.held_ranges import HeldRanges
+from kafka_marshal.replay.model.internal import RangeRow
+from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 
 
 class SharedClaims(FindingObserver):
@@ -31,6 +40,21 @@ class SharedClaims(FindingObserver):
         super().__init__()
         self._world = world
         self._ranges = RangesWorld(world)
+        self._standstills = Standstills()
+        self._held = HeldRanges()
+
+    def of(self, key: ClaimKey) -> Ranges | None:
+        """The ranges of a claim as they stand; None if it is not shared."""
+        ranges = self._ranges.of(key)
+        return ranges if ranges is not None and ranges.has_begun else None
+
+    def held(self) -> Iterator[RangeRow]:
+        """Who held which offsets, of ranges that have ended since this was last asked."""
+        return self._held.drain()
+
+    def held_at_the_end(self) -> Iterator[RangeRow]:
+        """The same, and of ranges that are held when the log ends."""
+        return self._held.at_the_end()
 
     def observe(self, event: Event) -> None:
         """Let ranges begin, go on or end. The claim is already as the record left it."""
@@ -41,6 +65,10 @@ class SharedClaims(FindingObserver):
         self._ranges.observe(record, event.key, event.verdict)
         after = self._ranges.of(event.key)
         self._cases.close(event.key)
+        anew = _other(before, after)
+        self._standstills.won(event.key, anew=anew)
+        if anew:
+            self._held.ended(event.key, event.clock_ms)
         was, now = (None if each is None else each.window for each in (before, after))
         if was is not None and now is not None and was != now:
             sender = event.message.instance_id, event.message.client_id
@@ -77,7 +105,26 @@ class SharedClaims(FindingObserver):
             for lost in before.open:
                 if lost.instance != message.instance_id and lost.id not in open_now:
                     self._lost(sighting, key, lost)
+        assert not isinstance(outcome, ReadTwice)
+        self._held.request(message, before, after, clock_ms)
+        claim = self._world.claim(key)
+        stands = self._standstills.seen(sighting, record, message, before, claim, outcome, rules)
+        if stands is not None:
+            self._stands(sighting, key, *stands)
         return sighting
+
+    def _stands(
+        self, sighting: JudgedRecord, key: ClaimKey, why: Standstill, lowest: LowestRange
+    ) -> None:
+        """One case for each time that a range stands still."""
+        piece, since = lowest.piece, lowest.since
+        holder = piece.instance if isinstance(piece, OpenRange) else None
+
+        def opened() -> Case:
+            sentence = partial(_SENTENCES[why], key, lowest)
+            return Case(why.value, *key, holder, None, sentence, [since])
+
+        self._cases.add((key, why, since.offset), key, sighting, opened)
 
     def _lost(self, sighting: JudgedRecord, key: ClaimKey, lost: OpenRange) -> None:
         """One case for each range: its id is an offset of the log."""
@@ -123,6 +170,41 @@ def _range_lost(key: ClaimKey, lost: OpenRange, case: Case) -> str:
         f"granted by offset {lost.id}, and was silent for more than two heartbeat intervals. A "
         f"request at offset {first.offset} ({clock(first.clock_ms)}) let that be forgotten. What "
         f"the instance has not processed, nobody will."
+    )
+
+
+def _stuck(key: ClaimKey, lowest: LowestRange, case: Case) -> str:
+    since, last = lowest.since, case.last_seen
+    return (
+        f"Instance {case.instance} lives and has reported nothing of "
+        f"{_messages(lowest.piece.from_, lowest.piece.to)} of {claim_name(key)} since offset "
+        f"{since.offset} ({clock(since.clock_ms)}), for {span(last.clock_ms - since.clock_ms)}. "
+        f"Messages up to {lowest.reached - 1} are reported as done, and the window is full: "
+        f"{times(case.count, 'request')} got no offsets."
+    )
+
+
+def _starved(key: ClaimKey, lowest: LowestRange, case: Case) -> str:
+    since, last = lowest.since, case.last_seen
+    return (
+        f"{_messages(lowest.piece.from_, lowest.piece.to).capitalize()} of {claim_name(key)} lay "
+        f"in the pool for {span(last.clock_ms - since.clock_ms)} after offset {since.offset} "
+        f"({clock(since.clock_ms)}), and nobody asked for offsets, although messages up to "
+        f"{lowest.reached - 1} are reported as done."
+    )
+
+
+_SENTENCES: Final = {Standstill.STUCK_HOLDER: _stuck, Standstill.STARVED_RANGE: _starved}
+
+
+def _other(before: Ranges | None, after: Ranges | None) -> bool:
+    """They are not the same ranges that go on."""
+    if before is None or after is None:
+        return True
+    return (before.window, before.frontier, before.open) != (
+        after.window,
+        after.frontier,
+        after.open,
     )
 
 

@@ -5,6 +5,9 @@ HalfSetInLog). This room reports a claim that was won in a pause and not set onc
 for good. It is when somebody else pauses the group, or when the log ends and the administrator is
 silent. Until then it may still set it. What counts as set is `core.claims.pause_work`; under the
 original's rules, which have no epochs, who won and who released is taken from the tenures.
+
+Who ends a pause wins claims as the instance that paused, under a client id of its own. It is to set
+nothing, so what it leaves is not reported.
 """
 
 from __future__ import annotations
@@ -59,7 +62,13 @@ class HalfSet(FindingObserver):
     def __init__(self) -> None:
         super().__init__()
         self._pauses: dict[str, _Pause] = {}
+        self._paused_by: dict[str, str] = {}
+        """Of each group the client id of its latest ReleaseGroup, where the log has that."""
         self._ready: list[FindingRow] = []
+
+    def paused(self, message: ReleaseGroup) -> None:
+        """See an accepted ReleaseGroup, also one before any claim of its group was known."""
+        self._paused_by[message.group_id] = message.client_id
 
     def observe(self, event: Event) -> None:
         """Fold the work of the group's latest pause."""
@@ -80,14 +89,16 @@ class HalfSet(FindingObserver):
         before = event.tenure
         if event.ended and before is not None and before.instance == paused_by:
             won = pause.won.get(event.key)
-            if won is not None:
+            if won is not None and won.ended_by is None:
                 won.ended_by = event.sighting
         if isinstance(message, ReleaseGroup):
             return
         pause.work = _after(pause.work, event)
         begun = event.tenure_after
         if event.began and begun is not None and begun.instance == paused_by:
-            pause.won[event.key] = _Won(begun)
+            client = self._paused_by.get(event.key.group, begun.client)
+            if client == begun.client:
+                pause.won[event.key] = _Won(begun)
 
     def _left(self, group: str, next_pause: JudgedRecord | None) -> Iterator[FindingRow]:
         """The claims that this group's pause has left undone."""

@@ -154,6 +154,24 @@ class Pause:
 
 
 @frozen
+class RangeBar:
+    """Offsets that one instance held of a shared claim."""
+
+    offset: int
+    """Log offset of the request that was granted them."""
+    start: int
+    end: int
+    """The next one after the last."""
+    instance: str
+    client: str
+    from_ms: int
+    to_ms: int | None
+    """None: held when the log ends."""
+    ended: str
+    """done, given_back, taken, lost, void or held."""
+
+
+@frozen
 class Lane:
     """What one rule set makes of one claim."""
 
@@ -166,6 +184,8 @@ class Lane:
     beats_ms: tuple[int, ...] = ()
     """Times of the owner's accepted records (win, heartbeat, grant), ascending. Drawn as hairlines
     in the bar, and the bar fades where its owner was stale. Empty: neither is drawn."""
+    ranges: tuple[RangeBar, ...] = ()
+    """Of a shared claim who held which offsets, in order of offset."""
 
 
 @frozen

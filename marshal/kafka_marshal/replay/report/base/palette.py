@@ -31,9 +31,13 @@ class Palette:
                 key = (tenure.owner_client, tenure.owner_instance)
                 seen = (tenure.from_ms, timeline.claim.log)
                 first_seen[key] = min(first_seen.get(key, seen), seen)
+            for held in (held for lane in timeline.lanes for held in lane.ranges):
+                owned[held.client] += 1
+                key, seen = (held.client, held.instance), (held.from_ms, timeline.claim.log)
+                first_seen[key] = min(first_seen.get(key, seen), seen)
         most_first = sorted(owned, key=lambda client: (-owned[client], client))
         self.clients: tuple[str, ...] = tuple(sorted(most_first[:HUES]) + most_first[HUES:])
-        """Every client that ever owned: those with a hue of their own first, by name."""
+        """Clients that owned, or held a range: those with a hue of their own first, by name."""
         self._hues = {client: n % HUES for n, client in enumerate(self.clients)}
         self._shades: dict[tuple[str, str], int] = {}
         instances: Counter[tuple[str, str]] = Counter()

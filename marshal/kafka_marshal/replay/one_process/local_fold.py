@@ -63,17 +63,26 @@ class GatheredRows:
     def add(self, drained: Rows) -> None:
         """Some more."""
         for table, rows in drained.tables():
-            self._add(table.name, arrow_rows(table, rows))
+            self.add_stored(table.name, arrow_rows(table, rows))
 
     def add_file(self, path: Path) -> None:
         """The rows of a file in `FOLDED_SCHEMA`."""
         for name in BY_NAME:
-            for lines in pq.read_table(path, columns=[name]).column(name).chunks:
-                rows = lines.drop_null()
-                if len(rows):
-                    self._add(name, rows.cast(BY_NAME[name].arrow_type))
+            self._add_lines(name, pq.read_table(path, columns=[name]).column(name))
 
-    def _add(self, name: str, rows: pa.StructArray) -> None:
+    def add_lines(self, lines: pa.Table) -> None:
+        """The rows of a table in `FOLDED_SCHEMA`."""
+        for name in BY_NAME:
+            self._add_lines(name, lines.column(name))
+
+    def _add_lines(self, name: str, lines: pa.ChunkedArray) -> None:
+        for chunk in lines.chunks:
+            rows = chunk.drop_null()
+            if len(rows):
+                self.add_stored(name, rows.cast(BY_NAME[name].arrow_type))
+
+    def add_stored(self, name: str, rows: pa.StructArray) -> None:
+        """Rows of the table of that name, as `arrow_rows` gives them."""
         self._batches[name].append(pa.RecordBatch.from_struct_array(rows))
 
     def tables(self) -> dict[str, pa.Table]:

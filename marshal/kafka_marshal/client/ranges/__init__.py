@@ -1,0 +1,1 @@
+"""Partitions that several consumers share: which ranges are ours, and what they want done."""

@@ -1,0 +1,525 @@
+"""The shared partitions of one instance: a participant of each, and the ranges that it holds.
+
+What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
+and translates what they ask into effects that `ownership` carries out, range by range. A range is
+allowed as far as it was fetched, and only after the lower ones were given out, or handled. So one
+offset can name what is done, and one what is given back. There are no threads here, no Kafka and no
+clock. The caller is the coordinator's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState, after
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.state import Claim, ClaimKey
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
+from kafka_marshal.machines.consumer.effects import ReleaseReason
+from kafka_marshal.machines.consumer.log_clock import AT_ONCE
+from kafka_marshal.machines.consumer.member import Member
+from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
+from kafka_marshal.machines.ranges.effects import (
+    Effect,
+    Left,
+    RangeCut,
+    RangeGranted,
+    RangeLost,
+    SendRecord,
+    TenureBegan,
+    TenureEnded,
+    WindowDiffers,
+)
+from kafka_marshal.machines.ranges.participant import HeldRange
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
+
+
+@frozen
+class RangeAllowed:
+    """These offsets of a range may be handed over, in order."""
+
+    id: int
+    offsets: range
+
+
+@frozen
+class RangeStands:
+    """The log has that everything of a range below this offset is done."""
+
+    id: int
+    offset: int
+
+
+@frozen
+class RangeFinished:
+    """Every message of the range is processed, and the log has that."""
+
+    id: int
+
+
+@frozen
+class Spoke:
+    """A record that we wrote under our own id was read: we are alive, by the log."""
+
+
+SharedEffect: TypeAlias = (
+    SendRecord
+    | RangeGranted
+    | RangeAllowed
+    | RangeStands
+    | RangeCut
+    | RangeFinished
+    | RangeLost
+    | Spoke
+    | TenureBegan
+    | TenureEnded
+    | WindowDiffers
+)
+
+
+@frozen
+class SharedClaimEffect:
+    """An effect, and which claim it is of."""
+
+    key: ClaimKey
+    effect: SharedEffect
+
+
+Effects: TypeAlias = list[SharedClaimEffect]
+
+
+@define(eq=False)
+class RangeMachine:
+    """One range of a shared claim, as `TenureMachine`."""
+
+    shared: SharedClaim
+    id: int
+    fetched: int
+    """Messages below this were fetched, or there are none."""
+    taken_back: bool = False
+    """What nobody has begun of it was taken back from the application."""
+    given_out: bool = False
+    """The application was given all of it."""
+
+    @property
+    def wants(self) -> bool:
+        """Whether the participant stays."""
+        return not self.shared.leaving
+
+    @property
+    def released(self) -> ReleaseReason | None:
+        """A range is not released."""
+        return None
+
+    @property
+    def known(self) -> Claim:
+        """The claim that is shared."""
+        return self.shared.driver.participant.claim
+
+    @property
+    def certain(self) -> bool:
+        """Whether the participant knows the claim."""
+        return self.shared.driver.known
+
+    def of(self, member: Member) -> bool:
+        """A range is no member's."""
+        return False
+
+    def available(self, end: int, now_ms: int) -> Effects:
+        """Messages of the range below `end` were fetched, or there are none."""
+        self.fetched = max(self.fetched, end)
+        return self.shared.ended_at(end, now_ms)
+
+    def extent(self, low: int, high: int, now_ms: int) -> Effects:
+        """The partition holds messages below `high`."""
+        return self.shared.ended_at(high, now_ms)
+
+    def done(self, offset: int, now_ms: int) -> Effects:
+        """Everything of the range below this offset is processed."""
+        self.taken_back = False
+        return self.shared.finished(self.id, offset, now_ms)
+
+    def hand_back(self, done: int, begun: int, now_ms: int) -> Effects:
+        """At least once: nothing from `done` on counts. At most once `begun` may have happened."""
+        if self.shared.driver.me.window:
+            return self.shared.take_back(self.id, done, now_ms)
+        # At most once nobody may process again what may have happened: it is gone.
+        end = max(done, begun)
+        finished = self.shared.finished(self.id, end, now_ms)
+        return finished + self.shared.take_back(self.id, end, now_ms)
+
+    def commit(self, now_ms: int) -> Effects:
+        """Have the log hear at once of what is done."""
+        return self.shared.commit(now_ms)
+
+    def was_given_out(self, now_ms: int) -> Effects:
+        """The application was given all of it, and does not handle it in threads."""
+        if self.given_out:
+            return []
+        self.given_out = True
+        return self.shared._allow(now_ms)
+
+
+@define(eq=False)
+class SharedClaim:
+    """One shared partition."""
+
+    driver: ParticipantDriver
+    ranges: dict[int, RangeMachine] = field(factory=dict)
+    """By the id of the range: those that were granted, and neither finished nor lost."""
+    leaving: bool = False
+    again: int | None = None
+    """It is shared again once it was left, and begins there if nobody ever set a position."""
+
+    @property
+    def key(self) -> ClaimKey:
+        """Which claim is shared."""
+        return self.driver.key
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def record(self, record: RangesRecord, checkpoint: FoldedState | None, now_ms: int) -> Effects:
+        """The next record of the claim, or of its group."""
+        effects = self._of(self.driver.record(record, now_ms, checkpoint))
+        if record.message.instance_id == self.driver.me.instance_id:
+            effects += self._of_ours()
+        return effects + self._finished() + self._allow(now_ms)
+
+    def caught_up(self, now_ms: int) -> Effects:
+        """The log was read to its end."""
+        return self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
+
+    def timer(self, now_ms: int) -> Effects:
+        """Time has passed."""
+        return self._of(self.driver.timer(now_ms)) + self._allow(now_ms)
+
+    def ended_at(self, end: int, now_ms: int) -> Effects:
+        """The partition holds messages below `end`, as far as is known."""
+        return self._of(self.driver.end(end, now_ms)) + self._allow(now_ms)
+
+    def finished(self, range_id: int, offset: int, now_ms: int) -> Effects:
+        """Everything of a range below this offset is processed."""
+        effects = self._of(self.driver.finished(range_id, offset - 1, now_ms))
+        return effects + self._finished() + self._allow(now_ms)
+
+    def take_back(self, range_id: int, offset: int, now_ms: int) -> Effects:
+        """Nothing of a range at or above this offset was begun, or ever counts."""
+        machine = self.ranges.get(range_id)
+        if machine is None:
+            return []
+        machine.taken_back = True
+        return self._of(self.driver.take_back(range_id, offset, now_ms))
+
+    def commit(self, now_ms: int) -> Effects:
+        """Have the log hear at once of what is done."""
+        return self._of(self.driver.commit(now_ms))
+
+    def leave(self, now_ms: int) -> Effects:
+        """Ask for no more, and give back what nobody has begun."""
+        return self._of(self.driver.leave(now_ms))
+
+    def truncated(self) -> Effects:
+        """What was read does not hold any more."""
+        return self._of(self.driver.truncated())
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _of(self, effects: Iterable[Effect]) -> Effects:
+        found: Effects = []
+        for effect in effects:
+            match effect:
+                case RangeGranted(id_, from_, _):
+                    self.ranges[id_] = RangeMachine(self, id_, from_)
+                case RangeLost(id_):
+                    if self.ranges.pop(id_, None) is None:
+                        continue
+                case RangeCut(id_):
+                    if id_ not in self.ranges:
+                        continue
+                case Left():
+                    continue
+                case _:
+                    pass
+            found.append(SharedClaimEffect(self.key, effect))
+        return found
+
+    def _of_ours(self) -> Effects:
+        """What the log has of our ranges, now that a record of ours was read."""
+        found = [SharedClaimEffect(self.key, Spoke())]
+        for each in self.driver.participant.ranges.open_of(self.driver.me.instance_id):
+            if each.id in self.ranges:
+                found.append(SharedClaimEffect(self.key, RangeStands(each.id, each.from_)))
+        return found
+
+    def _is_over(self, held: HeldRange) -> bool:
+        if held.finished:
+            return True
+        machine = self.ranges.get(held.id)
+        return machine is not None and machine.given_out and held.begun == held.to
+
+    def _finished(self) -> Effects:
+        """Ranges that are not held any more, and were not lost: all of them is done."""
+        held = {each.id for each in self.driver.participant.held}
+        over = [id_ for id_ in self.ranges if id_ not in held]
+        for id_ in over:
+            del self.ranges[id_]
+        return [SharedClaimEffect(self.key, RangeFinished(id_)) for id_ in over]
+
+    def _allow(self, now_ms: int) -> Effects:
+        """Allow what was fetched of the lowest range that was not given out."""
+        driver = self.driver
+        first = next((each for each in driver.held if not self._is_over(each)), None)
+        machine = None if first is None else self.ranges.get(first.id)
+        if first is None or machine is None or machine.taken_back or self.leaving:
+            return []
+        end = min(machine.fetched, first.to)
+        if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
+            return []
+        begun = self._of(driver.begun(first.id, end - 1, now_ms))
+        allowed = RangeAllowed(first.id, range(first.begun, end))
+        return [*begun, SharedClaimEffect(self.key, allowed)]
+
+
+class SharedClaims:
+    """All shared partitions of one instance."""
+
+    def __init__(
+        self,
+        me: InstanceConfig,
+        group: str,
+        partitions: int,
+        timing: RangesTiming,
+        firsts: Mapping[int, int],
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            me: the instance; its mode and window say under which window it shares.
+            group: whose claims.
+            partitions: the coordination topic's number of partitions.
+            timing: how patient participants are.
+            firsts: from which offset on each coordinating partition is read; 0 by default.
+        """
+        self._me, self._group, self._partitions = me, group, partitions
+        self._timing, self._firsts = timing, dict(firsts)
+        self._claims: dict[ClaimKey, SharedClaim] = {}
+        self._next: dict[int, int] = {}
+        """By coordinating partition, the offset after the last record that was read."""
+        self._folded: dict[ClaimKey, FoldedState] = {}
+        """Claims that others share, and that may be added later."""
+
+    def __iter__(self) -> Iterator[SharedClaim]:
+        return iter(list(self._claims.values()))
+
+    @property
+    def window(self) -> int:
+        """How far ranges run ahead of the position; 0 is at most once."""
+        return 0 if self._me.mode is Mode.AT_MOST_ONCE else self._me.window
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics that are shared."""
+        return {key.topic for key in self._claims}
+
+    @property
+    def coordinating_partitions(self) -> frozenset[int]:
+        """The coordinating partitions that it needs read."""
+        return frozenset(self.home(key.topic) for key in self._claims)
+
+    @property
+    def drained(self) -> bool:
+        """After `leave`: nothing is in hand, and what was not begun is given back."""
+        return all(each.driver.left for each in self)
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When to call `timer` next; None while nothing is due."""
+        due = (each.driver.next_timer_ms for each in self)
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+    def of(self, key: ClaimKey) -> SharedClaim | None:
+        """The shared partition of this key."""
+        return self._claims.get(key)
+
+    def add(
+        self,
+        topic: str,
+        partitions: int,
+        start: Callable[[int], int],
+        claim_of: Callable[[ClaimKey], Claim],
+        now_ms: int,
+    ) -> None:
+        """Share these partitions of a topic; call it again when it has more.
+
+        Args:
+            topic: its name.
+            partitions: their number.
+            start: where the start policy begins, where nobody ever set a position.
+            claim_of: a claim as it was read from the start of the log.
+            now_ms: the time.
+        """
+        for number in range(partitions):
+            key = ClaimKey(self._group, topic, number)
+            known = self._claims.get(key)
+            if known is None:
+                folded = self._folded.pop(key, None) or _without_ranges(claim_of(key))
+                self._begin(key, start(number), folded, now_ms)
+            elif known.leaving:
+                known.again = start(number)
+                self._begin_again(known, now_ms)
+
+    def _begin(self, key: ClaimKey, start: int, folded: FoldedState | None, now_ms: int) -> None:
+        """Take part; what was read before this is in `folded`."""
+        me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
+        home = self.home(key.topic)
+        unread = self._firsts.get(home, 0)
+        first = max(unread, self._next.get(home, 0))
+        if unread:
+            folded = None  # the head of the log is gone, and with it whatever ranges there were
+        rules, timing = self._me.rules, self._timing
+        driver = ParticipantDriver(
+            me, key, self.window, start, rules, timing, first=first, folded=folded
+        )
+        if folded is not None and folded.ranges.clock_ms >= 0:
+            driver.clock.read(folded.ranges.clock_ms, now_ms)
+        self._claims[key] = SharedClaim(driver)
+
+    def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
+        """Share it once more, if that is wanted and it was left."""
+        if claim.again is None or not claim.driver.left:
+            return
+        participant = claim.driver.participant
+        folded = FoldedState(participant.claim, participant.ranges)
+        self._begin(claim.key, claim.again, folded if claim.driver.known else None, now_ms)
+
+    def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
+        """The next record of a coordinating partition, of any group and claim.
+
+        `claim_of` says what was read of a claim from the start of the log, without this record.
+        """
+        self._next[raw.partition] = raw.offset + 1
+        if not self._claims and not self._folded and not _is_of_ranges(raw):
+            return []
+        try:
+            entry = raw.log_entry()
+        except MalformedRecord:
+            return []
+        record, message = entry.record, entry.record.message
+        if message.group_id != self._group:
+            return []
+        if isinstance(message, ReleaseGroup):
+            claims = [each for each in self if self.home(each.key.topic) == raw.partition]
+            for key, state in self._folded.items():
+                if self.home(key.topic) == raw.partition:
+                    self._folded[key] = after(state, record, self._me.rules)
+        else:
+            if self.home(message.topic) != raw.partition:
+                return []
+            claim = self._claims.get(message.key)
+            if claim is None:
+                self._fold(raw, record, message.key, claim_of)
+                return []
+            claims = [claim]
+        return [
+            effect for each in claims for effect in each.record(record, entry.checkpoint, now_ms)
+        ]
+
+    def _fold(
+        self,
+        raw: RawRecord,
+        record: RangesRecord,
+        key: ClaimKey,
+        claim_of: Callable[[ClaimKey], Claim],
+    ) -> None:
+        """Remember what others do with a claim, from the first record of ranges on."""
+        state = self._folded.get(key)
+        if state is None and _is_of_ranges(raw):
+            state = _without_ranges(claim_of(key))
+        if state is not None:
+            self._folded[key] = after(state, record, self._me.rules)
+
+    def caught_up(self, partition: int, now_ms: int) -> Effects:
+        """This coordinating partition was read to its end."""
+        for each in self:
+            if self.home(each.key.topic) == partition:
+                self._begin_again(each, now_ms)
+        return [
+            effect
+            for each in self
+            if self.home(each.key.topic) == partition
+            for effect in each.caught_up(now_ms)
+        ]
+
+    def timer(self, now_ms: int) -> Effects:
+        """Time has passed."""
+        return [effect for each in self for effect in each.timer(now_ms)]
+
+    def begin_to_leave(self, topic: str | None = None) -> None:
+        """Allow no more, of a topic or of any. `leave` follows when it is known what was begun."""
+        for each in self:
+            each.leaving |= topic in (None, each.key.topic)
+
+    def leave(self, now_ms: int, topic: str | None = None) -> Effects:
+        """Ask for no more, and give back what nobody has begun."""
+        return [
+            effect
+            for each in self
+            if topic in (None, each.key.topic)
+            for effect in each.leave(now_ms)
+        ]
+
+    def truncated(self) -> Effects:
+        """What was read does not hold any more."""
+        return [effect for each in self for effect in each.truncated()]
+
+    def pass_gap(self, partition: int, first: int) -> Effects:
+        """The log lacks records right before this offset: nothing of ranges is known any more."""
+        effects = self._lost_at(partition)
+        self._firsts[partition] = first
+        self._next[partition] = first
+        for key in list(self._folded):
+            if self.home(key.topic) == partition:
+                del self._folded[key]
+        for claim in self:
+            key = claim.key
+            if self.home(key.topic) == partition and not claim.leaving:
+                self._begin(key, claim.driver.me.start, None, AT_ONCE)
+        return effects
+
+    def _lost_at(self, partition: int) -> Effects:
+        return [
+            effect
+            for each in self
+            if self.home(each.key.topic) == partition
+            for effect in each.truncated()
+        ]
+
+    def outcome_unknown(self, key: ClaimKey, sent: SendRecord, now_ms: int) -> Effects:
+        """Nobody knows whether this was appended."""
+        claim = self._claims.get(key)
+        if claim is None:
+            return []
+        return claim._of(claim.driver.outcome_unknown(sent, now_ms))
+
+    def home(self, topic: str) -> int:
+        """The coordinating partition of a topic's claims."""
+        return coordinating_partition(topic, self._partitions)
+
+
+def _is_of_ranges(raw: RawRecord) -> bool:
+    """Whether it may begin ranges, or move their clock alone."""
+    return is_claiming_range(raw.value) or any(
+        name in RANGE_HEADER_FIELDS for name, _ in raw.headers
+    )
+
+
+def _without_ranges(claim: Claim) -> FoldedState:
+    """A claim that nobody has shared yet."""
+    return FoldedState(claim, Ranges(clock_ms=claim.clock_ms))

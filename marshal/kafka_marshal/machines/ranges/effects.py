@@ -1,0 +1,121 @@
+"""What a participant asks of the program that runs it.
+
+An effect is a value; carrying it out, and its order, is the duty of the runtime. Effects of one
+call are carried out in their order.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+from attrs import frozen
+
+from kafka_marshal.core.messages import Headers
+from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
+from kafka_marshal.core.ranges.reader import FoldedState
+
+
+@frozen
+class SendRecord:
+    """Append this to the coordination topic, stamped with unix time.
+
+    That it was appended means nothing yet: the machine acts on what it reads back.
+    """
+
+    message: RangesMessage
+    headers: Headers
+    range_headers: RangeHeaders = NO_RANGE_HEADERS
+    checkpoint: FoldedState | None = None
+    """On the anchor's heartbeat, for readers that begin in the middle."""
+
+
+@frozen
+class RangeGranted:
+    """The offsets from `from_` up to, not including, `to` are ours. Some may hold no message yet.
+
+    Ask `may_begin` before each message or batch, and report it by `begun`. At most once, whatever
+    must survive a crash has to be durable BEFORE the application begins.
+    """
+
+    id: int
+    """Offset of the record that asked for it: it grows, so a sink may fence by it."""
+    from_: int
+    to: int
+
+
+@frozen
+class RangeCut:
+    """Nothing of the range at or above `to` may be begun: it is given back."""
+
+    id: int
+    to: int
+
+
+class LossReason(enum.Enum):
+    """Why a range is no longer ours."""
+
+    TAKEN = "taken"
+    """We were silent for too long, and others process it."""
+    ENDED = "ended"
+    """A consumer that does not know ranges took over, or one with another window."""
+    POSITION_SET = "position_set"
+    """An administrator set the position."""
+    LOG_LOST_RECORDS = "log_lost_records"
+    """The log's end moved back. Begin anew, under a new instance id."""
+
+
+@frozen
+class RangeLost:
+    """Of the range nothing more may be begun; what is in hand may end, and does not count.
+
+    The offsets from `from_` up to `to` were not finished.
+    """
+
+    id: int
+    from_: int
+    to: int
+    reason: LossReason
+
+
+@frozen
+class TenureBegan:
+    """The claim is shared under this epoch; `position` is where the log has it."""
+
+    epoch: int
+    position: int
+
+
+class TenureEnded(enum.Enum):
+    """The claim is not shared any more: nothing is granted until it is won again."""
+
+    TAKEN = "taken"
+    """Another client owns it, one that does not know ranges or has another window."""
+    PAUSED = "paused"
+    """An administrator released the group. Begin nothing new: the ranges sleep."""
+    RELEASED = "released"
+    """Nobody owns it. Begin nothing new: the ranges sleep."""
+
+
+@frozen
+class WindowDiffers:
+    """The claim is shared under another window, so this participant takes no part."""
+
+    window: int
+
+
+@frozen
+class Left:
+    """Everything in hand is finished and the rest was given back: nothing is left to do."""
+
+
+Effect: TypeAlias = (
+    SendRecord
+    | RangeGranted
+    | RangeCut
+    | RangeLost
+    | TenureBegan
+    | TenureEnded
+    | WindowDiffers
+    | Left
+)

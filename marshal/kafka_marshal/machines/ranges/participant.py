@@ -1,0 +1,613 @@
+"""One participant of a shared claim: what it knows, remembers, may do, and what it then sends.
+
+Spec: module Participant. A participant decides from what it has read, which may be long ago. This
+room says what is allowed and what follows. When to do it is the driver's business (`driver`), which
+can only do what is allowed here. It does not know how records travel, whether they arrive, or
+who else there is. Every guard gives None, or the first reason against.
+
+It needs every record of the key, or a state that was folded from all of them
+(`Participant.knowing`).
+
+>>> me, participant = ParticipantConfig("i1", "c1", window=100), Participant()
+>>> may_ask_range(me, participant, 10)
+<ParticipantForbidden.NOT_SHARED: 'not_shared'>
+>>> begin_anchor_sent(me, participant, ClaimKey("g", "t", 0)).message.client_id
+'ranges'
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.core.claims.verdicts import Accepted, Verdict
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    ClaimingRange,
+    Headers,
+    Heartbeat,
+    Offset,
+    Partition,
+)
+from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState
+from kafka_marshal.core.ranges.reducer import claim_outcome, step
+from kafka_marshal.core.ranges.state import LIMITS, Limits, OpenRange, Ranges
+from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeVerdict
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.machines.ranges.effects import SendRecord
+
+ANCHOR: Final = "ranges"
+"""The instance and the client under which participants write the five old messages. Spec: ANCHOR.
+
+No consumer may have this client id: it would take the claim over as its own (R1b).
+"""
+
+
+class ParticipantForbidden(enum.Enum):
+    """Why a participant may not do something, in the order in which it is asked.
+
+    Spec: ParticipantForbidden.
+    """
+
+    LEAVING = "leaving"
+    """It leaves, and takes nothing more."""
+    AWAITS_READ_BACK = "awaits_read_back"
+    """R6: its last ClaimingPartition was not read back yet."""
+    ALREADY_SHARED = "already_shared"
+    """The claim is shared under its window."""
+    ALREADY_ANCHORED = "already_anchored"
+    """The participants own the claim."""
+    NEVER_SET = "never_set"
+    """Nobody ever set a position: a tenure without ranges says first where to begin."""
+    ALREADY_SET = "already_set"
+    """Somebody set a position, and that is where to begin."""
+    WINDOW_DIFFERS = "window_differs"
+    """There are ranges under another window."""
+    NOT_ANCHORED = "not_anchored"
+    """The participants do not own the claim."""
+    NOT_AT_MOST_ONCE = "not_at_most_once"
+    """Only at most once anything is reserved."""
+    NOT_SHARED = "not_shared"
+    """The claim is not shared under its window."""
+    NOTHING_AHEAD = "nothing_ahead"
+    """The offset is at or below the position (R4)."""
+    REQUEST_UNDER_WAY = "request_under_way"
+    """Its last request for a range was not read back yet."""
+    OWES_GIVING_BACK = "owes_giving_back"
+    """What it has given back is still its own in the log."""
+    NO_ROOM = "no_room"
+    """Nothing is in the pool, and there is no room ahead of the position for that many."""
+    NO_RANGES = "no_ranges"
+    """There are no ranges, so nobody can hold one."""
+    NOTHING_TO_GIVE_BACK = "nothing_to_give_back"
+    """Everything that is its own was begun, or lies below what was."""
+    NOT_GRANTED = "not_granted"
+    """It has not read that the log granted it this offset, or that it still is its own."""
+    ASLEEP = "asleep"
+    """Nobody owns the claim: nothing new is begun."""
+    NOT_NEXT = "not_next"
+    """Messages of a range are begun in order, and finished in order after that."""
+    NOTHING_ASKED = "nothing_asked"
+    """No request is outstanding."""
+
+
+@frozen
+class ParticipantConfig:
+    """Who a participant is. Spec: `me` in Participant."""
+
+    instance_id: str
+    """Names one run of one process; new at every start."""
+    client_id: str
+    """Names the consumer across restarts."""
+    window: int
+    """How far ranges run ahead of the position, in offsets; 0 is at most once."""
+    start: int = 0
+    """Where the start policy begins, where nobody ever set a position."""
+    rules: Rules = FENCED
+    limits: Limits = LIMITS
+    """Those of the message's version; a model has smaller ones."""
+    says_interval: bool = False
+    """Its records say its heartbeat interval."""
+
+
+@frozen
+class HeldRange:
+    """A range that it read as granted to it: `from_ <= done <= begun <= to`. Spec: HeldRange."""
+
+    id: int
+    from_: int
+    to: int
+    """Less than in the log once it gave a part back."""
+    begun: int
+    """Everything below was begun."""
+    done: int
+    """Everything below is finished."""
+
+    @property
+    def finished(self) -> bool:
+        """All that it will ever process of it."""
+        return self.done >= self.to
+
+
+@frozen
+class Participant:
+    """What a participant knows and remembers of one claim. Spec: NewParticipant."""
+
+    claim: Claim = field(factory=Claim)
+    """The claim as it folded it."""
+    ranges: Ranges = field(factory=Ranges)
+    """The ranges as it folded them."""
+    view: int = 0
+    """The next offset to read."""
+    held: tuple[HeldRange, ...] = ()
+    """By id. At least once they are open in the log; at most once it may finish what is not."""
+    asked: bool = False
+    """R6: it has a ClaimingPartition that it has not read back."""
+    requested: bool = False
+    """It has a request for a range that it has not read back."""
+    leaving: bool = False
+
+    @classmethod
+    def knowing(cls, state: FoldedState, view: int) -> Participant:
+        """One that knows the state before the record at `view`, as every record before led to."""
+        return cls(claim=state.claim, ranges=state.ranges, view=view)
+
+    def holding(self, id_: int) -> HeldRange | None:
+        """The range of this id, if it holds it."""
+        return next((each for each in self.held if each.id == id_), None)
+
+
+_Who: TypeAlias = ParticipantConfig
+_Why: TypeAlias = ParticipantForbidden
+
+
+# --- what it believes -----------------------------------------------------------------------------
+
+
+def is_anchored(participant: Participant) -> bool:
+    """The participants own the claim. Spec: IsAnchored."""
+    return participant.claim.owned and participant.claim.owner_instance == ANCHOR
+
+
+def shares(me: _Who, participant: Participant) -> bool:
+    """They own it and share it under its window. Spec: Shares."""
+    return is_anchored(participant) and participant.ranges.window == me.window
+
+
+def own_open(me: _Who, participant: Participant) -> tuple[OpenRange, ...]:
+    """The ranges that the log gives it, by what it has read. Spec: OwnOpen."""
+    return participant.ranges.open_of(me.instance_id)
+
+
+def may_still_process_to(participant: Participant, range_: OpenRange) -> int:
+    """Up to where it may process a range that is its own in the log. Spec: MayStillProcessTo."""
+    held = participant.holding(range_.id)
+    return range_.from_ if held is None else held.to
+
+
+def owed_from(me: _Who, participant: Participant) -> int | None:
+    """The lowest offset that it gave back and that the log still gives it. Spec: Owed.
+
+    The promise stands from sending, also if the record is lost, so it is given back again.
+    """
+    limits = ((each, may_still_process_to(participant, each)) for each in own_open(me, participant))
+    return min((limit for each, limit in limits if limit < each.to), default=None)
+
+
+@frozen
+class Done:
+    """What a record says is done."""
+
+    below: int
+    """Of the ranges that it speaks of, everything below is finished."""
+    seen: int
+    """It speaks of ranges with ids up to this."""
+
+
+def done_to_send(me: _Who, participant: Participant) -> Done | None:
+    """What is finished in its open ranges, and not in the log; None: nothing new.
+
+    Spec: DoneToSend. One header speaks of all ranges through `seen`, so the lowest that is not
+    finished counts. A range of the pool lies below older ones that are finished: it then reports
+    the older ones alone, as if it had not read of the newer one.
+    """
+    own, seen = list(own_open(me, participant)), participant.view - 1
+    while own:
+        below = _finished_below(participant, own)
+        if below is not None:
+            return Done(below, seen)
+        seen = own.pop().id - 1
+    return None
+
+
+def _finished_below(participant: Participant, ranges: Iterable[OpenRange]) -> int | None:
+    own = [(each, participant.holding(each.id)) for each in ranges]
+    reached = [(each.from_ if held is None else held.done, each) for each, held in own]
+    bound = min((done for done, each in reached if done < each.to), default=None)
+    ends = [each.to if bound is None else min(each.to, bound) for each, _ in own]
+    new = [end for end, (each, _) in zip(ends, own, strict=True) if each.from_ < end]
+    return max(new, default=None)
+
+
+def keep_to_send(me: _Who, participant: Participant) -> int | None:
+    """From here on nothing was begun in its open ranges; None: there is nothing to give back.
+
+    Spec: KeepToSend.
+    """
+    own = own_open(me, participant)
+    holds = [held for each in own if (held := participant.holding(each.id)) is not None]
+    begun = max((held.begun for held in holds if held.begun > held.from_), default=0)
+    return min((max(each.from_, begun) for each in own if begun < each.to), default=None)
+
+
+def anchor_at(participant: Participant) -> int:
+    """Where the anchor's heartbeat says that it is. Spec: AnchorAt.
+
+    At least once the lowest offset that is not done; an old view says less, and does no harm (R3).
+    """
+    ranges = participant.ranges
+    return participant.claim.position if ranges.window == 0 else ranges.low
+
+
+def room(participant: Participant) -> int:
+    """How many offsets may be cut ahead of the position. Spec: Room."""
+    ranges = participant.ranges
+    return participant.claim.position + (ranges.window or 0) - ranges.frontier
+
+
+def has_room_for(me: _Who, participant: Participant, count: int) -> bool:
+    """Room for that many, or for half a window; else ranges would be slivers. Spec: HasRoomFor."""
+    ranges = participant.ranges
+    enough = min(count, max(1, me.window // 2)) if me.window else count
+    return (
+        room(participant) >= enough
+        and ranges.intervals < me.limits.intervals_max
+        and len(own_open(me, participant)) < me.limits.open_ranges_max
+    )
+
+
+# --- the guards -----------------------------------------------------------------------------------
+
+
+def may_claim_anchor(me: _Who, participant: Participant) -> _Why | None:
+    """May it ask for a claim that is shared? Spec: MayClaimAnchor. Rules: R6."""
+    if participant.leaving:
+        return ParticipantForbidden.LEAVING
+    if participant.asked:
+        return ParticipantForbidden.AWAITS_READ_BACK
+    if shares(me, participant):
+        return ParticipantForbidden.ALREADY_SHARED
+    if not participant.claim.position_set:
+        return ParticipantForbidden.NEVER_SET
+    if participant.ranges.window not in (None, me.window):
+        return ParticipantForbidden.WINDOW_DIFFERS
+    return None
+
+
+def may_begin_anchor(me: _Who, participant: Participant) -> _Why | None:
+    """May it ask for a claim without ranges, to say where to begin? Spec: MayBeginAnchor."""
+    if participant.leaving:
+        return ParticipantForbidden.LEAVING
+    if participant.asked:
+        return ParticipantForbidden.AWAITS_READ_BACK
+    if is_anchored(participant):
+        return ParticipantForbidden.ALREADY_ANCHORED
+    if participant.claim.position_set:
+        return ParticipantForbidden.ALREADY_SET
+    return None
+
+
+def may_say_start(me: _Who, participant: Participant) -> _Why | None:
+    """May it say where to begin? Spec: MaySayStart. Keeps: BeginsAtTheStart."""
+    if participant.claim.position_set:
+        return ParticipantForbidden.ALREADY_SET
+    return None if is_anchored(participant) else ParticipantForbidden.NOT_ANCHORED
+
+
+def may_beat_anchor(me: _Who, participant: Participant) -> _Why | None:
+    """May it speak for the anchor? Spec: MayBeatAnchor."""
+    return None if shares(me, participant) else ParticipantForbidden.NOT_SHARED
+
+
+def may_reserve(me: _Who, participant: Participant, offset: int) -> _Why | None:
+    """At most once: may it reserve everything below `offset`? Spec: MayReserve. Rules: R4."""
+    if participant.leaving:
+        return ParticipantForbidden.LEAVING
+    if me.window != 0:
+        return ParticipantForbidden.NOT_AT_MOST_ONCE
+    if not shares(me, participant):
+        return ParticipantForbidden.NOT_SHARED
+    if offset <= participant.claim.position:
+        return ParticipantForbidden.NOTHING_AHEAD
+    return None
+
+
+def may_ask_range(me: _Who, participant: Participant, count: int) -> _Why | None:
+    """May it ask for that many offsets? Spec: MayAskRange."""
+    if participant.leaving:
+        return ParticipantForbidden.LEAVING
+    if not shares(me, participant):
+        return ParticipantForbidden.NOT_SHARED
+    if participant.requested:
+        return ParticipantForbidden.REQUEST_UNDER_WAY
+    if owed_from(me, participant) is not None:
+        return ParticipantForbidden.OWES_GIVING_BACK
+    if not participant.ranges.pool and not has_room_for(me, participant, count):
+        return ParticipantForbidden.NO_ROOM
+    return None
+
+
+def may_speak(me: _Who, participant: Participant) -> _Why | None:
+    """May it say that it lives, and what is done? Spec: MaySpeak. Also while ranges sleep."""
+    return None if participant.ranges.has_begun else ParticipantForbidden.NO_RANGES
+
+
+def may_give_back(me: _Who, participant: Participant) -> _Why | None:
+    """May it give back what it has not begun? Spec: MayGiveBack."""
+    if not participant.ranges.has_begun:
+        return ParticipantForbidden.NO_RANGES
+    if keep_to_send(me, participant) is None:
+        return ParticipantForbidden.NOTHING_TO_GIVE_BACK
+    return None
+
+
+def may_begin(me: _Who, participant: Participant, id_: int, offset: int) -> _Why | None:
+    """May it begin this message of a range? Spec: MayBegin. Keeps: AtMostOnce, PauseHolds.
+
+    Offsets without a message are passed over, so it need not be the next offset. Nothing is begun
+    behind what it gave back, as long as the log does not say so: it must be able to say it again.
+    """
+    held = participant.holding(id_)
+    if held is None or not held.from_ <= offset < held.to:
+        return ParticipantForbidden.NOT_GRANTED
+    owed = owed_from(me, participant)
+    if owed is not None and offset >= owed:
+        return ParticipantForbidden.OWES_GIVING_BACK
+    if not participant.claim.owned:
+        return ParticipantForbidden.ASLEEP
+    return None if offset >= held.begun else ParticipantForbidden.NOT_NEXT
+
+
+def may_finish(me: _Who, participant: Participant, id_: int, offset: int) -> _Why | None:
+    """May it call everything below and this message finished? Spec: MayFinish."""
+    held = participant.holding(id_)
+    if held is None or not held.from_ <= offset < held.to:
+        return ParticipantForbidden.NOT_GRANTED
+    return None if held.done <= offset < held.begun else ParticipantForbidden.NOT_NEXT
+
+
+def may_give_up(me: _Who, participant: Participant) -> _Why | None:
+    """May it stop waiting for what it asked? It may still land. Spec: MayGiveUp."""
+    if participant.asked or participant.requested:
+        return None
+    return ParticipantForbidden.NOTHING_ASKED
+
+
+# --- what it sends --------------------------------------------------------------------------------
+
+
+_Address: TypeAlias = tuple[int, int, str, str, str, str, Partition]
+
+
+def _address(instance: str, client: str, key: ClaimKey) -> _Address:
+    return (1, 0, instance, client, key.group, key.topic, Partition(key.topic_partition))
+
+
+def _interval_to_say(me: _Who) -> int | None:
+    return int(me.rules.heartbeat_interval_ms) if me.says_interval else None
+
+
+def _anchor_headers(
+    me: _Who, participant: Participant, *, interval: bool = False, start: int | None = None
+) -> Headers:
+    """Spec: AnchorHeaders. Also what it saw, for readers that begin in the middle."""
+    return Headers(
+        True,
+        epoch=participant.claim.epoch,
+        seen=participant.view - 1,
+        clock=participant.claim.clock_ms,
+        interval_ms=_interval_to_say(me) if interval else None,
+        start=start,
+    )
+
+
+def claim_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Spec: ClaimAnchorSent."""
+    headers = Headers(True, interval_ms=_interval_to_say(me))
+    message = ClaimingPartition(*_address(ANCHOR, ANCHOR, key))
+    return SendRecord(message, headers, RangeHeaders(window=me.window))
+
+
+def begin_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Without the header: no ranges begin before a position is set. Spec: BeginAnchorSent."""
+    headers = Headers(True, interval_ms=_interval_to_say(me))
+    return SendRecord(ClaimingPartition(*_address(ANCHOR, ANCHOR, key)), headers)
+
+
+def say_start_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Spec: SayStartSent."""
+    message = Heartbeat(*_address(ANCHOR, ANCHOR, key), Offset(me.start))
+    return SendRecord(message, _anchor_headers(me, participant, interval=True, start=me.start))
+
+
+def beat_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Spec: BeatAnchorSent. With a checkpoint, for readers that begin in the middle."""
+    message = Heartbeat(*_address(ANCHOR, ANCHOR, key), Offset(anchor_at(participant)))
+    headers = _anchor_headers(me, participant, interval=True)
+    checkpoint = FoldedState(participant.claim, participant.ranges)
+    return SendRecord(message, headers, checkpoint=checkpoint)
+
+
+def reserve_sent(me: _Who, participant: Participant, key: ClaimKey, offset: int) -> SendRecord:
+    """Spec: ReserveSent. The offset is absolute, so a double is refused as NotAhead."""
+    message = ClaimingMessages(*_address(ANCHOR, ANCHOR, key), Offset(offset))
+    return SendRecord(message, _anchor_headers(me, participant))
+
+
+def _ranging(
+    me: _Who,
+    participant: Participant,
+    key: ClaimKey,
+    count: int,
+    more: RangeHeaders,
+    seen: int | None = None,
+) -> SendRecord:
+    seen = participant.view - 1 if seen is None else seen
+    headers = Headers(True, seen=seen, interval_ms=_interval_to_say(me))
+    message = ClaimingRange(*_address(me.instance_id, me.client_id, key), count)
+    return SendRecord(message, headers, more)
+
+
+def ask_range_sent(me: _Who, participant: Participant, key: ClaimKey, count: int) -> SendRecord:
+    """A request is a sign of life, too, and says what is done. Spec: AskRangeSent."""
+    done = done_to_send(me, participant)
+    if done is None:
+        return _ranging(me, participant, key, count, RangeHeaders())
+    return _ranging(me, participant, key, count, RangeHeaders(done=done.below), done.seen)
+
+
+def speak_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """A sign of life, and what is done. Spec: SpeakSent."""
+    return ask_range_sent(me, participant, key, 0)
+
+
+def give_back_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Spec: GiveBackSent."""
+    keep = keep_to_send(me, participant)
+    return _ranging(me, participant, key, 0, RangeHeaders(keep=keep))
+
+
+# --- what it remembers ----------------------------------------------------------------------------
+
+
+def after_asking_for_anchor(me: _Who, participant: Participant) -> Participant:
+    """Spec: AfterAskingForAnchor."""
+    return attrs.evolve(participant, asked=True)
+
+
+def after_ask_range(me: _Who, participant: Participant) -> Participant:
+    """Asking grants nothing; what was granted is read in the log. Spec: AfterAskRange."""
+    return attrs.evolve(participant, requested=True)
+
+
+def after_give_back(me: _Who, participant: Participant) -> Participant:
+    """What it gives back it never begins, whatever becomes of the record. Spec: AfterGiveBack."""
+    keep = keep_to_send(me, participant)
+    assert keep is not None
+    ids = {each.id for each in own_open(me, participant)}
+    held = (
+        attrs.evolve(each, to=max(each.from_, min(each.to, keep))) if each.id in ids else each
+        for each in participant.held
+    )
+    return attrs.evolve(participant, held=tuple(held))
+
+
+def after_begin(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
+    """Spec: AfterBegin."""
+    return _with(participant, id_, begun=offset + 1)
+
+
+def after_take_back(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
+    """Nothing at or above the offset was begun, though it was reported so. Spec: AfterTakeBack."""
+    held = participant.holding(id_)
+    if held is None:
+        return participant
+    return _with(participant, id_, begun=max(held.done, min(held.begun, offset)))
+
+
+def after_finish(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
+    """Spec: AfterFinish."""
+    return _with(participant, id_, done=offset + 1)
+
+
+def _with(participant: Participant, id_: int, **changes: int) -> Participant:
+    held = (attrs.evolve(each, **changes) if each.id == id_ else each for each in participant.held)
+    return attrs.evolve(participant, held=tuple(held))
+
+
+def after_leaving(me: _Who, participant: Participant) -> Participant:
+    """It takes nothing more. What the log no longer gives it, it does not begin.
+
+    Spec: AfterLeaving. What it does give it has to be given back by a record.
+    """
+    ids = {each.id for each in own_open(me, participant)}
+    held = (
+        each if each.id in ids else attrs.evolve(each, to=each.begun) for each in participant.held
+    )
+    return attrs.evolve(
+        participant,
+        held=tuple(each for each in held if each.id in ids or not each.finished),
+        leaving=True,
+    )
+
+
+def after_giving_up(me: _Who, participant: Participant) -> Participant:
+    """It no longer waits for what it asked. Spec: AfterGivingUp."""
+    return attrs.evolve(participant, asked=False, requested=False)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def after_read(me: _Who, participant: Participant, record: RangesRecord) -> Participant:
+    """Fold one more record, and notice what it means for oneself. Spec: AfterRead.
+
+    The record must belong to the key, or be a ReleaseGroup of its group, and be the next that does.
+    """
+    return read(me, participant, record)[0]
+
+
+def read(
+    me: _Who, participant: Participant, record: RangesRecord
+) -> tuple[Participant, RangeVerdict]:
+    """`after_read`, and what the record did or the guard that refused it."""
+    outcome = step(participant.ranges, participant.claim, record, me.rules, me.limits)
+    claim, message = participant.claim, record.message
+    if not isinstance(message, ClaimingRange):
+        claim, _ = claim_outcome(claim, record, message, me.rules)
+    sender = message.instance_id
+    ids = {each.id for each in outcome.ranges.open_of(me.instance_id)}
+    kept = (each for each in participant.held if still_holds(me, each, ids, outcome.verdict))
+    granted = grant_read(me, record, outcome.ranges, outcome.verdict)
+    won = isinstance(message, ClaimingPartition) and sender == ANCHOR
+    asks = isinstance(message, ClaimingRange) and message.count > 0
+    after = Participant(
+        claim,
+        outcome.ranges,
+        record.offset + 1,
+        (*kept, *granted),
+        participant.asked and not won,
+        participant.requested and not (asks and sender == me.instance_id),
+        participant.leaving,
+    )
+    return after, outcome.verdict
+
+
+def still_holds(me: _Who, held: HeldRange, ids: set[int], verdict: Verdict | RangeVerdict) -> bool:
+    """It may go on with a range that it held before a record. Spec: StillHolds.
+
+    At least once only as long as it is its own in the log. At most once nobody else is ever granted
+    it, so it may finish it whatever became of it; but not what an administrator asked for anew.
+    """
+    if held.id in ids:
+        return True
+    return me.window == 0 and verdict is not Accepted.POSITION_SET and not held.finished
+
+
+def grant_read(
+    me: _Who, record: RangesRecord, ranges: Ranges, verdict: Verdict | RangeVerdict
+) -> tuple[HeldRange, ...]:
+    """What this record granted to this very instance, under its own window. Spec: GrantRead."""
+    if verdict is not RangeAccepted.RANGE_GRANTED or ranges.window != me.window:
+        return ()
+    if record.message.instance_id != me.instance_id:
+        return ()
+    granted = ranges.open[-1]
+    from_ = granted.from_
+    return (HeldRange(granted.id, from_, granted.to, from_, from_),)

@@ -1,0 +1,131 @@
+"""Who held which offsets of shared claims, from when to when: rows for the report's page.
+
+A range is one row, from the request that was granted it to the record that ended it. What its
+holder gives back of it is a row of its own. What it has processed meanwhile is not drawn. This room
+follows ranges from state to state; it does not know what a record does to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define
+
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.model.internal import RangeRow
+
+ROWS_MAX: Final = 1000
+"""Of one claim; later ranges are not drawn."""
+
+HELD, DONE, GIVEN_BACK, TAKEN, LOST, VOID = "held", "done", "given_back", "taken", "lost", "void"
+
+
+@define
+class _Held:
+    start: int
+    end: int
+    instance: str
+    client: str
+    from_ms: int
+
+
+@define
+class _OfClaim:
+    held: dict[int, _Held]
+    """By id."""
+    rows: int = 0
+
+
+class HeldRanges:
+    """The ranges of one coordinating partition."""
+
+    def __init__(self) -> None:
+        self._claims: dict[ClaimKey, _OfClaim] = {}
+        self._ready: list[RangeRow] = []
+
+    def request(self, message: ClaimingRange, before: Ranges, after: Ranges, clock_ms: int) -> None:
+        """What an accepted request ended, and what it was granted."""
+        key, sender = message.key, message.instance_id
+        of_claim = self._claims.setdefault(key, _OfClaim({}))
+        now = {each.id: each for each in after.open}
+        free = [(each.from_, each.to) for each in after.pool]
+        free += [(each.from_, each.to) for each in after.open]
+        for was in before.open:
+            is_ = now.get(was.id)
+            if is_ is not None and is_.to == was.to:
+                continue
+            held = of_claim.held.get(was.id)
+            if held is None:
+                continue
+            if is_ is not None:  # cut: the rest of it goes on
+                self._row(key, was.id, held, is_.to, was.to, clock_ms, GIVEN_BACK)
+                held.end = is_.to
+                continue
+            back = any(from_ < was.to and was.from_ < to for from_, to in free)
+            if was.instance == sender:
+                how = GIVEN_BACK if back else DONE
+            else:
+                how = TAKEN if back else LOST
+            self._row(key, was.id, held, held.start, was.to, clock_ms, how)
+            del of_claim.held[was.id]
+        known = {each.id for each in before.open}
+        for granted in after.open:
+            if granted.id not in known and of_claim.rows + len(of_claim.held) < ROWS_MAX:
+                of_claim.held[granted.id] = _Held(
+                    granted.from_, granted.to, sender, message.client_id, clock_ms
+                )
+
+    def ended(self, key: ClaimKey, clock_ms: int) -> None:
+        """The ranges of a claim have ended all at once."""
+        self._end(key, clock_ms, VOID)
+
+    def drain(self) -> Iterator[RangeRow]:
+        """Rows of what has ended since this was last asked."""
+        ready, self._ready = self._ready, []
+        yield from ready
+
+    def at_the_end(self) -> Iterator[RangeRow]:
+        """Rows of what is still held when the log ends."""
+        for key in self._claims:
+            self._end(key, None, HELD)
+        yield from self.drain()
+
+    def _end(self, key: ClaimKey, clock_ms: int | None, how: str) -> None:
+        of_claim = self._claims.get(key)
+        if of_claim is None:
+            return
+        for id_, held in of_claim.held.items():
+            self._row(key, id_, held, held.start, held.end, clock_ms, how)
+        of_claim.held.clear()
+
+    def _row(
+        self,
+        key: ClaimKey,
+        id_: int,
+        held: _Held,
+        start: int,
+        end: int,
+        to_ms: int | None,
+        ended: str,
+    ) -> None:
+        if self._claims[key].rows >= ROWS_MAX:
+            return
+        self._claims[key].rows += 1
+        self._ready.append(
+            RangeRow(
+                group=key.group,
+                topic=key.topic,
+                topic_partition=key.topic_partition,
+                offset=id_,
+                start=start,
+                end=end,
+                instance=held.instance,
+                client=held.client,
+                from_ms=held.from_ms,
+                to_ms=to_ms,
+                ended=ended,
+            )
+        )

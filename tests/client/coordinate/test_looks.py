@@ -1,0 +1,77 @@
+"""Marshal promises that a consumer with nothing in hand rests, and misses nothing that is taken."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from kafka_marshal import Consumer
+from kafka_marshal.client.coordinate.ownership import Ownership
+from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.health import LateHeartbeat
+from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+
+
+def test_claims_are_looked_at_rarely_until_something_of_them_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look, looked = Ownership.look, list[float]()
+    scheduler = Scheduler(1)
+    clock = scheduler.clock
+
+    def noted(held: Ownership) -> None:
+        looked.append(clock.monotonic())
+        look(held)
+
+    monkeypatch.setattr(Ownership, "look", noted)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders")
+    with Consumer(settings=kafka.settings(), group_id="g", client_id="c1") as consumer:
+        consumer.add_topic("orders")
+        consumer.poll(timeout_s=5.0)
+        looked.clear()
+        assert consumer.poll(timeout_s=10.0) is None
+        assert len(looked) <= 12, "with each commit to Kafka"
+        for phase_s in (0.0, 0.1, 0.3, 0.6):
+            scheduler.sleep(phase_s)
+            kafka.produce("orders", 1)
+            assert consumer.poll(timeout_s=5.0) is not None
+            taken_s = clock.monotonic()
+            scheduler.sleep(2.0)
+            times = [taken_s, *(at_s for at_s in looked if at_s > taken_s)]
+            gaps = [after - before for before, after in pairwise(times)]
+            assert len(times) > 7
+            assert max(gaps) < 0.26
+            assert consumer.poll(timeout_s=2.0) is None, "it is done, and nothing is in hand"
+
+
+def test_a_late_heartbeat_is_noticed_soon_although_nothing_is_in_hand() -> None:
+    late: list[float] = []
+    scheduler = Scheduler(1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders")
+
+    class Late(Observer):
+        def late(self, claim: Claim, _: LateHeartbeat) -> None:
+            late.append(scheduler.clock.monotonic())
+
+    with Consumer(
+        settings=kafka.settings(),
+        group_id="g",
+        client_id="c1",
+        heartbeat_interval_s=0.5,
+        observers=[Late()],
+    ) as consumer:
+        consumer.add_topic("orders")
+        consumer.poll(timeout_s=5.0)
+        for phase_s in (0.0, 0.1, 0.2, 0.3):
+            scheduler.sleep(2.0 + phase_s)
+            late.clear()
+            kafka.hold_log()
+            cut_s = scheduler.clock.monotonic()
+            scheduler.sleep(3.0)
+            kafka.flow()
+            assert late
+            assert late[0] - cut_s < 1.3, "one interval after it was due, and a look"

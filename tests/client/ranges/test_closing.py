@@ -1,0 +1,32 @@
+"""Marshal promises that who is closed with messages in hand gives back what it has not begun."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+from tests.client.ranges.test_topics_added_later import consumer, polled
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+def test_who_is_closed_with_messages_in_hand_leaves_the_rest_to_others_at_once(
+    semantics: str, acknowledged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(1)
+    kafka = InMemoryKafka(1, scheduler)
+    kafka.create("orders", messages=20)
+    with consumer(kafka, "c1", semantics=semantics) as first:
+        first.add_topic("orders", share="ranges")
+        messages = [first.poll(timeout_s=5.0) for _ in range(3)]
+        assert [each and each.offset for each in messages] == [0, 1, 2]
+        if acknowledged:
+            first.ack()
+        began_s = scheduler.clock.monotonic()
+    assert scheduler.clock.monotonic() < began_s + 5.0  # some of it waits for the application
+    assert "messages 3 to" not in caplog.text, "they are given back"
+    repeated = semantics == "at_least_once" and not acknowledged
+    with consumer(kafka, "c2", semantics=semantics) as second:
+        second.add_topic("orders", share="ranges")
+        begin = 0 if repeated else 3
+        assert polled(second, 30) == [("orders", at) for at in range(begin, 20)]
