@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
+import attrs
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.environment import FetchClient
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
 from kafka_marshal.testing.in_memory import DOWN, PAUSED, UP, InMemoryKafka, Link, Scheduler
@@ -60,3 +65,41 @@ def test_offsets_at_a_time_are_asked_again_while_a_leader_stands_still(
     cluster = ClusterClient(kafka.settings())
     mended_after(kafka, 3.0, PAUSED)
     assert cluster.offsets_at([("orders", 0)], 0) == {("orders", 0): 0}
+
+
+class Unanswered:
+    """A client that goes on asking a coordinator which has moved away."""
+
+    def __init__(self, client: FetchClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def committed(self, *_: object, timeout: float) -> Any:
+        scheduler = self._client._kafka.scheduler  # type: ignore[attr-defined]
+        scheduler.sleep(timeout)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+@pytest.mark.parametrize("unanswered", [0, 2, 100])
+def test_committed_offsets_are_asked_again_by_another_client(
+    kafka: InMemoryKafka, unanswered: int
+) -> None:
+    made: list[FetchClient] = []
+
+    def fetcher(made_of: dict[str, Any], **more: Any) -> Any:
+        client = kafka.environment.fetcher(made_of, **more)
+        made.append(Unanswered(client) if len(made) < unanswered else client)  # type: ignore[arg-type]
+        return made[-1]
+
+    settings = kafka.settings()
+    settings = attrs.evolve(settings, environment=attrs.evolve(kafka.environment, fetcher=fetcher))
+    began_s = kafka.clock.monotonic()
+    if unanswered == 100:
+        with pytest.raises(BrokerFailed, match="committed offsets of group g"):
+            ClusterMetadata(settings).committed("g", [("orders", 0)])
+        assert 60 <= kafka.clock.monotonic() - began_s < 80
+    else:
+        assert ClusterMetadata(settings).committed("g", [("orders", 0)]) == {}
+        assert len(made) == unanswered + 1

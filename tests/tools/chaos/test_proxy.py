@@ -152,8 +152,13 @@ def test_a_reset_is_one(echo: Echo) -> None:
 def test_a_broker_that_is_gone_closes_the_connection(echo: Echo) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
-    with Proxy([1], lambda _: nobody, {}) as proxy, connect(proxy) as link:
-        assert closed(link)
+    with Proxy([1], lambda _: nobody, {}) as proxy:
+        try:
+            link = connect(proxy)
+        except ConnectionResetError:
+            return  # it was closed before `connect` had looked
+        with link:
+            assert closed(link)
 
 
 CHILD = """

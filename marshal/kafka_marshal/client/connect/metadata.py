@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -22,6 +21,9 @@ from kafka_marshal.client.connect.environment import FetchClient
 from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
 from kafka_marshal.errors import BrokerFailed
 
+_COORDINATOR_S: Final = 60.0
+"""How long a group's coordinator is waited for, as in Kafka's consumer (default.api.timeout.ms):
+after brokers died it first loads its part of __consumer_offsets."""
 _SLICE_S: Final = 0.25
 """How long the first question waits, in seconds; each further one waits twice as long."""
 
@@ -69,15 +71,16 @@ class ClusterMetadata(ClusterClient):
         """
         wanted = [TopicPartition(*one) for one in partitions]
         decided = {"group_id": group, "enable_auto_commit": "false"}
-        try:
+
+        def ask() -> list[TopicPartition]:
             asking = self.settings.environment.fetcher(
                 self._client_errors.for_client(**decided), logger=self._client_errors
             )
             with closing(asking):
-                answered = patiently(
-                    partial(_committed, asking, wanted, self._monotonic),
-                    self.settings.environment,
-                )
+                return _committed(asking, wanted, self._monotonic)
+
+        try:
+            answered = patiently(ask, self.settings.environment, patience_s=_COORDINATOR_S)
         except KafkaException as error:
             raise self._failed(error, f"committed offsets of group {group}") from None
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
@@ -87,7 +90,7 @@ def _committed(
     asking: FetchClient, wanted: list[TopicPartition], monotonic: Callable[[], float]
 ) -> list[TopicPartition]:
     """The answer; raises if the group is not ours to ask for, which only a poll reveals."""
-    deadline = monotonic() + 2 * CONNECT_S
+    deadline = monotonic() + CONNECT_S
     slice_s = _SLICE_S
     while True:
         left_s = deadline - monotonic()

@@ -89,8 +89,13 @@ class OffsetsGone(BrokerFailed):
     """The next record is gone: the log lost its end, or retention overtook the reader."""
 
 
-def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float = SPREADS_S) -> T:
-    """The answer; after an error that may pass it asks again, for `CONNECT_S` seconds.
+def patiently(
+    ask: Callable[[], T],
+    environment: Environment,
+    spreads_s: float = SPREADS_S,
+    patience_s: float | None = None,
+) -> T:
+    """The answer; after an error that may pass it asks again, for `patience_s` (`CONNECT_S`).
 
     That there is no such topic is final after `spreads_s`: another broker may know it already.
 
@@ -103,8 +108,10 @@ def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float =
             return ask()
         except KafkaException as exception:
             code = code_of(exception)
-            patience_s = spreads_s if code in UNKNOWN_TOPIC else CONNECT_S
-            if code in _FINAL or environment.monotonic() > began + patience_s:
+            within_s = CONNECT_S if patience_s is None else patience_s
+            if code in UNKNOWN_TOPIC:
+                within_s = spreads_s
+            if code in _FINAL or environment.monotonic() > began + within_s:
                 raise
             environment.threads.sleep(_AGAIN_S)
 
