@@ -17,8 +17,8 @@ from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.machines.ranges import participant as machine
 from kafka_marshal.machines.ranges.participant import (
-    Done,
     ANCHOR,
+    Done,
     HeldRange,
     Participant,
     ParticipantConfig,
