@@ -100,7 +100,7 @@ def test_a_mutant_of_ranges_gives_another_graph(name: str) -> None:
 
 
 def test_every_substitution_of_ranges_is_one_of_the_specification() -> None:
-    modules = ("Ranges", "RangesReader", *graphs.EXPLORERS)
+    modules = ("Ranges", "RangesReader", "Participant", *graphs.EXPLORERS)
     known = {name for module in modules for name in operators(module)}
     for pair in mistakes_of_ranges.AS_SPECIFIED:
         assert known.issuperset(pair), pair
