@@ -10,7 +10,7 @@ from kafka_marshal.admin.view import View
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler, Transaction
-from tests.client.coordinate.test_compacted_log import INTERVAL_S, Fleet
+from tests.client.log.test_compacted_log import INTERVAL_S, Fleet
 
 HEARTBEAT = "Heartbeat/1/0/i1/c1/g/orders/{}/5"
 PAUSE = "ReleaseGroup/1/0/x2/x/g//0/2000000000"

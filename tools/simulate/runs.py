@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from tools.simulate.checkers import violations
 from tools.simulate.faults import Happening
 from tools.simulate.history import History
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 from tools.simulate.setting import Setting
 from tools.simulate.story import story
 from tools.simulate.world import World

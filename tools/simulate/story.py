@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.simulate.history import Given, Topic
-from tools.simulate.judged import Judged
-from tools.simulate.shared import SharedChange
+from tools.simulate.judged.claims import Judged
+from tools.simulate.judged.ranges import SharedChange
 
 WHERE: Final = re.compile(r"\('([^']+)', (\d+)\)")
 """How checkers name a partition."""

@@ -22,10 +22,10 @@ from attrs import define, field
 from tools.simulate.applications import AT_LEAST_ONCE_ONLY, WAYS
 from tools.simulate.faults import FAULTS, Happening, planned
 from tools.simulate.history import Appended, History
+from tools.simulate.judged.ranges import FoldedRanges
 from tools.simulate.keys import Keys
 from tools.simulate.process import LATE, Process
 from tools.simulate.setting import Setting
-from tools.simulate.shared import FoldedRanges
 
 from kafka_marshal import Consumer
 from kafka_marshal.client.connect.settings import Settings

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from kafka_marshal.admin.shared_claims import SharedClaim, SharedClaims
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim, FoldedSharedClaims
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
 from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, work_after, work_paused
 from kafka_marshal.core.claims.suffix_reader import Reader, read_record
@@ -61,7 +61,7 @@ class ClaimsFold:
         self._work: dict[str, PauseWork] = {}
         self._last_ms: dict[str, int] = {}
         self._limits = limits
-        self._shared = SharedClaims(first, rules, self.claim, limits)
+        self._shared = FoldedSharedClaims(first, rules, self.claim, limits)
 
     def pass_gap(self, first: int) -> None:
         """Records before `first` are missing: nothing of before is certain any more."""
@@ -69,7 +69,7 @@ class ClaimsFold:
         beginning = Reader.beginning_at(first)
         self._readers = self._readers.begun_anew(beginning, lambda _: beginning)
         self._work.clear()
-        self._shared = SharedClaims(first, self.rules, self.claim, self._limits)
+        self._shared = FoldedSharedClaims(first, self.rules, self.claim, self._limits)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class ClaimsFold:
         """One claim; before its first record, what ReleaseGroups made of it."""
         return self._readers[key]
 
-    def shared(self, key: ClaimKey) -> SharedClaim | None:
+    def shared(self, key: ClaimKey) -> FoldedSharedClaim | None:
         """What several consumers hold of one claim; None where nothing shows that they share it."""
         return self._shared.of(key)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import frozen
 
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.state import Claim, Rules
 
@@ -92,7 +92,9 @@ class ListedRanges:
 UNKNOWN: Final = ListedRanges("unknown")
 
 
-def listed_ranges(shared: SharedClaim, end: int | None, now_ms: int, rules: Rules) -> ListedRanges:
+def listed_ranges(
+    shared: FoldedSharedClaim, end: int | None, now_ms: int, rules: Rules
+) -> ListedRanges:
     """As they stand at `now_ms` of this machine; `end` is where the data topic's partition ends."""
     claim, ranges = shared.claim, shared.ranges
     if ranges is None:
@@ -122,7 +124,7 @@ def listed_ranges(shared: SharedClaim, end: int | None, now_ms: int, rules: Rule
 
 
 def _holders(
-    claim: Claim, ranges: Ranges, shared: SharedClaim, now_ms: int, rules: Rules
+    claim: Claim, ranges: Ranges, shared: FoldedSharedClaim, now_ms: int, rules: Rules
 ) -> Iterable[ListedHolder]:
     for sign in ranges.alive:
         open_ = ranges.open_of(sign.instance)

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
@@ -190,7 +190,7 @@ def expiry_s(log_ms: int, for_ms: int) -> int:
     return -(-(log_ms + for_ms) // 1000)
 
 
-def shared_of(view: View, group: str) -> dict[ClaimKey, SharedClaim]:
+def shared_of(view: View, group: str) -> dict[ClaimKey, FoldedSharedClaim]:
     """The claims of a group that several consumers share, or may."""
     found = {key: view.folds[number].shared(key) for number, key in view.claims(group)}
     return {key: shared for key, shared in found.items() if shared is not None}

@@ -27,7 +27,7 @@ from kafka_marshal.admin.pause import (
     paused_until_ms,
 )
 from kafka_marshal.admin.position_targets import PlannedPosition
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Deadline
@@ -91,7 +91,9 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
     )
 
 
-def ranges_that_end(view: View, planned: Sequence[PlannedPosition]) -> dict[ClaimKey, SharedClaim]:
+def ranges_that_end(
+    view: View, planned: Sequence[PlannedPosition]
+) -> dict[ClaimKey, FoldedSharedClaim]:
     """Shared claims whose ranges end: those that are set, and those beside them.
 
     The pause is ended claim by claim, which no range outlives. Where the group was paused before,

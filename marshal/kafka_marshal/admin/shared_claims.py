@@ -29,7 +29,7 @@ _RECORDS_MAX: Final = 10_000
 
 
 @frozen
-class SharedClaim:
+class FoldedSharedClaim:
     """A claim that several consumers share, or may."""
 
     claim: Claim
@@ -64,7 +64,7 @@ class SharedClaim:
         return free + max(0, position - ranges.frontier)
 
 
-class SharedClaims:
+class FoldedSharedClaims:
     """Folds the ranges of one coordinating partition, in offset order."""
 
     def __init__(
@@ -87,23 +87,23 @@ class SharedClaims:
         self._asked: set[tuple[ClaimKey, int]] = set()
         """Requests for a range tenure: a claim, and the epoch if it was won."""
 
-    def of(self, key: ClaimKey) -> SharedClaim | None:
+    def of(self, key: ClaimKey) -> FoldedSharedClaim | None:
         """The ranges of a claim; None if it has none, or nothing that was read shows any."""
         claim, clients = self._reader_of(key).claim, self._clients.get(key, {})
         if self._first == 0:
             ranges = self._world.of(key)
             shared = ranges is not None and ranges.has_begun
-            return SharedClaim(claim, ranges, clients) if shared else None
+            return FoldedSharedClaim(claim, ranges, clients) if shared else None
         late = self._late.get(key)
         if late is None:
             return None
         known = late.reader.known
         if known is None:
-            return SharedClaim(claim, None, clients)
+            return FoldedSharedClaim(claim, None, clients)
         if not known.ranges.has_begun:
             return None
         # The clock of ranges moves with every record of the claim, and a certain claim has it.
-        return SharedClaim(known.claim, known.ranges, clients)
+        return FoldedSharedClaim(known.claim, known.ranges, clients)
 
     def may_be_of_anchor(self, key: ClaimKey, epoch: int) -> bool:
         """Whether the tenure of this epoch is of an anchor, for all that share the claim.

@@ -16,7 +16,7 @@ from confluent_kafka import Message
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.listed_ranges import ListedRanges, listed_ranges
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.authentication import AuthenticityChecks
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.admin_client import ClusterClient
@@ -454,7 +454,7 @@ class View:
         end: int | None,
         rules: Rules,
         intervals_ms: tuple[float, ...],
-        shared: SharedClaim | None,
+        shared: FoldedSharedClaim | None,
     ) -> ListedClaim:
         claim = reader.claim
         ranges = None if shared is None else listed_ranges(shared, end, now_ms, rules)

@@ -8,7 +8,7 @@ import pytest
 from kafka_marshal import FENCED
 from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.listed_ranges import ListedHolder, ListedInterval, listed_ranges
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import ClaimingRange
@@ -43,7 +43,7 @@ def folded(*lines: str, first: int = 0) -> ClaimsFold:
     return fold
 
 
-def shared(*lines: str, first: int = 0) -> SharedClaim | None:
+def shared(*lines: str, first: int = 0) -> FoldedSharedClaim | None:
     return folded(*lines, first=first).shared(KEY)
 
 
@@ -91,7 +91,9 @@ def test_without_the_head_ranges_are_unknown_until_a_checkpoint_counts() -> None
     assert known is not None
     assert known.ranges is not None
     late = folded(*SHARED, first=1)
-    assert late.shared(KEY) == SharedClaim(late.claim(KEY).claim, None, {"p1": "P", "q1": "Q"})
+    assert late.shared(KEY) == FoldedSharedClaim(
+        late.claim(KEY).claim, None, {"p1": "P", "q1": "Q"}
+    )
     state = FoldedState(known.claim, known.ranges)
     [_, _, _, beat] = records([*SHARED, "1 HB anchor/ranges 0 epoch=0 seen=2 clock=0"])
     feed(late, with_checkpoint(beat, state))
@@ -128,7 +130,7 @@ def with_checkpoint(raw: RawRecord, state: FoldedState) -> RawRecord:
     return attrs.evolve(raw, headers=(*raw.headers, held))
 
 
-def after(state: FoldedState, *lines: str) -> SharedClaim | None:
+def after(state: FoldedState, *lines: str) -> FoldedSharedClaim | None:
     """From offset 1 on; the last of them is a heartbeat that holds this checkpoint."""
     fold = ClaimsFold(1, FOUR_S)
     *others, beat = records([SHARED[0], *lines])[1:]

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from kafka_marshal.admin.listed_ranges import ListedRanges, listed_ranges
-from kafka_marshal.admin.shared_claims import SharedClaim
+from kafka_marshal.admin.shared_claims import FoldedSharedClaim
 from kafka_marshal.admin.view import ListedClaim
 from kafka_marshal.cli.cluster.shared_claims import lines_of, partition_map, shared_by
 from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges, SignOfLife
@@ -33,7 +33,7 @@ def hands(kafka_broker: Broker) -> Iterator[Hands]:
 def row(
     ranges: Ranges | None, end: int | None, claim: Claim = OWNED, now_ms: int = 0
 ) -> ListedClaim:
-    shared = SharedClaim(claim, ranges, {"p": "P"})
+    shared = FoldedSharedClaim(claim, ranges, {"p": "P"})
     return ListedClaim(
         *("g", "orders", 0, 0, "known", "owned", None, None, 3, claim.position, True),
         *(end, None, None, None, None, None, 60_000, ()),

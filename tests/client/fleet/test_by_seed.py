@@ -267,13 +267,15 @@ def trusts_everybody(patch: Patch) -> None:
     patch.setattr(AuthenticLog, "check", lambda *_: None)
 
 
-def the_pool_keeps_what_it_gave(patch: Patch) -> None:
+def the_pool_gives_twice(patch: Patch) -> None:
     from_pool = claiming_range.from_pool
-    patch.setattr(
-        claiming_range,
-        "from_pool",
-        lambda ranges, record: attrs.evolve(from_pool(ranges, record), pool=ranges.pool),
-    )
+
+    def twice(ranges: Any, record: Any) -> Any:
+        once = any(each.from_ == ranges.pool[0].from_ for each in ranges.open)
+        given = from_pool(ranges, record)
+        return given if once else attrs.evolve(given, pool=ranges.pool)
+
+    patch.setattr(claiming_range, "from_pool", twice)
 
 
 def takes_what_was_granted_to_others(patch: Patch) -> None:
@@ -315,7 +317,7 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "turns": (gives_out_whole_chunks, "at_least_once"),
     "wedged": (counts_waiting_for_a_turn, "at_least_once"),
     "authentic": (trusts_everybody, "at_least_once"),
-    "range_leases": (the_pool_keeps_what_it_gave, "at_least_once"),
+    "range_leases": (the_pool_gives_twice, "at_least_once"),
     "range_messages": (drops_the_first_of_what_is_fetched, "at_least_once"),
     "ranges_done": (counts_as_done_what_is_in_hand, "at_least_once"),
     "ranges_explained": (drops_the_first_of_what_is_fetched, "at_most_once"),

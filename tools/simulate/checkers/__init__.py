@@ -41,7 +41,7 @@ from tools.simulate.checkers.reports import (
     findings,
     wedged,
 )
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
     each.__name__.rpartition(".")[2]: each.check

@@ -24,7 +24,7 @@ BY_HAND: Final = (
     Edit(_FETCHER, "Fetcher.keeps", "one.dropped or one.moved", "one.dropped"),
     Edit(_FETCHER, "Fetcher.keeps", "return one.may_begin", "return True"),
     Edit(_FETCHER, "Fetcher.give_back", "one.position = rest.start", "pass"),
-    Edit(_FETCHER, "Fetcher._settle", "if one.wanted), None)", "if not one.paused), None)"),
+    Edit(_FETCHER, "Fetcher._settle", "if one.wanted]", "if not one.paused]"),
     Edit(_FETCHER, "Fetcher._unassign", "self._consumer.resume(partition)", "pass"),
     Edit(_FETCHER, "Fetcher._has_room", "if one not in full and one.held]", "if one.dropped]"),
     Edit(_FETCHER, "Fetcher._run", "self._obey()", "pass"),
@@ -41,7 +41,7 @@ BY_HAND: Final = (
     Edit(_OWNERSHIP, "Ownership.lost", "tenure.cut()", "pass"),
     Edit(_OWNERSHIP, "Ownership._won", "self.lost(old, Lost.UNCERTAIN)", "pass"),
     Edit(_OWNERSHIP, "Ownership._done", "if tenure.claim.lost is not None:", "if False:"),
-    Edit(_OWNERSHIP, "Ownership.fetched", "if claim.lost is None:", "if True:"),
+    Edit(_OWNERSHIP, "Ownership.fetched", " and claim.lost is None", ""),
     Edit(_OWNERSHIP, "Ownership.look_at", "tenure.notified = False", "pass"),
     Edit(_OWNERSHIP, "Ownership.withdraw_unwanted", "self._fetcher.drop(tenure.fetched)", "pass"),
     Edit(_OWNERSHIP, "Ownership.give_again", "fetched, first.next)", "fetched, first.end)"),
@@ -61,8 +61,8 @@ BY_HAND: Final = (
     Edit(
         _OWNERSHIP,
         "Ownership._abandon_grants",
-        "hand_back(key, reached",
-        "hand_back(key, tenure.claim.position",
+        "hand_back(reached",
+        "hand_back(tenure.claim.position",
     ),
     Edit(
         _LOOP,

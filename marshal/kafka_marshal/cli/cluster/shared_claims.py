@@ -16,7 +16,7 @@ from kafka_marshal.core.state import ClaimKey
 
 if TYPE_CHECKING:
     from kafka_marshal.admin.listed_ranges import ListedHolder, ListedRanges
-    from kafka_marshal.admin.shared_claims import SharedClaim
+    from kafka_marshal.admin.shared_claims import FoldedSharedClaim
     from kafka_marshal.admin.view import ListedClaim
 
 DONE, POOL, POOL_AHEAD, RESERVED, NOBODYS, OTHERS = "#", "+", "-", "r", ".", "*"
@@ -50,7 +50,7 @@ def names(instances: Sequence[str], most: int = 5) -> str:
     return ", ".join(instances[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def will_end(key: ClaimKey, shared: SharedClaim, *, named: bool) -> str:
+def will_end(key: ClaimKey, shared: FoldedSharedClaim, *, named: bool) -> str:
     """Before positions are set: what becomes of the ranges of a claim, which is named or beside."""
     claim = f"{key.topic}:{key.topic_partition}"
     if shared.ranges is None:
@@ -64,7 +64,7 @@ def will_end(key: ClaimKey, shared: SharedClaim, *, named: bool) -> str:
     return words
 
 
-def have_ended(key: ClaimKey, shared: SharedClaim) -> str:
+def have_ended(key: ClaimKey, shared: FoldedSharedClaim) -> str:
     """After a pause was ended: what became of the ranges of a claim."""
     claim = f"{key.topic}:{key.topic_partition}"
     if shared.ranges is None:

@@ -35,7 +35,7 @@ from kafka_marshal.replay.findings.claims.ownership import (
     steals,
 )
 from kafka_marshal.replay.findings.claims.positions import Pauses, Positions
-from kafka_marshal.replay.findings.claims.ranges import SharedClaims
+from kafka_marshal.replay.findings.claims.ranges import SharedRanges
 from kafka_marshal.replay.findings.claims.silence import (
     Silences,
     missed_after_ms,
@@ -89,7 +89,7 @@ class RulesetFold:
         self._silences = Silences()
         self._lanes = Lanes(self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
-        self._shared = SharedClaims(self.world)
+        self._shared = SharedRanges(self.world)
         refused = RefusedClaims()
         owning: tuple[FindingObserver, ...] = (
             (Thefts(), UnownedReleases())

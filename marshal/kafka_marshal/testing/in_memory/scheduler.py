@@ -416,14 +416,7 @@ class ScheduledLock:
             self._scheduler.point()
 
     def __enter__(self) -> bool:
-        if self._again:
-            return self.acquire()
-        scheduler = self._scheduler  # as `acquire` does it
-        scheduler.point()
-        while self.holder is not None:
-            scheduler.wait_once_in(self._line, None)
-        self.holder, self.count = scheduler.current, 1
-        return True
+        return self.acquire()
 
     def __exit__(self, *raised: object) -> None:
         self.release()

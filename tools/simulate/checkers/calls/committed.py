@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.simulate.history import Appended, Topic
-from tools.simulate.judged import Judged, place
+from tools.simulate.judged.claims import Judged, place
 
 KNOWN: Final = frozenset({"taken", "paused"})
 """Why a claim is lost of which the log says how far it was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 SLACK_S: Final = 1.0
 """How much longer a call may take, in seconds: other threads go on meanwhile."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 from tools.simulate.process import LATE
 
 IN_VAIN: Final = "the log of claims does not say that what this consumer had is given up"

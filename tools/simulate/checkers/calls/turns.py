@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 TURN_S: Final = 2.5
 """After this many seconds no message of the same turn begins."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.simulate.history import Given
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 TASKS: Final = 5
 """How many of an event loop's tasks may begin one each."""

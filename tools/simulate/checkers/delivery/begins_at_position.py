@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 
 def check(judged: Judged) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 
 def check(judged: Judged) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from tools.simulate.history import History, Topic
-from tools.simulate.judged import Judged, has_set, place
+from tools.simulate.judged.claims import Judged, has_set, place
 
 
 def check(judged: Judged) -> Iterator[str]:

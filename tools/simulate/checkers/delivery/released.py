@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged, place
+from tools.simulate.judged.claims import Judged, place
 
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ReleasingPartition

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tools.simulate.history import NO_EPOCH, Topic
-from tools.simulate.judged import Judged, place
+from tools.simulate.judged.claims import Judged, place
 
 
 def check(judged: Judged) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.simulate.faults import FAULTS
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 EXPECTED: Final = ("Broke", "HandlerFailed")
 """The application failed: see the fault `raises`. What else a fault leads to, it says itself."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
-from tools.simulate.shared import SharedChange
+from tools.simulate.judged.claims import Judged
+from tools.simulate.judged.ranges import SharedChange
 
 from kafka_marshal.core.ranges.state import Ranges
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tools.simulate.checkers.ranges.ranges_done import failing, is_done
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 from kafka_marshal.core.ranges.state import Ranges
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tools.simulate.checkers.ranges.ranges_done import failing
 from tools.simulate.history import Given, Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 
 def check(judged: Judged) -> Iterator[str]:

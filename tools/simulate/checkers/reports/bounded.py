@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 from kafka_marshal.client.api.delivery import CHUNK
 from kafka_marshal.client.fetch.fetcher import FETCH_MAX

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tools.simulate.history import Called, Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 ORDER: Final = ("claimed", "lost", "drained")
 

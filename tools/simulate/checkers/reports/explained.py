@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 
 def check(judged: Judged) -> Iterator[str]:

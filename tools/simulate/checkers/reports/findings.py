@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tools.simulate.history import Appended
-from tools.simulate.judged import Judged
+from tools.simulate.judged.claims import Judged
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.claims.verdicts import Accepted, Refused, Verdict

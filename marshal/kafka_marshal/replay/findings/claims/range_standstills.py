@@ -23,7 +23,7 @@ from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 
 
-class Standstill(enum.Enum):
+class StandstillCause(enum.Enum):
     """Why a shared claim gets no further. The value is the code of the finding."""
 
     STUCK_HOLDER = "stuck_holder"
@@ -69,7 +69,7 @@ class Standstills:
         claim: Claim,
         outcome: RangeOutcome,
         rules: Rules,
-    ) -> tuple[Standstill, LowestRange] | None:
+    ) -> tuple[StandstillCause, LowestRange] | None:
         """Why the claim stands still, if after this accepted request that is certain."""
         key, after = message.key, outcome.ranges
         reached = max([self._reached.get(key, -1), *_reported(before, record)])
@@ -93,10 +93,10 @@ class Standstills:
         ):
             return None
         if not isinstance(piece, OpenRange):
-            return Standstill.STARVED_RANGE, lowest
+            return StandstillCause.STARVED_RANGE, lowest
         full = outcome.guard is Unmet.WINDOW_FULL and after.frontier >= frontier_max(after, claim)
         if full and claim.position == after.low:
-            return Standstill.STUCK_HOLDER, lowest
+            return StandstillCause.STUCK_HOLDER, lowest
         return None
 
 

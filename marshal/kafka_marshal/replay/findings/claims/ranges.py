@@ -23,7 +23,7 @@ from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.claims.range_standstills import (
     LowestRange,
-    Standstill,
+    StandstillCause,
     Standstills,
 )
 from kafka_marshal.replay.findings.observer import FindingObserver
@@ -33,7 +33,7 @@ from kafka_marshal.replay.model.internal import RangeRow
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 
 
-class SharedClaims(FindingObserver):
+class SharedRanges(FindingObserver):
     """The ranges of one coordinating partition, under the fenced rules."""
 
     def __init__(self, world: World) -> None:
@@ -114,7 +114,7 @@ class SharedClaims(FindingObserver):
         return sighting
 
     def _stands(
-        self, sighting: JudgedRecord, key: ClaimKey, why: Standstill, lowest: LowestRange
+        self, sighting: JudgedRecord, key: ClaimKey, why: StandstillCause, lowest: LowestRange
     ) -> None:
         """One case for each time that a range stands still."""
         piece, since = lowest.piece, lowest.since
@@ -194,7 +194,7 @@ def _starved(key: ClaimKey, lowest: LowestRange, case: Case) -> str:
     )
 
 
-_SENTENCES: Final = {Standstill.STUCK_HOLDER: _stuck, Standstill.STARVED_RANGE: _starved}
+_SENTENCES: Final = {StandstillCause.STUCK_HOLDER: _stuck, StandstillCause.STARVED_RANGE: _starved}
 
 
 def _other(before: Ranges | None, after: Ranges | None) -> bool:

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from tests.machines.ranges.fleet import Faults, Setting, World
 
-from model_tests.ranges.participant_mutants import MUTANTS
+from model_tests.participant.mutants import MUTANTS
 
 AT_MOST_ONCE = Setting(
     participants=3,

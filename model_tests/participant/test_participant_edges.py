@@ -18,9 +18,9 @@ from kafka_marshal.machines.ranges.participant import (
     ParticipantForbidden,
 )
 from model_tests.mutants.hand_made import HandMade
-from model_tests.ranges import participant_edges
-from model_tests.ranges.participant_edges import Row, differs, parting
-from model_tests.ranges.participant_mutants import MUTANTS
+from model_tests.participant import edges as participant_edges
+from model_tests.participant.edges import Row, differs, parting
+from model_tests.participant.mutants import MUTANTS
 
 WORLDS: dict[str, dict[str, int | str]] = {
     "MCParticipant_AmoStart": {"LogMax": 4, "SentMax": 4},

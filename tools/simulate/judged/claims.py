@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from attrs import define, field
 from tools.simulate.history import Appended, Given, History, LogCut, Topic
+from tools.simulate.judged.ranges import FoldedRanges
 from tools.simulate.setting import Setting
-from tools.simulate.shared import FoldedRanges
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
