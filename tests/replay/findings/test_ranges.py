@@ -163,6 +163,16 @@ def test_what_a_consumer_that_does_not_share_passes_over_is_found() -> None:
     assert len(of("ranges_passed_over", *asleep)) == 1
 
 
+def test_two_that_begin_to_share_at_once_have_lost_nothing() -> None:
+    lines = ["0 CP ranges/ranges", "0.1 HB ranges/ranges 0 epoch=0 start=0"]
+    lines += ["0.2 CP ranges/ranges ranges=9", "0.3 CP ranges/ranges ranges=9"]
+    late = [*lines, "0.4 HB ranges/ranges 0 epoch=2"]
+    assert codes(*late) == codes(*lines)
+    assert ("fenced", "late_heartbeat_refused") in codes(
+        *lines, "8.4 CP a1/A", "9 HB ranges/ranges 0 epoch=3"
+    )
+
+
 def test_ranges_that_go_on_are_at_least_once_or_end_by_an_administrator_are_not_passed_over() -> (
     None
 ):
