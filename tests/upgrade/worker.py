@@ -12,6 +12,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
@@ -25,6 +26,8 @@ def main(text: str) -> None:
     hold = threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: hold.set())
     topic, path = options.pop("topic"), Path(options.pop("path"))
+    pause_s = options.pop("pause_s", 0.0)
+    share = {"share": options.pop("share")} if "share" in options else {}
     with path.open("w", encoding="utf-8", buffering=1) as lines:
 
         def claimed(claim: Claim) -> None:
@@ -37,10 +40,11 @@ def main(text: str) -> None:
         with Consumer(**options, on_claimed=claimed, on_lost=lost) as consumer:
             signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
             lines.write(f"instance {consumer.instance_id}\n")
-            consumer.add_topic(topic)
+            consumer.add_topic(topic, **share)
             for batch in consumer.batches():
                 for message in batch.messages:
                     lines.write(f"{(message.value or b'').decode()}\n")
+                    time.sleep(pause_s)
                     if hold.is_set() and message.offset + 1 < batch.end:
                         lines.write("holding\n")
                         signal.pause()

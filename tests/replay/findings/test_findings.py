@@ -68,6 +68,11 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
         [*RESERVED, "8.4 CR q1/Q 4"],
         [*RESERVED, "8.3 CR q1/Q 4"],
     ),
+    "ranges_passed_over": (
+        "fenced",
+        [*RESERVED, "8.4 CP b1/B"],
+        [*RESERVED, "0.4 CR p1/P 9", "1 CR p1/P 0 seen=3 done=10", "8.4 CP b1/B"],
+    ),
     "window_changed": (
         "fenced",
         ["0 CP a1/ranges ranges=9", "1 CP a1/ranges ranges=8"],

@@ -151,6 +151,42 @@ def test_a_range_that_is_forgotten_is_found() -> None:
     assert ("original", "range_lost") not in codes(*lines)
 
 
+def test_what_a_consumer_that_does_not_share_passes_over_is_found() -> None:
+    lines = [*RESERVED, "0.2 CR p1/P 2", "0.3 CR q1/Q 3", "0.4 CR q1/Q 0 seen=3 keep=4"]
+    assert of("ranges_passed_over", *lines, "8.5 CP a1/A", "9 HB a1/A 12 epoch=5") == [
+        "A (instance a1) claimed events/0 of group g at offset 5 (2023-11-14 22:13:28.500 UTC), "
+        "knows nothing of its ranges, and goes on at 10. 6 offsets from 4 to 9 had been reserved "
+        "and given to nobody: nobody processes their messages. 4 offsets from 0 to 3 were held by "
+        "2 instances (p1, q1): what these do not finish, nobody will."
+    ]
+    asleep = [*lines, "1 RG x1/X 0", "2 CP a1/A"]
+    assert len(of("ranges_passed_over", *asleep)) == 1
+
+
+def test_two_that_begin_to_share_at_once_have_lost_nothing() -> None:
+    lines = ["0 CP ranges/ranges", "0.1 HB ranges/ranges 0 epoch=0 start=0"]
+    lines += ["0.2 CP ranges/ranges ranges=9", "0.3 CP ranges/ranges ranges=9"]
+    late = [*lines, "0.4 HB ranges/ranges 0 epoch=2"]
+    assert codes(*late) == codes(*lines)
+    assert ("fenced", "late_heartbeat_refused") in codes(
+        *lines, "8.4 CP a1/A", "9 HB ranges/ranges 0 epoch=3"
+    )
+
+
+def test_ranges_that_go_on_are_at_least_once_or_end_by_an_administrator_are_not_passed_over() -> (
+    None
+):
+    lines = [*RESERVED, "0.2 CR p1/P 2"]
+    for ends in (
+        ["1 RG x1/X 0", "2 CP anchor/ranges ranges=0"],
+        ["1 RG x1/X 60", "2 CP x1/X", "3 RP x1/X 4 epoch=4 set-position=1", "4 CP a1/A"],
+        ["8.5 CP anchor/ranges ranges=5"],
+    ):
+        assert of("ranges_passed_over", *lines, *ends) == []
+    at_least_once = ["0 CP anchor/ranges ranges=9", "0.2 CR p1/P 4", "8.4 CP a1/A"]
+    assert of("ranges_passed_over", *at_least_once) == []
+
+
 def test_what_is_done_or_given_back_or_taken_at_least_once_is_not_lost() -> None:
     ends = ["0.3 CR p1/P 0 seen=2 done=4", "0.3 CR p1/P 0 seen=2 keep=0", "8.1 CR p1/P 0"]
     for end in ends:

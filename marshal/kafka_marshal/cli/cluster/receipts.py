@@ -92,7 +92,7 @@ def receipts(
         names = ", ".join(f"{data_topic}:{number}" for number in numbers)
         errors.print(
             f"Note: consumers share {names}, or did: their ranges are not listed here; marshal "
-            "replay reports those that were lost (range_lost)"
+            "replay reports those that were lost (range_lost, ranges_passed_over)"
         )
     if json:
         for one in found:

@@ -696,8 +696,9 @@ class Fetcher:
         else:
             self._on_error(
                 f"{key.topic}/{key.topic_partition}: the position of group {key.group} is "
-                f"{position}, but the partition ends at {high}: it lost its end, or is another "
-                f"topic by the same name; set the position, or wait until it gets there"
+                f"{position}, but the partition ends at {high}: it lost its end, is another topic "
+                f"by the same name, or was shared at most once, and reserved until there; set the "
+                f"position, or wait until it gets there"
             )
             one.retry_at = self._monotonic() + RETRY_S
 

@@ -196,8 +196,10 @@ class LoggingObserver(Observer):
 
     def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
         """Nothing more of these is given out, since others may take them."""
-        names = ", ".join(f"{claim.topic}/{claim.partition}" for claim in claims[:NAMED_MAX])
-        more = f" and {len(claims) - NAMED_MAX} more" if len(claims) > NAMED_MAX else ""
+        # A shared partition is several: each of its ranges is one.
+        silent = list(dict.fromkeys(f"{claim.topic}/{claim.partition}" for claim in claims))
+        names = ", ".join(silent[:NAMED_MAX])
+        more = f" and {len(silent) - NAMED_MAX} more" if len(silent) > NAMED_MAX else ""
         what = (
             f"silent: no heartbeat of {names}{more} was read back for {stale_s:g} s, so others may "
             f"take over; nothing more of it is given out until one is"
@@ -214,10 +216,10 @@ class LoggingObserver(Observer):
         self._of(logging.DEBUG, "dropped", claim, what)
 
     def abandoned(self, claim: Claim, offsets: range) -> None:
+        lists_them = f" (marshal receipts {claim.key.group} {claim.topic})"
         what = (
             f"messages {offsets.start} to {offsets.stop - 1} were granted and are not known to be "
-            f"processed; no consumer will process them (marshal receipts {claim.key.group} "
-            f"{claim.topic})"
+            f"processed; no consumer will process them{'' if claim.range else lists_them}"
         )
         self._of(logging.WARNING, "abandoned", claim, what, offset=offsets.start)
 

@@ -107,6 +107,18 @@ _KINDS: Final = (
         "processed: process them by hand, if they matter.",
     ),
     FindingKind(
+        "ranges_passed_over",
+        WARNING,
+        None,
+        "fenced",
+        "At most once, a consumer that does not share took a shared claim over. It went on at the "
+        "position, behind everything that was reserved. One finding for each takeover; an "
+        "administrator's claim is none.",
+        "Messages that were reserved and given to nobody are not processed: process them by hand, "
+        "if they matter. Keep a consumer that shares alive, or set the position before others "
+        "take over.",
+    ),
+    FindingKind(
         "window_changed",
         WARNING,
         None,

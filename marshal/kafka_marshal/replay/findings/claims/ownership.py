@@ -68,6 +68,17 @@ def ended_by_group(event: Event) -> bool:
     return event.ended and event.verdict is Accepted.GROUP_RELEASED
 
 
+def of_its_own_earlier_tenure(event: Event) -> bool:
+    """The owner won anew, and this was on its way: it lost nothing.
+
+    Those who share a claim are one instance: two of them win one after the other when they begin.
+    """
+    return (
+        event.verdict is Refused.SUPERSEDED
+        and event.before.owner_instance == event.message.instance_id
+    )
+
+
 def _late(sighting: JudgedRecord) -> str:
     late_ms = sighting.sent_late_ms
     return f", written {span(late_ms)} before it landed" if late_ms > LATE_MS else ""
@@ -175,6 +186,7 @@ class ActsWithoutOwning(FindingObserver):
             self._refused_claims[key] = event.sighting
         if (
             event.verdict in NOT_THE_OWNER
+            and not of_its_own_earlier_tenure(event)
             and isinstance(message, Heartbeat | ClaimingMessages)
             and self._released_by_group.get(key) != message.instance_id
         ):

@@ -7,12 +7,12 @@ ranges cannot be known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.claims.verdicts import ReadTwice
+from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.messages import RangesRecord
@@ -69,6 +69,8 @@ class SharedRanges(FindingObserver):
         self._standstills.won(event.key, anew=anew)
         if anew:
             self._held.ended(event.key, event.clock_ms)
+        if before is not None and before.window == 0 and not _goes_on(event, after):
+            self._passed_over(event, before)
         was, now = (None if each is None else each.window for each in (before, after))
         if was is not None and now is not None and was != now:
             sender = event.message.instance_id, event.message.client_id
@@ -112,6 +114,22 @@ class SharedRanges(FindingObserver):
         if stands is not None:
             self._stands(sighting, key, *stands)
         return sighting
+
+    def _passed_over(self, event: Event, before: Ranges) -> None:
+        """One case for each takeover. The claim is already as it left it."""
+        given_to_nobody = [(before.frontier, event.after.position)]
+        given_to_nobody += [(free.from_, free.to) for free in before.pool]
+        free = [each for each in sorted(given_to_nobody) if each[0] < each[1]]
+        if not free and not before.open:
+            return
+        sender = event.message.instance_id, event.message.client_id
+        sentence = partial(_ranges_passed_over, event.key, event.after.position, free, before.open)
+        self._cases.add(
+            (event.key, "ranges_passed_over", event.record.offset),
+            event.key,
+            event.sighting,
+            lambda: Case.about("ranges_passed_over", event.key, sender, sentence, []),
+        )
 
     def _stands(
         self, sighting: JudgedRecord, key: ClaimKey, why: StandstillCause, lowest: LowestRange
@@ -161,6 +179,44 @@ def _window_changed(key: ClaimKey, before: int, after: int, case: Case) -> str:
         f"({clock(first.clock_ms)}) with window {after}, while its ranges had window {before}. "
         f"They ended, and new ones begin at the position."
     )
+
+
+def _goes_on(event: Event, after: Ranges | None) -> bool:
+    """Its ranges go on, or an administrator ended them, who says where the claim goes on."""
+    if after is None or after.has_begun:
+        return True
+    if event.verdict is Accepted.POSITION_SET:
+        return True
+    return event.before.pauser == event.message.instance_id
+
+
+def _ranges_passed_over(
+    key: ClaimKey,
+    position: int,
+    free: Sequence[tuple[int, int]],
+    held: Sequence[OpenRange],
+    case: Case,
+) -> str:
+    first = case.first_seen
+    told = (
+        f"{who(case.instance, case.client)} claimed {claim_name(key)} at offset {first.offset} "
+        f"({clock(first.clock_ms)}), knows nothing of its ranges, and goes on at {position}."
+    )
+    if free:
+        count = sum(end - begin for begin, end in free)
+        told += (
+            f" {times(count, 'offset')} from {free[0][0]} to {free[-1][1] - 1} had been reserved "
+            f"and given to nobody: nobody processes their messages."
+        )
+    if held:
+        holders = sorted({each.instance for each in held})
+        count = sum(each.to - each.from_ for each in held)
+        told += (
+            f" {times(count, 'offset')} from {min(each.from_ for each in held)} to "
+            f"{max(each.to for each in held) - 1} were held by {times(len(holders), 'instance')} "
+            f"({', '.join(holders)}): what these do not finish, nobody will."
+        )
+    return told
 
 
 def _range_lost(key: ClaimKey, lost: OpenRange, case: Case) -> str:
