@@ -68,7 +68,7 @@ class Scale:
     """How long `slow` measures."""
     fast: int = 400_000
     """Messages."""
-    latency_s: float = 20.0
+    latency_s: float = 10.0
     latency_per_s: int = 1_000
     peers: int = 4
     """Processes of each group in `fast` and `late`."""
@@ -76,7 +76,7 @@ class Scale:
     kill_s: float = 20.0
     """As many seconds of work."""
     records_s: int = 10
-    rounds: int = 3
+    rounds: int = 5
 
 
 QUICK: Final = Scale(
@@ -221,13 +221,15 @@ def slow(place: Place) -> None:
     alone = ("ours, at least once", AT_LEAST_ONCE, 1)
     many = {**WITH_OURS, "ours, at most once": AT_MOST_ONCE}
     runs = [alone, *((name, peer, scale.processes) for name, peer in many.items())]
-    table("slow: 5 ms a message", "processes", "messages/s", "× one", "CPU clients", "CPU broker")
+    heads = ("processes", "order", "messages/s", "× one", "CPU clients", "CPU broker")
+    table("slow: 5 ms a message", *heads)
     one = 0.0
     for name, peer, processes in runs:
         working, per_s, clients, broker = _slow(place, peer, processes)
         one = one or per_s
         at_work = f"{processes}" if working == processes else f"{processes}, {working} at work"
-        cells = at_work, f"{per_s:,.0f}", f"{per_s / one:.1f}"
+        order = "none" if peer.kind == "share" else "within a range"
+        cells = at_work, order, f"{per_s:,.0f}", f"{per_s / one:.1f}"
         row(name, *cells, f"{clients:.2f} s/s", f"{broker:.2f} s/s")
 
 
@@ -295,7 +297,7 @@ def _latencies(place: Place, what: str, runs: Mapping[str, tuple[Peer, int]]) ->
     scale = place.scale
     rate, count = scale.latency_per_s, int(scale.latency_s * scale.latency_per_s)
     first = 2 * rate  # a part that warms up
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    found: dict[str, list[Rows]] = {name: [] for name in runs}
     for _ in range(scale.rounds):
         topic = place.topic()
         with ExitStack() as stack:
@@ -309,15 +311,21 @@ def _latencies(place: Place, what: str, runs: Mapping[str, tuple[Peer, int]]) ->
                 rows = fleet.wait_for(first + count, 10.0)
                 rows = rows[rows["place"] > first]
                 late_ms = rows["begun_ns"] / 1e6 - rows["appended_ms"]
-                found[name].append((np.quantile(late_ms, 0.5), np.quantile(late_ms, 0.99)))
-    heads = ("processes", "p50 ms", "p99 ms", "p50 ×", "p99 ×", "p99 of each round")
-    table(f"{what}: {rate:,} messages/s", *heads)
-    medians = {name: np.median(each, axis=0) for name, each in found.items()}
-    base = next(iter(medians.values()))
-    for name, (p50, p99) in medians.items():
-        ratios = f"{p50 / base[0]:.2f}", f"{p99 / base[1]:.2f}"
-        each = ", ".join(f"{one:.1f}" for _, one in found[name])
-        row(name, f"{runs[name][1]}", f"{p50:.1f}", f"{p99:.1f}", *ratios, each)
+                found[name].append(np.quantile(late_ms, (0.5, 0.99)))
+    table(f"{what}: {rate:,} messages/s", "processes", "p50 ms", "p99 ms", "p50 ×", "p99 ×")
+    base = np.array(next(iter(found.values())))
+    for name, each in found.items():
+        of_base = np.array(each) / base
+        cells = (_spread(column, 1) for column in np.transpose(each))
+        row(name, f"{runs[name][1]}", *cells, *(_spread(part, 2) for part in of_base.T))
+
+
+def _spread(of_rounds: Rows, digits: int) -> str:
+    """The median of rounds; the least and the most, where there are several."""
+    middle = f"{np.median(of_rounds):.{digits}f}"
+    if len(of_rounds) == 1:
+        return middle
+    return f"{middle} ({of_rounds.min():.{digits}f} to {of_rounds.max():.{digits}f})"
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -339,8 +347,8 @@ def kill(place: Place) -> None:
     """Kill a third of the processes in the middle, and count what each message came to."""
     scale = place.scale
     count, dies = int(scale.killed_of * scale.kill_s / HANDLER_S), scale.killed_of // 3
-    name = f"kill: {dies} of {scale.killed_of} processes, {count:,} messages"
-    table(name, "handled twice", "not handled", "the dead had begun", "of these in the last second")
+    heads = ("handled twice", "not handled", "begun by the dead in their last second")
+    table(f"kill: {dies} of {scale.killed_of} processes, {count:,} messages", *heads)
     for peer in (AT_LEAST_ONCE, AT_MOST_ONCE):
         topic = place.topic()
         place.fill(topic, count)
