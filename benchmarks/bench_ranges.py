@@ -34,7 +34,7 @@ import attrs
 import confluent_kafka as kafka
 import numpy as np
 from benchmarks.range_records import Setting, records
-from benchmarks.range_workers import Fleet, Job, Rows, cpu_s
+from benchmarks.range_workers import Fleet, Job, Rows, cpu_s, machine_s
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -216,38 +216,43 @@ def row(*cells: str) -> None:
 
 
 def slow(place: Place) -> None:
-    """Messages a second of handlers that sleep, in a while in which all processes work."""
+    """Messages a second of handlers that sleep, in a while in which all processes work.
+
+    What the rest of the machine takes is printed, too: it is missing here.
+    """
     scale = place.scale
     alone = ("ours, at least once", AT_LEAST_ONCE, 1)
     many = {**WITH_OURS, "ours, at most once": AT_MOST_ONCE}
     runs = [alone, *((name, peer, scale.processes) for name, peer in many.items())]
-    heads = ("processes", "order", "messages/s", "× one", "CPU clients", "CPU broker")
+    heads = ("processes", "order", "messages/s", "× one", "cores: clients", "broker", "others")
     table("slow: 5 ms a message", *heads)
     one = 0.0
     for name, peer, processes in runs:
-        working, per_s, clients, broker = _slow(place, peer, processes)
+        working, per_s, *cores = _slow(place, peer, processes)
         one = one or per_s
         at_work = f"{processes}" if working == processes else f"{processes}, {working} at work"
         order = "none" if peer.kind == "share" else "within a range"
         cells = at_work, order, f"{per_s:,.0f}", f"{per_s / one:.1f}"
-        row(name, *cells, f"{clients:.2f} s/s", f"{broker:.2f} s/s")
+        row(name, *cells, *(f"{each:.2f}" for each in cores))
 
 
-def _slow(place: Place, peer: Peer, processes: int) -> tuple[int, float, float, float]:
+def _slow(place: Place, peer: Peer, processes: int) -> tuple[int, float, float, float, float]:
     scale, topic = place.scale, place.topic()
     each = int((scale.settles_s + scale.lasts_s + STARTS_S / 2) / HANDLER_S)
     place.fill(topic, each * processes)
     with place.fleet(peer, topic, processes, 2 * each, handler_s=HANDLER_S) as fleet:
         fleet.wait_until_all_work(STARTS_S / 2)
         time.sleep(scale.settles_s)
-        began_ns, clients, broker = time.time_ns(), fleet.cpu_s(), cpu_s(place.broker.pid)
+        began_ns, all_s = time.time_ns(), machine_s()
+        clients, broker = fleet.cpu_s(), cpu_s(place.broker.pid)
         time.sleep(scale.lasts_s)
         ended_ns = time.time_ns()
         clients, broker = fleet.cpu_s() - clients, cpu_s(place.broker.pid) - broker
+        others = machine_s() - all_s - clients - broker
         done_ns, working = fleet.all_rows()["done_ns"], fleet.working
     seconds = (ended_ns - began_ns) / 1e9
     done = np.count_nonzero((began_ns <= done_ns) & (done_ns < ended_ns))
-    return working, done / seconds, clients / seconds, broker / seconds
+    return working, done / seconds, clients / seconds, broker / seconds, others / seconds
 
 
 # --- a handler that does nothing ------------------------------------------------------------------

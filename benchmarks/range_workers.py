@@ -262,3 +262,10 @@ def cpu_s(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(map(int, fields[11:13])) / _TICKS
+
+
+def machine_s() -> float:
+    """Processor seconds of everything on this machine, since it started."""
+    fields = Path("/proc/stat").read_text(encoding="utf-8").split(maxsplit=9)
+    user, nice, system, _, _, irq, soft_irq = map(int, fields[1:8])
+    return (user + nice + system + irq + soft_irq) / _TICKS
