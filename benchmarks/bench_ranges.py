@@ -64,9 +64,9 @@ class Scale:
 
     processes: int = 32
     settles_s: float = 6.0
-    lasts_s: float = 15.0
+    lasts_s: float = 10.0
     """How long `slow` measures."""
-    fast: int = 400_000
+    fast: int = 200_000
     """Messages."""
     latency_s: float = 10.0
     latency_per_s: int = 1_000
@@ -76,7 +76,7 @@ class Scale:
     kill_s: float = 20.0
     """As many seconds of work."""
     records_s: int = 10
-    rounds: int = 5
+    rounds: int = 3
 
 
 QUICK: Final = Scale(
@@ -226,9 +226,11 @@ def slow(place: Place) -> None:
     runs = [alone, *((name, peer, scale.processes) for name, peer in many.items())]
     heads = ("processes", "order", "messages/s", "× one", "cores: clients", "broker", "others")
     table("slow: 5 ms a message", *heads)
+    topic, each = place.topic(), int((scale.settles_s + scale.lasts_s + STARTS_S / 2) / HANDLER_S)
+    place.fill(topic, each * scale.processes)
     one = 0.0
     for name, peer, processes in runs:
-        working, per_s, *cores = _slow(place, peer, processes)
+        working, per_s, *cores = _slow(place, peer, topic, processes)
         one = one or per_s
         at_work = f"{processes}" if working == processes else f"{processes}, {working} at work"
         order = "none" if peer.kind == "share" else "within a range"
@@ -236,11 +238,12 @@ def slow(place: Place) -> None:
         row(name, *cells, *(f"{each:.2f}" for each in cores))
 
 
-def _slow(place: Place, peer: Peer, processes: int) -> tuple[int, float, float, float, float]:
-    scale, topic = place.scale, place.topic()
-    each = int((scale.settles_s + scale.lasts_s + STARTS_S / 2) / HANDLER_S)
-    place.fill(topic, each * processes)
-    with place.fleet(peer, topic, processes, 2 * each, handler_s=HANDLER_S) as fleet:
+def _slow(
+    place: Place, peer: Peer, topic: str, processes: int
+) -> tuple[int, float, float, float, float]:
+    scale = place.scale
+    rows_max = 2 * int((STARTS_S + scale.settles_s + scale.lasts_s) / HANDLER_S)
+    with place.fleet(peer, topic, processes, rows_max, handler_s=HANDLER_S) as fleet:
         fleet.wait_until_all_work(STARTS_S / 2)
         time.sleep(scale.settles_s)
         began_ns, all_s = time.time_ns(), machine_s()
