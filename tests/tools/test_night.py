@@ -82,8 +82,8 @@ def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
     assert {target.name for target in TARGETS} == declared - short
 
 
-# Each starts by its Makefile's line; what it takes is made as small as it can be. Two need a broker
-# of their own, and none needs Spark.
+# Each starts by its Makefile's line; what it takes is made as small as it can be. Three need a
+# broker of their own, and none needs Spark.
 @pytest.mark.tlc
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_a_long_target_begins_well(target: Target, tmp_path: Path) -> None:

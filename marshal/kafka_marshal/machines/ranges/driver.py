@@ -207,7 +207,7 @@ class ParticipantDriver:
         self._reader = RangesReader(first, rules, limits) if unknown else None
         self._reads_live = False
         self._pace = Pace()
-        self._turns = {name: _Waits() for name in ("claim", "pool", "room", "reserve")}
+        self._turns = {name: _Waits() for name in ("claim", "start", "pool", "room", "reserve")}
         self._asked_ms = AT_ONCE
         self._patient_until_ms = AT_ONCE
         self._requested_ms = AT_ONCE
@@ -556,7 +556,7 @@ class ParticipantDriver:
         yield self._give_up_at_ms(), self._give_up
         if live:
             yield self._claim_at_ms(now), self._claim
-        yield self._say_start_at_ms(), self._say_start
+        yield self._say_start_at_ms(now), self._say_start
         yield self._beat_at_ms(now), self._beat
         yield self._give_back_at_ms(now), self._give_back
         if live:
@@ -617,12 +617,21 @@ class ParticipantDriver:
         self._asked_ms = now_ms
         return [sent]
 
-    def _say_start_at_ms(self) -> int:
+    def _say_start_at_ms(self, now_ms: int) -> int:
+        turn = self._turns["start"]
         if moves.may_say_start(self.me, self.participant) is not None:
-            return _NEVER
-        return self._beat_ms + self.timing.ask_again_after_ms
+            return turn.at(False, now_ms, 0)
+        again_ms = self._beat_ms + self.timing.ask_again_after_ms
+        if again_ms > now_ms:
+            turn.at(False, now_ms, 0)
+            return again_ms
+        if self._beats_now:
+            return AT_ONCE
+        # Only who won says it at once. Where all did, a fleet of 32 sent a thousand heartbeats.
+        return turn.at(True, now_ms, self._turn_ms(self._half_interval_ms))
 
     def _say_start(self, now_ms: int) -> list[Effect]:
+        self._beats_now = False
         self._beat_ms = now_ms
         return [moves.say_start_sent(self.me, self.participant, self.key)]
 
