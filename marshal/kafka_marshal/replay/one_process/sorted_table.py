@@ -13,7 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 
-from kafka_marshal.replay.one_process.sorting import Run, Sorter, SpillFolder, first_of, merged
+from kafka_marshal.replay.one_process.sorting import (
+    Run,
+    Sorter,
+    SpillFolder,
+    first_of,
+    in_batches,
+    merged,
+)
 
 ROWS_AT_ONCE: Final = 4096
 """The most rows of a batch."""
@@ -62,8 +69,8 @@ class SortedTable:
         >>> [a for batch in few.with_rows(pa.table({"a": [2]}), ["a"]) for a in batch["a"].tolist()]
         [1, 2, 3]
         """
-        kept = self.batches()
-        return merged([Run((), lambda: kept), Run(first_of(more, order), more.to_batches)], order)
+        runs = Run((), self.batches), Run(first_of(more, order), lambda: in_batches(more))
+        return merged(runs, order)
 
 
 def row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
