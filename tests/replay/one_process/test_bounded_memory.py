@@ -11,11 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.written import written
 
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Summary, run
+from kafka_marshal.replay.fold import partition_fold
+from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.model.tables import PUBLISHED
 from kafka_marshal.replay.one_process import gathering, local_fold, sorted_table, sorting
 from kafka_marshal.replay.one_process.local_fold import GatheredRows
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
+from kafka_marshal.replay.sources import find
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 
@@ -121,6 +126,21 @@ def test_a_log_of_any_length_is_folded_with_few_rows_in_memory(
     assert max(held) <= limit
     for table in TABLES:
         assert resumed[table] == at_once[table], table
+
+
+def test_records_that_reach_many_claims_do_not_pile_up_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_fold, "ROWS_WAITING_MAX", 500)
+    values = [b"ClaimingPartition/1/60/i/c/g/t%d/0" % number for number in range(200)]
+    values += [b"ReleaseGroup/1/60/i/c/g//0/90"] * 50
+    given = [RawRecord(0, number, 60_000, value) for number, value in enumerate(values)]
+    dumps.write(tmp_path / "log.parquet", dumps.table(given))
+    judging = partition_fold.JudgingOptions((RuleSet.FENCED, RuleSet.ORIGINAL), 60_000)
+    job = WholeLog(find([str(tmp_path / "log.parquet")]).chunks, judging, collapsing=False)
+    drained = [len(rows) for rows in gathering.folded(job)]
+    assert sum(drained) > 50 * 200 * 2
+    assert max(drained) < 500 + 10 * 200
 
 
 def test_a_run_without_enough_memory_changes_nothing(
