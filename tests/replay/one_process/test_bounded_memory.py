@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Summary, run
 from kafka_marshal.replay.fold import partition_fold
 from kafka_marshal.replay.fold.jobs import WholeLog
-from kafka_marshal.replay.model.tables import PUBLISHED
+from kafka_marshal.replay.model.folded_log import CLAIM
+from kafka_marshal.replay.model.internal import PartitionRow
+from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS, PUBLISHED, Rows
 from kafka_marshal.replay.one_process import gathering, local_fold, sorted_table, sorting
-from kafka_marshal.replay.one_process.local_fold import GatheredRows
+from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
 from kafka_marshal.replay.sources import find
 from tests.replay import dumps
@@ -26,6 +29,7 @@ from tests.replay.fleets import fleet
 
 SCHEMA = pa.schema([("name", pa.string()), ("offset", pa.int64()), ("came", pa.int64())])
 ORDER = ("name", "offset")
+_NUMBERS = [each.name for each in PARTITIONS.columns if each.name != "log"]
 TABLES = [table.name for table in PUBLISHED]
 
 
@@ -141,6 +145,36 @@ def test_records_that_reach_many_claims_do_not_pile_up_rows(
     drained = [len(rows) for rows in gathering.folded(job)]
     assert sum(drained) > 50 * 200 * 2
     assert max(drained) < 500 + 10 * 200
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_the_first_findings_of_a_claim_are_the_worst_and_equal_ones_in_the_order_of_the_table(
+    limit: int,
+) -> None:
+    chance = random.Random(limit)
+    claims = [("log", 0, "g", "t", number) for number in range(2)]
+    columns = dict.fromkeys([each.name for each in FINDINGS.columns if each.name != "records"])
+    stored = [
+        columns
+        | dict(zip(CLAIM, chance.choice(claims), strict=True))
+        | {"code": chance.choice("ab"), "rules": chance.choice([None, "fenced", "original"])}
+        | {"severity": chance.choice(["error", "warning", "info"]), "offset": chance.randrange(3)}
+        | {"instance": str(number), "records": ()}
+        for number in range(200)
+    ]
+    with GatheredRows() as gathered:
+        gathered.add(Rows(FINDINGS.rows(stored)))
+        gathered.add(Rows([PartitionRow(**dict.fromkeys(_NUMBERS, 0))]))
+        fold = LocalFoldedLog.of(gathered)
+        found = fold.first_of_claims(FINDINGS, claims, limit)
+        in_order = list(fold.each(FINDINGS))
+    ranks = {"error": 0, "warning": 1, "info": 2}
+    expected, seen = [], Counter[object]()
+    for row in sorted(in_order, key=lambda row: (ranks[row.severity], row.offset)):
+        seen[row.topic_partition, row.rules] += 1
+        if seen[row.topic_partition, row.rules] <= limit:
+            expected.append(row.instance)
+    assert [row.instance for row in found] == expected
 
 
 def test_a_run_without_enough_memory_changes_nothing(

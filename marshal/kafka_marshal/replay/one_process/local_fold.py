@@ -204,22 +204,21 @@ class LocalFoldedLog:
         self, table: Table[RowT], names: Collection[ClaimName], limit: int
     ) -> list[RowT]:
         """As `Fold`."""
-        first: dict[_Name, list[tuple[int, int, _Stored]]] = defaultdict(list)
-        offset = order_in_claim(table)
+        first: dict[_Name, list[tuple[int, int, int, _Stored]]] = defaultdict(list)
+        place, numbers = order_in_claim(table), itertools.count()
+        order = itemgetter(0, 1, 2)  # equal ones in the order of the table
         for batch in self._of_claims(table, names):
             ranks = _ranks(batch).to_pylist() if table is FINDINGS else [0] * batch.num_rows
-            for rank, row in zip(ranks, batch.to_pylist(), strict=True):
+            for rank, row, number in zip(ranks, batch.to_pylist(), numbers, strict=False):
                 of_claim = first[(*_named(row), row["rules"])]
-                of_claim.append((rank, -1 if row[offset] is None else row[offset], row))
+                of_claim.append((rank, -1 if row[place] is None else row[place], number, row))
                 if len(of_claim) > 2 * limit:
-                    of_claim.sort(key=itemgetter(0, 1))
+                    of_claim.sort(key=order)
                     del of_claim[limit:]
-        found = []
-        for of_claim in first.values():
-            of_claim.sort(key=itemgetter(0, 1))
-            found += of_claim[:limit]
-        found.sort(key=itemgetter(0, 1))
-        return table.rows(row for _, _, row in found)
+        found = [
+            each for of_claim in first.values() for each in sorted(of_claim, key=order)[:limit]
+        ]
+        return table.rows(row for *_, row in sorted(found, key=order))
 
     def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """As `Fold`."""
