@@ -18,7 +18,6 @@ from kafka_marshal.replay import Summary, run
 from kafka_marshal.replay.fold import partition_fold
 from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.model.folded_log import CLAIM
-from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS, PUBLISHED, Rows
 from kafka_marshal.replay.one_process import gathering, local_fold, sorted_table, sorting
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
@@ -164,7 +163,7 @@ def test_the_first_findings_of_a_claim_are_the_worst_and_equal_ones_in_the_order
     ]
     with GatheredRows() as gathered:
         gathered.add(Rows(FINDINGS.rows(stored)))
-        gathered.add(Rows([PartitionRow(**dict.fromkeys(_NUMBERS, 0))]))
+        gathered.add(Rows(PARTITIONS.rows([dict.fromkeys(_NUMBERS, 0)])))
         fold = LocalFoldedLog.of(gathered)
         found = fold.first_of_claims(FINDINGS, claims, limit)
         in_order = list(fold.each(FINDINGS))
