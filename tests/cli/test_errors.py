@@ -123,6 +123,25 @@ def test_a_port_that_is_taken_is_said_before_kafka_fails_at_length() -> None:
     assert (ran.returncode, ran.stderr) == (2, f"marshal: --port {port}: Address already in use\n")
 
 
+OUT_OF_MEMORY = """
+import pyarrow
+from kafka_marshal import cli, replay
+
+def run(*_, **__):
+    raise pyarrow.lib.ArrowMemoryError("malloc of size 64 failed")
+
+replay.run = run
+cli.main()
+"""
+
+
+def test_a_lack_of_memory_is_said_in_one_sentence(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OUT_OF_MEMORY, "replay", CAPTURE, "--out", tmp_path / "out"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = "marshal: cannot go on: there is not enough memory (malloc of size 64 failed)\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+
+
 @pytest.mark.parametrize("argument", ["verify", "--version"])
 def test_whoever_stops_reading_is_not_told_that_something_was_found(argument: str) -> None:
     """1 would mean that; whether something was found, nobody knows now."""

@@ -42,6 +42,10 @@ def main() -> None:
         from kafka_marshal.cli.common import said_by
 
         _stop(f"cannot go on: {said_by(error)}")
+    except MemoryError as error:
+        error.__traceback__ = error.__context__ = None  # frees what its frames held
+        why = f" ({error})" if str(error) else ""
+        _stop(f"cannot go on: there is not enough memory{why}")
     except Exception:
         if _INTERRUPTS:  # whatever broke, broke because of it
             _stop("interrupted")

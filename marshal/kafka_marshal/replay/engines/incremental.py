@@ -247,6 +247,8 @@ class _NewRecords:
                     standing.take(item, expand)
                 else:
                     standing.feed(item.raw)
+                if standing.partition_fold.is_full:
+                    yield standing.partition_fold.drain()
             if standing is not None:
                 yield standing.partition_fold.drain()
         if standing is not None:

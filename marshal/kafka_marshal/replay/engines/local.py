@@ -1,9 +1,9 @@
 """The fold in this process: without Spark, and without Java.
 
 Chunks are read one after the other, what they hold is brought together by coordinating partition,
-and each is folded by the same account, whose rows stay here as Arrow. A small log is fed record by
-record, because the compiled kernel takes longer to load than this few records take. What Spark does
-with the same job is in `pipeline`.
+and each is folded by the same account, whose rows stay here, in memory or in files. A small log is
+fed record by record, because the compiled kernel takes longer to load than this few records take.
+What Spark does with the same job is in `pipeline`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from attrs import frozen
 
 from kafka_marshal.replay.fold.jobs import Job
-from kafka_marshal.replay.one_process.gathering import folded, gathered_of, worth_collapsing
+from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.sources import Chunk
 
@@ -35,21 +35,25 @@ class LocalEngine:
     @contextmanager
     def fold(self, job: Job) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
-        yield LocalFoldedLog.of(self._gathered(job))
+        with self._gathered(job) as gathered:
+            yield LocalFoldedLog.of(gathered)
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
-        gathered = self._gathered(job)
-        folder.mkdir(parents=True)
-        gathered.write(folder / "part-00000.parquet")
+        with self._gathered(job) as gathered:
+            folder.mkdir(parents=True)
+            gathered.write(folder / "part-00000.parquet")
 
     @contextmanager
     def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
-        yield LocalFoldedLog.of(gathered_of(folders, states))
+        with GatheredRows() as gathered:
+            gather(gathered, folders, states)
+            yield LocalFoldedLog.of(gathered)
 
-    def _gathered(self, job: Job) -> GatheredRows:
-        gathered = GatheredRows()
-        for drained in folded(job, self.on_tasks or (lambda done, of: None)):
-            gathered.add(drained)
-        return gathered
+    @contextmanager
+    def _gathered(self, job: Job) -> Iterator[GatheredRows]:
+        with GatheredRows() as gathered:
+            for drained in folded(job, self.on_tasks or (lambda done, of: None)):
+                gathered.add(drained)
+            yield gathered

@@ -103,6 +103,8 @@ class WholeLog:
                     place = LogPartition(log, partition)
                     partition_fold = PartitionFold(place, self.judging)
                 take(partition_fold, taken)
+                if partition_fold.is_full:
+                    yield partition_fold.drain()
             if partition_fold is not None:
                 yield partition_fold.drain()
         if partition_fold is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -40,6 +40,9 @@ from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
 from kafka_marshal.replay.model.published import FindingRow, MalformedRow
 from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
 from kafka_marshal.replay.model.tables import Rows
+
+ROWS_WAITING_MAX: Final = 50_000
+"""A ReleaseGroup may give a row for every claim, so rows are bounded as well as records."""
 
 
 @frozen
@@ -312,6 +315,11 @@ class PartitionFold:
         suffix = self._books[0].suffix
         counted = self._inputs.partition_row()
         self._emit(counted if suffix is None else suffix.counted_in(counted))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many rows wait that they should be drained before the next record."""
+        return len(self._rows) > ROWS_WAITING_MAX
 
     def drain(self) -> Rows:
         """The rows since the last time."""

@@ -98,8 +98,8 @@ class Rows:
     def __iter__(self) -> Iterator[Row]:
         return (row for rows in self._rows.values() for row in rows)
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and self._rows == other._rows

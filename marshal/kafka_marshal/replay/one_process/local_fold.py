@@ -1,10 +1,16 @@
-"""A folded log whose rows are Arrow tables in this process, and what is answered about them."""
+"""A folded log whose rows this process keeps, and what is answered about them.
+
+Rows beyond `ROWS_BYTES_MAX` lie in files. An answer goes through a table batch by batch, so the
+memory that it takes depends on the number of claims and not on that of records.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import itemgetter
+from contextlib import ExitStack
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
@@ -45,9 +51,11 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
+from kafka_marshal.replay.one_process.sorted_table import SortedTable, row_groups
+from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder, sorted_rows
 
-_ROWS_AT_ONCE: Final = 4096
-"""Rows that are Python's at a time, of a table that is gone through."""
+ROWS_BYTES_MAX: Final = 256 << 20
+"""Bytes of rows that wait in memory to be sorted, at most: those of 2,000,000 ordinary records."""
 _Stored: TypeAlias = dict[str, Any]
 """Columns of a row, as Arrow gives them."""
 _Name: TypeAlias = tuple[Any, ...]
@@ -55,10 +63,20 @@ _Name: TypeAlias = tuple[Any, ...]
 
 
 class GatheredRows:
-    """Rows as they come from accounts, kept as Arrow."""
+    """Rows as they come from accounts, kept as Arrow. A context manager that removes its files."""
 
     def __init__(self) -> None:
-        self._batches: dict[str, list[pa.RecordBatch]] = {table.name: [] for table in FOLDED}
+        self._folder = SpillFolder()
+        self._sorters = {
+            table.name: Sorter(_schema(table), table.order, self._folder) for table in FOLDED
+        }
+
+    def __enter__(self) -> Self:
+        self._folder.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._folder.__exit__(*error)
 
     def add(self, drained: Rows) -> None:
         """Some more."""
@@ -67,51 +85,53 @@ class GatheredRows:
 
     def add_file(self, path: Path) -> None:
         """The rows of a file in `FOLDED_SCHEMA`."""
-        for name in BY_NAME:
-            self._add_lines(name, pq.read_table(path, columns=[name]).column(name))
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                self.add_lines(batch)
 
-    def add_lines(self, lines: pa.Table) -> None:
-        """The rows of a table in `FOLDED_SCHEMA`."""
+    def add_lines(self, lines: pa.RecordBatch) -> None:
+        """The rows of a batch in `FOLDED_SCHEMA`."""
         for name in BY_NAME:
-            self._add_lines(name, lines.column(name))
-
-    def _add_lines(self, name: str, lines: pa.ChunkedArray) -> None:
-        for chunk in lines.chunks:
-            rows = chunk.drop_null()
+            rows = lines.column(name).drop_null()
             if len(rows):
                 self.add_stored(name, rows.cast(BY_NAME[name].arrow_type))
 
     def add_stored(self, name: str, rows: pa.StructArray) -> None:
         """Rows of the table of that name, as `arrow_rows` gives them."""
-        self._batches[name].append(pa.RecordBatch.from_struct_array(rows))
+        self._sorters[name].add(pa.RecordBatch.from_struct_array(rows))
+        if self.bytes_held > ROWS_BYTES_MAX:
+            max(self._sorters.values(), key=attrgetter("bytes_held")).spill()
 
-    def tables(self) -> dict[str, pa.Table]:
-        """All of them, by name."""
+    @property
+    def bytes_held(self) -> int:
+        """How much of all of them is in memory."""
+        return sum(sorter.bytes_held for sorter in self._sorters.values())
+
+    def tables(self) -> dict[str, SortedTable]:
+        """All of them, by name; they are no longer here then."""
         return {
-            name: pa.Table.from_batches(batches, _schema(BY_NAME[name])).combine_chunks()
-            for name, batches in self._batches.items()
+            name: SortedTable.of(sorter, self._folder) for name, sorter in self._sorters.items()
         }
 
     def write(self, path: Path) -> None:
         """A file in `FOLDED_SCHEMA`."""
         with pq.ParquetWriter(path, FOLDED_SCHEMA) as file:
-            for name, rows in self.tables().items():
-                for batch in rows.to_batches():
+            for name, sorter in self._sorters.items():
+                for rows in row_groups(sorter.batches()):
                     columns = [
-                        batch.to_struct_array()
+                        rows.combine_chunks().to_struct_array()
                         if table.name == name
-                        else pa.nulls(batch.num_rows, table.arrow_type)
+                        else pa.nulls(rows.num_rows, table.arrow_type)
                         for table in FOLDED
                     ]
-                    file.write_batch(pa.RecordBatch.from_arrays(columns, schema=FOLDED_SCHEMA))
+                    file.write_table(pa.Table.from_arrays(columns, schema=FOLDED_SCHEMA))
 
 
 @frozen
 class LocalFoldedLog:
     """As `Fold`."""
 
-    tables: Mapping[str, pa.Table]
-    """Each in its order."""
+    tables: Mapping[str, SortedTable]
 
     @classmethod
     def of(cls, gathered: GatheredRows) -> LocalFoldedLog:
@@ -120,9 +140,7 @@ class LocalFoldedLog:
         Raises:
             UnreadableSource: no coordinating partition was folded.
         """
-        fold = cls(
-            {name: _in_order(rows, BY_NAME[name].order) for name, rows in gathered.tables().items()}
-        )
+        fold = cls(gathered.tables())
         check_counts(fold.counts)
         return fold
 
@@ -149,67 +167,89 @@ class LocalFoldedLog:
     def collect_claims(self, wanted: Sequence[Table[Any]], names: Collection[ClaimName]) -> Rows:
         """As `Fold`."""
         return Rows(
-            row for table in wanted for row in table.rows(self._of_claims(table, names).to_pylist())
+            row
+            for table in wanted
+            for batch in self._of_claims(table, names)
+            for row in table.rows(batch.to_pylist())
         )
 
-    def _of_claims(self, table: Table[Any], names: Collection[ClaimName]) -> pa.Table:
+    def _of_claims(
+        self, table: Table[Any], names: Collection[ClaimName]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows about these claims, findings without proofs."""
         chosen = set(names)
-        wanted = [tuple(row.values()) in chosen for row in self._rows(table, *CLAIM)]
-        rows = self.tables[table.name].filter(pa.array(wanted, pa.bool_()))
-        return rows.drop_columns([PROOF_COLUMN]) if table is FINDINGS else rows
+        left_out = PROOF_COLUMN if table is FINDINGS else None
+        columns = [each.name for each in table.columns if each.name != left_out]
+        for batch in self.tables[table.name].batches(columns):
+            claims = zip(*(batch.column(name).to_pylist() for name in CLAIM), strict=True)
+            yield batch.filter(pa.array([claim in chosen for claim in claims], pa.bool_()))
 
     def first(self, table: Table[RowT], limit: int, *, worst: bool = False) -> list[RowT]:
         """As `Fold`."""
-        rows = self.tables[table.name]
-        if worst:
-            severities = pc.index_in(rows.column("severity"), pa.array([ERROR, WARNING]))
-            ranks = severities.fill_null(2)
-            rows = rows.take(pc.array_sort_indices(ranks))  # stable
-        return table.rows(rows.slice(0, limit).to_pylist())
+        found: list[list[_Stored]] = [[], [], []]
+        for batch in self.tables[table.name].batches():
+            if not worst:
+                found[0] += batch.slice(0, limit - len(found[0])).to_pylist()
+                if len(found[0]) == limit:
+                    break
+                continue
+            ranks = _ranks(batch)
+            for rank, rows in enumerate(found):
+                if len(rows) < limit:
+                    of_rank = batch.filter(pc.equal(ranks, rank))
+                    rows += of_rank.slice(0, limit - len(rows)).to_pylist()
+        return table.rows(itertools.islice(itertools.chain(*found), limit))
 
     def first_of_claims(
         self, table: Table[RowT], names: Collection[ClaimName], limit: int
     ) -> list[RowT]:
         """As `Fold`."""
-        rows = self._of_claims(table, names)
-        if table is FINDINGS:
-            ranks = pc.index_in(rows.column("severity"), pa.array([ERROR, WARNING])).fill_null(2)
-            rows = rows.append_column("_rank", ranks)
-            rows = _in_order(rows, ("_rank", "offset")).drop_columns(["_rank"])
-        else:
-            rows = _in_order(rows, (order_in_claim(table),))
-        seen: Counter[_Name] = Counter()
-        found = []
-        for row in rows.to_pylist():
-            name = tuple(row[column] for column in (*CLAIM, "rules"))
-            seen[name] += 1
-            if seen[name] <= limit:
-                found.append(row)
-        return table.rows(found)
+        first: dict[_Name, list[tuple[int, int, int, _Stored]]] = defaultdict(list)
+        place, numbers = order_in_claim(table), itertools.count()
+        order = itemgetter(0, 1, 2)  # equal ones in the order of the table
+        for batch in self._of_claims(table, names):
+            ranks = _ranks(batch).to_pylist() if table is FINDINGS else [0] * batch.num_rows
+            for rank, row, number in zip(ranks, batch.to_pylist(), numbers, strict=False):
+                of_claim = first[(*_named(row), row["rules"])]
+                of_claim.append((rank, -1 if row[place] is None else row[place], number, row))
+                if len(of_claim) > 2 * limit:
+                    of_claim.sort(key=order)
+                    del of_claim[limit:]
+        found = [
+            each for of_claim in first.values() for each in sorted(of_claim, key=order)[:limit]
+        ]
+        return table.rows(row for *_, row in sorted(found, key=order))
 
     def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """As `Fold`."""
-        for batch in self.tables[table.name].to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for batch in self.tables[table.name].batches():
             yield from table.rows(batch.to_pylist())
 
     def _rows(self, table: Table[Any], *columns: str) -> Iterator[_Stored]:
         """Some columns of a table."""
-        for batch in self.tables[table.name].select(columns).to_batches(_ROWS_AT_ONCE):
+        for batch in self.tables[table.name].batches(columns):
             yield from batch.to_pylist()
 
     def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
-        rows = self.tables[table.name]
-        if extra:
-            more = pa.Table.from_struct_array(arrow_rows(table, extra))
-            rows = _in_order(pa.concat_tables([rows, more]).combine_chunks(), table.order)
-        if not rows.num_rows:
+        kept = self.tables[table.name]
+        if not kept.num_rows and not extra:
             write_nothing(table, folder)
             return
         (folder / table.name).mkdir()
-        for number, begin in enumerate(range(0, rows.num_rows, ROWS_PER_FILE)):
-            path = folder / table.name / f"part-{number:05}.parquet"
-            pq.write_table(rows.slice(begin, ROWS_PER_FILE), path)
+        more = sorted_rows(pa.Table.from_struct_array(arrow_rows(table, extra)), table.order)
+        rows = kept.with_rows(more, table.order) if extra else kept.batches()
+        paths = (folder / table.name / f"part-{n:05}.parquet" for n in itertools.count())
+        file, left = None, 0
+        with ExitStack() as opened:
+            for group in row_groups(rows):
+                while group.num_rows:
+                    if file is None or not left:
+                        opened.close()
+                        file, left = pq.ParquetWriter(next(paths), _schema(table)), ROWS_PER_FILE
+                        opened.enter_context(file)
+                    file.write_table(group.slice(0, left))
+                    group, left = group.slice(left), max(0, left - group.num_rows)
 
     def divergences_of_logs(self) -> list[DivergencesOfLog]:
         """As `Fold`."""
@@ -333,12 +373,10 @@ def _under(row: _Stored, same_rules: bool) -> _Name:
     return (*_named(row), row["rules"] if same_rules else None)
 
 
-def _in_order(rows: pa.Table, order: Sequence[str]) -> pa.Table:
-    """Sorted, nulls first, and what is equal as it was."""
-    if rows.num_rows < 2:
-        return rows
-    keys = [(name, "ascending") for name in order]
-    return rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
+def _ranks(findings: pa.RecordBatch) -> pa.Array:
+    """The severities as numbers, the worst first."""
+    known = pa.array([ERROR, WARNING])
+    return pc.index_in(findings.column("severity"), known).fill_null(len(known))
 
 
 def _schema(table: Table[Any]) -> pa.Schema:

@@ -202,6 +202,8 @@ def readable(path: str) -> Iterator[None]:
     """What Arrow reports of a damaged file, with the file's name: a name may be no UTF-8, too."""
     try:
         yield
+    except MemoryError as error:  # the file's fault or not: a damaged one may ask for any size
+        raise UnreadableSource(f"{path}: not enough memory to read it: {error}") from None
     except (OSError, pa.ArrowException, ValueError) as error:
         raise UnreadableSource(f"{path}: not a readable Parquet file: {error}") from None
 

@@ -79,6 +79,8 @@ def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
         else:
             with pa.input_stream(str(path), compression=compression) as stream:
                 yield cast("IO[bytes]", io.BufferedReader(stream, SCAN_BYTES))
+    except MemoryError as error:
+        raise UnreadableSource(f"{path}: not enough memory to read it: {error}") from None
     except (OSError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UnreadableSource(f"{path}: {reason}") from None

@@ -39,5 +39,7 @@ def nearest(rows: DataFrame, fold: SparkFoldedLog) -> FoldedLog:
         return fold
     gathered = GatheredRows()
     with plain_errors():
-        gathered.add_lines(rows.toArrow())
+        lines = rows.toArrow()
+    for batch in lines.to_batches():
+        gathered.add_lines(batch)
     return CollectedFoldedLog(LocalFoldedLog.of(gathered).tables, fold)

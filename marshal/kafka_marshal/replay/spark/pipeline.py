@@ -32,7 +32,7 @@ from kafka_marshal.replay.fold.jobs import (
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
-from kafka_marshal.replay.one_process.gathering import folded, gathered_of, worth_collapsing
+from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.spark.collected import nearest
@@ -62,7 +62,8 @@ class SparkEngine:
     def fold(self, job: Job) -> Iterator[FoldedLog]:
         """As `Engine`."""
         if _one_task(job.chunks):
-            yield LocalFoldedLog.of(self._in_one_task(job))
+            with self._in_one_task(job) as gathered:
+                yield LocalFoldedLog.of(gathered)
             return
         rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -73,9 +74,9 @@ class SparkEngine:
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
         if _one_task(job.chunks):
-            gathered = self._in_one_task(job)
-            folder.mkdir(parents=True)
-            gathered.write(folder / "part-00000.parquet")
+            with self._in_one_task(job) as gathered:
+                folder.mkdir(parents=True)
+                gathered.write(folder / "part-00000.parquet")
             return
         with plain_errors():
             self._folded(job).write.parquet(str(folder))
@@ -84,7 +85,9 @@ class SparkEngine:
     def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[FoldedLog]:
         """As `Engine`."""
         if _bytes_in(folders, states) <= ONE_PROCESS_BYTES_MAX:
-            yield LocalFoldedLog.of(gathered_of(folders, states))
+            with GatheredRows() as gathered:
+                gather(gathered, folders, states)
+                yield LocalFoldedLog.of(gathered)
             return
         ends = self._ends(states).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -93,7 +96,8 @@ class SparkEngine:
         finally:
             ends.unpersist()
 
-    def _in_one_task(self, job: Job) -> GatheredRows:
+    @contextmanager
+    def _in_one_task(self, job: Job) -> Iterator[GatheredRows]:
         """The rows of all tables, from one task."""
 
         def fold(_: Iterable[int]) -> Iterator[tuple[str, pa.StructArray]]:
@@ -102,12 +106,12 @@ class SparkEngine:
                 for table, rows in drained.tables():
                     yield table.name, arrow_rows(table, rows)
 
-        gathered = GatheredRows()
         with plain_errors():
             found = self.spark.sparkContext.parallelize([0], 1).mapPartitions(fold).collect()
-        for name, rows in found:
-            gathered.add_stored(name, rows)
-        return gathered
+        with GatheredRows() as gathered:
+            for name, rows in found:
+                gathered.add_stored(name, rows)
+            yield gathered
 
     def _folded(self, job: Job) -> DataFrame:
         """The rows of all tables, one per line, each in the column of its table."""
