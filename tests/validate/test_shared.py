@@ -297,6 +297,21 @@ def test_what_strangers_call_done_is_not_judged_and_that_is_reported(tmp_path: P
     assert "not judged: orders/" in told.stdout
 
 
+def test_what_was_taken_back_at_most_once_is_not_judged_and_that_is_reported() -> None:
+    lines = rows(AMO)
+    place = next(places(lines, "begun"))
+    fields = {name: lines[place][name] for name in ("instance", "topic", "topic_partition")}
+    taken = {**fields, "event": "took_back", **{n: lines[place][n] for n in ("range", "from")}}
+    count = int(str(lines[place]["to"])) - int(str(lines[place]["from"]))
+    judgement = judged([*lines[: place + 1], taken, lines[place]])
+    assert judgement.unexplained is None, "what was taken back may be begun once more"
+    where = f"{fields['topic']}/{fields['topic_partition']}"
+    assert judgement.unjudged == (
+        f"{where}: {count:,} messages were allowed and taken back; no recording has whether an "
+        "application had begun one of them",
+    )
+
+
 def test_without_the_head_of_the_log_that_is_reported() -> None:
     header, *lines = rows(AMO)
     cut = [line for line in lines if line["event"] in ("started", "crashed")][:1]

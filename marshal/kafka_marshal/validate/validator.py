@@ -79,6 +79,8 @@ class Validator:
         self.logs: dict[int, PartitionLog] = {}
         self.shared: dict[ClaimKey, SharedLog | None] = {}
         """Claims that somebody shares; None where the log does not say all of them."""
+        self._taken_back: Counter[ClaimKey] = Counter()
+        """At most once: how many messages were allowed and taken back."""
         self._homes: dict[str, int] = {}
         self.instances = {
             name: Instance(member, self.home, setting.idempotent)
@@ -195,8 +197,10 @@ class Validator:
                 return against
             case TookBack():
                 against, taken = part.take_back(event.id, event.start)
-                if against is None and shared is not None and once:
-                    shared.take_back(view, taken.start, taken.stop)
+                if against is None and once:
+                    self._taken_back[part.key] += len(taken)
+                    if shared is not None:
+                        shared.take_back(view, taken.start, taken.stop)
                 return against
             case _:
                 assert_never(event)
@@ -262,6 +266,11 @@ class Validator:
                 found.append(
                     f"{where}: {shared.unjudged:,} messages were called done by somebody who was "
                     "not recorded, so nobody knows whether they were"
+                )
+            if taken := self._taken_back[key]:
+                found.append(
+                    f"{where}: {taken:,} messages were allowed and taken back; no recording has "
+                    "whether an application had begun one of them"
                 )
         return tuple(found)
 
