@@ -15,6 +15,7 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import Forbidden, Mode
 from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.machines.ranges.participant import ParticipantForbidden
 from kafka_marshal.validate import Impossible, Unexplained, log, validator
 from kafka_marshal.validate import instances as machines
 from kafka_marshal.validate.explain import WHY, Guard
@@ -369,7 +370,7 @@ def test_every_guard_is_seen_to_stand_in_the_way() -> None:
 
 
 def test_every_guard_says_why() -> None:
-    assert set(WHY) == {*Forbidden, *Impossible}
+    assert set(WHY) == {*Forbidden, *Impossible, *ParticipantForbidden}
 
 
 # --- a validator that looks away ------------------------------------------------------------------

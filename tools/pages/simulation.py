@@ -37,7 +37,8 @@ records of that partition and what they did, callbacks, and what each process wa
 
 With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
 `stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The log is then folded by the reducer of
-ranges, too, and the checkers whose names begin with `range` judge what it says.
+ranges, too, and the checkers whose names begin with `range` judge what it says. Half of these runs
+are recorded and explained by the specification. That takes 13 to 23 % more CPU time for such a run.
 
 What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
 a scheduler ([decision 017](decisions/017-threads-come-through-the-seam.md)); Kafka is the one in

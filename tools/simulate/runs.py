@@ -192,11 +192,12 @@ def shrunk(report: Report, tries: int = 200) -> Report:
 def settings(seed: int, base: Setting) -> Setting:
     """Half are at most once.
 
-    Of each sixteen two are recorded, two mixed, four sign, four are replayed.
+    Of each sixteen two are recorded, two mixed, four sign, four are replayed. Where processes
+    share, half are recorded.
     """
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
-    if base.shared:  # which cannot be recorded, and has no snapshot
-        return attrs.evolve(base, semantics=semantics)
+    if base.shared:
+        return attrs.evolve(base, semantics=semantics, recorded=seed % 4 < 2)
     recorded, signing = seed % 16 < 2, SIGNING.get(seed % 16 // 2, base.signing)
     replayed = seed % 8 // 2 == 3
     return attrs.evolve(

@@ -23,6 +23,7 @@ from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
+    SHARE_EVENTS,
     Appended,
     BeginsAt,
     Crashed,
@@ -157,6 +158,8 @@ class _Data:
                 raise TooMuchForTLC(f"{event.where}: TLC takes one start for all of an instance")
             if isinstance(event, Gone):
                 raise TooMuchForTLC(f"{event.where}: TLC takes no messages that are gone")
+            if isinstance(event, SHARE_EVENTS) or (isinstance(event, Sent) and event.shared):
+                raise TooMuchForTLC(f"{event.where}: TLC takes no claims that are shared")
         self._setting = setting
         self._length = len(events)
         stamps = [e.record.timestamp_ms for e in events if isinstance(e, Appended) and e.record]

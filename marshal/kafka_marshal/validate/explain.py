@@ -15,6 +15,7 @@ from attrs import frozen
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import Forbidden
+from kafka_marshal.machines.ranges.participant import ParticipantForbidden
 
 
 class Impossible(enum.Enum):
@@ -42,7 +43,19 @@ class Impossible(enum.Enum):
     """It says that it saw less of the log than it must have seen before."""
 
 
-Guard: TypeAlias = Forbidden | Impossible
+Guard: TypeAlias = Forbidden | ParticipantForbidden | Impossible
+
+
+@frozen
+class Objection:
+    """What stands against an event."""
+
+    guard: Guard
+    expected: str = ""
+    """What would have been explained; empty if nothing, as yet."""
+
+
+_Shared: TypeAlias = ParticipantForbidden
 
 WHY: Final[Mapping[Guard, str]] = {
     Forbidden.STOPPED: "it lost its claim to another instance of its own client and has stopped",
@@ -62,6 +75,26 @@ WHY: Final[Mapping[Guard, str]] = {
     Forbidden.BEYOND_WINDOW: "it is too far beyond its last accepted position",
     Forbidden.NOT_GRANTED: "it has not read that the log granted it that",
     Forbidden.NOTHING_ASKED: "no request of it is outstanding",
+    _Shared.LEAVING: "it leaves, and takes nothing more",
+    _Shared.AWAITS_READ_BACK: "it has not read the last request for the claim back",
+    _Shared.ALREADY_SHARED: "the claim is shared under its window already",
+    _Shared.ALREADY_ANCHORED: "the participants own the claim already",
+    _Shared.NEVER_SET: "nobody has said where to begin",
+    _Shared.ALREADY_SET: "somebody has said where to begin",
+    _Shared.WINDOW_DIFFERS: "there are ranges under another window",
+    _Shared.NOT_ANCHORED: "the participants do not own the claim",
+    _Shared.NOT_AT_MOST_ONCE: "only at most once anything is reserved",
+    _Shared.NOT_SHARED: "the claim is not shared under its window",
+    _Shared.NOTHING_AHEAD: "it reserves nothing beyond the position",
+    _Shared.REQUEST_UNDER_WAY: "it has not read its last request for a range back",
+    _Shared.OWES_GIVING_BACK: "it has given that back, and the log does not say so yet",
+    _Shared.NO_ROOM: "nothing is in the pool, and there is no room for more ranges",
+    _Shared.NO_RANGES: "there are no ranges",
+    _Shared.NOTHING_TO_GIVE_BACK: "it holds nothing that it has not begun",
+    _Shared.NOT_GRANTED: "it holds no such range, or not that part of it",
+    _Shared.ASLEEP: "nobody owns the claim, so nothing is begun",
+    _Shared.NOT_NEXT: "messages of a range are begun in order, and finished after that",
+    _Shared.NOTHING_ASKED: "no request of it is outstanding",
     Impossible.STARTED_BEFORE: "an instance id names one run of one process",
     Impossible.NOT_RUNNING: "it does not run",
     Impossible.NOT_WHAT_IT_SENDS: "what it has read makes it say something else",
@@ -84,6 +117,8 @@ RULES: Final[Mapping[Guard, str]] = {
     Forbidden.BEYOND_WINDOW: "R5",
     Forbidden.NOT_GRANTED: "R4",
     Forbidden.NOTHING_ASKED: "R6",
+    _Shared.AWAITS_READ_BACK: "R6",
+    _Shared.NOTHING_AHEAD: "R4",
     Impossible.NOT_UNDER_WAY: "R6",
 }
 """The rule that a guard is, where the protocol gives it a number."""
@@ -102,6 +137,13 @@ PROTECTS: Final[Mapping[Guard, Property]] = {
     Forbidden.NOT_NEXT: Property.NONE_SKIPPED,
     Forbidden.BEYOND_WINDOW: Property.REPROCESSING_BOUND,
     Forbidden.NOT_GRANTED: Property.AT_MOST_ONCE,
+    _Shared.NEVER_SET: Property.BEGINS_WHERE_THE_LOG_SAYS,
+    _Shared.ALREADY_SET: Property.BEGINS_WHERE_THE_LOG_SAYS,
+    _Shared.WINDOW_DIFFERS: Property.AT_MOST_ONCE,
+    _Shared.OWES_GIVING_BACK: Property.AT_MOST_ONCE,
+    _Shared.NOT_GRANTED: Property.AT_MOST_ONCE,
+    _Shared.ASLEEP: Property.PAUSE_HOLDS,
+    _Shared.NOT_NEXT: Property.NONE_SKIPPED,
     Impossible.NOT_WHAT_IT_SENDS: Property.FENCED,
     Impossible.OFFSET_TAKEN: Property.MONOTONE_EPOCH,
     Impossible.NOT_UNDER_WAY: Property.PREDECESSOR_STAYS_OUT,

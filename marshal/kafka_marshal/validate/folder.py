@@ -6,8 +6,8 @@ This room finds an order that fits all of them. It does not know what may happen
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 import attrs
@@ -97,11 +97,27 @@ class _Interleaving:
         """The next record of a partition, and before it all until it was sent."""
         _, landing = self._ahead[partition].popleft()
         self._ends[partition] = landing.offset
-        if landing.record is not None:
-            sender = self._file_of.get(landing.record.message.instance_id)
-            if sender is not None:
-                yield from self._after_what_they_need(sender.before(landing))
+        sender = self._file_of.get(landing.sender or "")
+        if sender is None and landing.shared is not None:
+            sender = self._as_anchor(landing)
+        if sender is not None:
+            yield from self._after_what_they_need(sender.before(landing))
         yield landing
+
+    def _as_anchor(self, landing: Appended) -> _PendingFile | None:
+        """Who may have sent it: all participants of a shared claim write as its anchor.
+
+        Who has sent it already; else who sends it before it reads what has not landed. Where nobody
+        does, other coordinating partitions may be further than was yielded of them.
+        """
+        telling = [each for each in self._files if each.tells(landing)]
+        own = {landing.partition: self._ends[landing.partition]}
+        can = chain(
+            (each for each in telling if each.told(landing)),
+            (each for each in telling if each.can_tell(landing, self._ends, 0)),
+            (each for each in telling if each.can_tell(landing, own, 2**63)),
+        )
+        return next(can, None)
 
     def _after_what_they_need(self, events: Iterator[RunEvent]) -> Iterator[RunEvent]:
         for event in events:
@@ -134,6 +150,8 @@ class _PendingFile:
         self._told: Counter[Content] = Counter()
         self._sent: set[Content] = set()
         """Without an idempotent producer what was sent once may land at any time, and again."""
+        self._ahead: deque[RunEvent] = deque()
+        """What was looked at, and not yielded."""
         self._events = iter(read_run(path).events)
         self._busy = False
         """What it did before a record is being given."""
@@ -155,9 +173,52 @@ class _PendingFile:
                     break
             self._busy = False
 
+    def tells(self, landing: Appended) -> bool:
+        """Whether it says anywhere that this was sent, and the log has no such record for it."""
+        return self.told(landing) or self._to_tell[landing.content] > 0
+
+    def told(self, landing: Appended) -> bool:
+        """Whether this was sent by what it has yielded."""
+        content = landing.content
+        return content in self._sent or self._told[content] > 0
+
+    def can_tell(self, landing: Appended, ends: Mapping[int, int], otherwise: int) -> bool:
+        """Whether it sends this before it reads what has not landed.
+
+        `ends` are the offsets of the last records that have, with this one among them. A partition
+        that is not among them ends `otherwise`.
+        """
+        if self._busy:
+            return False
+        for event in self._looked_ahead():
+            if isinstance(event, Sent) and event.content == landing.content:
+                return True
+            if isinstance(event, Read | Gap):
+                end = event.offset - isinstance(event, Gap)
+                own = event.partition == landing.partition
+                if end > ends.get(event.partition, otherwise - 1) - own:
+                    return False
+        return False
+
+    def _looked_ahead(self) -> Iterator[RunEvent]:
+        yield from list(self._ahead)
+        for event in self._events:
+            self._ahead.append(event)
+            yield event
+
+    def _unseen(self) -> Iterator[RunEvent]:
+        while True:
+            if self._ahead:
+                yield self._ahead.popleft()
+                continue
+            event = next(self._events, None)
+            if event is None:
+                return
+            yield event
+
     def rest(self) -> Iterator[RunEvent]:
         """What was not yielded yet."""
-        for event in self._events:
+        for event in self._unseen():
             if isinstance(event, Appended):
                 raise UnreadableSource(f"{event.where}: what was appended belongs in {LOG_FILE}")
             if isinstance(event, Sent):

@@ -26,21 +26,16 @@ from kafka_marshal.counterexample.words import BEFORE_NUMBER, carried
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
-from kafka_marshal.validate.explain import Guard, Impossible
-from kafka_marshal.validate.log import Entry
-from kafka_marshal.validate.run import RecordedInstance, unstamped
+from kafka_marshal.machines.ranges.effects import SendRecord
+from kafka_marshal.machines.ranges.participant import ParticipantConfig, ParticipantForbidden
+from kafka_marshal.validate.explain import Impossible, Objection
+from kafka_marshal.validate.log import Entry, PartitionLog
+from kafka_marshal.validate.participants import SharedPart
+from kafka_marshal.validate.run import Content, RecordedInstance, Shares, unstamped
+from kafka_marshal.validate.shared_log import among, folded, is_about
 
 Home: TypeAlias = Callable[[str], int]
 """The coordinating partition of a topic."""
-
-
-@attrs.frozen
-class Objection:
-    """What stands against an event."""
-
-    guard: Guard
-    expected: str = ""
-    """What would have been explained; empty if nothing, as yet."""
 
 
 @attrs.define
@@ -55,6 +50,10 @@ class InstancePartition:
     """Produced, and not seen in the log; oldest first."""
     produced: set[Send] = attrs.field(factory=set)
     """Without an idempotent producer: everything that it ever produced."""
+    produced_shared: set[Content] = attrs.field(factory=set)
+    """What it produced as a participant of shared claims. Nobody asks in which order it lands."""
+    first: int = 0
+    """Where it began to read, or began anew after a gap."""
 
 
 class Instance:
@@ -71,6 +70,8 @@ class Instance:
         """Where the start policy begins, for the claims whose start the run states."""
         self.gone_below: dict[ClaimKey, int] = {}
         """Below this a data partition holds no messages any more, if the run states it."""
+        self.parts: dict[ClaimKey, SharedPart] = {}
+        """What it shares with others."""
         self._home = home
 
     def consumer(self, key: ClaimKey) -> ConsumerState:
@@ -103,7 +104,9 @@ class Instance:
         # The very object that the log begins with: instances that share it share what follows.
         shared = beginning if reader == beginning else reader
         newborn = ConsumerState(reader=shared, view=first)
-        self.partitions[partition] = InstancePartition(PartitionStates(newborn), next_index)
+        self.partitions[partition] = InstancePartition(
+            PartitionStates(newborn), next_index, first=first
+        )
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -111,6 +114,10 @@ class Instance:
         """Fold the next record of a partition. Spec: Read."""
         view = self.partitions[partition]
         view.next_index += 1
+        for shared in among(entry, self.parts) if self.parts else ():
+            if self._home(shared.topic) == partition:
+                assert entry.ranged is not None
+                self.parts[shared].read(entry.ranged)
         record = entry.record
         if record is None or record.message.group_id != self.group:
             return
@@ -128,6 +135,11 @@ class Instance:
             lambda known: machine.after_gap(self.me, known, first),
         )
         view.next_index = next_index
+        view.first = first
+        # Of ranges nothing is known any more: it shares anew, if it does.
+        self.parts = {
+            key: each for key, each in self.parts.items() if self._home(key.topic) != partition
+        }
 
     def _after(self, consumer: ConsumerState, entry: Entry) -> tuple[ConsumerState, Verdict | None]:
         assert entry.record is not None
@@ -205,6 +217,59 @@ class Instance:
                 return None
         expected = content(outbox[0].message, outbox[0].headers) if outbox else "nothing"
         return Objection(Impossible.NOT_UNDER_WAY, expected)
+
+    # --- sharing ------------------------------------------------------------------------------
+
+    def share(self, key: ClaimKey, event: Shares, log: PartitionLog) -> Objection | None:
+        """Take part in sharing a claim, by what it has read."""
+        before = self.parts.get(key)
+        if before is not None and not before.participant.leaving:
+            return Objection(Impossible.STARTED_BEFORE, "nothing: it shares it already")
+        view = self.partitions[self._home(key.topic)]
+        read = log.entries[: view.next_index]
+        newest = max((each.offset for each in read if is_about(each, key)), default=-1)
+        end = max(read[-1].offset + 1 if read else 0, view.first)
+        if not max(newest + 1, view.first) <= event.view <= end:
+            expected = f"a view of {max(newest + 1, view.first)}..{end}"
+            return Objection(Impossible.NOT_NEXT_RECORD, expected)
+        if event.known and view.first > 0:
+            return Objection(Forbidden.CLAIM_UNKNOWN)
+        me = ParticipantConfig(
+            self.me.instance_id,
+            self.me.client_id,
+            0 if self.me.mode is Mode.AT_MOST_ONCE else self.me.window,
+            event.start,
+            self.me.rules,
+        )
+        state = folded(read, key, self.me.rules) if event.known else None
+        self.parts[key] = SharedPart.beginning(me, key, event.view, state)
+        return None
+
+    def part(self, key: ClaimKey) -> SharedPart | Objection:
+        """Its part in a shared claim, or that it has none."""
+        part = self.parts.get(key)
+        return part or Objection(ParticipantForbidden.NOT_SHARED, "it does not share it")
+
+    def send_shared(self, partition: int, did: SendRecord) -> Objection | None:
+        """Produce a record as a participant. Spec: AskRange and others."""
+        message = did.message
+        if isinstance(message, ReleaseGroup) or message.group_id != self.group:
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, f"about a claim of group {self.group}")
+        home = self._home(message.topic)
+        if home != partition:
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
+        part = self.part(message.key)
+        if isinstance(part, Objection):
+            return part
+        against = part.send(did)
+        if against is None:
+            self.partitions[partition].produced_shared.add((partition, did))
+        return against
+
+    def has_sent(self, partition: int, content: Content) -> bool:
+        """Whether it ever produced this as a participant."""
+        view = self.partitions.get(partition)
+        return view is not None and content in view.produced_shared
 
     # --- processing ---------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader, r
 from kafka_marshal.core.claims.verdicts import OWNER_STAYS, Verdict
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import LogEntry
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 
 FORGET_EVERY = 1024
@@ -68,6 +70,20 @@ class Entry:
     """Of its own claim; dropped when every reader has passed."""
     folds: tuple[FoldedRecord, ...] = ()
     """Of every claim of the group that was known, if it is a ReleaseGroup."""
+    _ranged: LogEntry | None = None
+
+    @property
+    def ranged(self) -> LogEntry | None:
+        """The record as a reader of ranges reads it; None where that is no message, either."""
+        record = self.record
+        if self._ranged is None and record is not None:
+            self._ranged = LogEntry(
+                RangesRecord(
+                    *(record.partition, record.offset, record.timestamp_ms),
+                    *(record.message, record.headers),
+                )
+            )
+        return self._ranged
 
     def folded(self, reader: Reader, rules: Rules) -> tuple[Reader, Verdict | None]:
         """The reader after this record; the shared one, if it stands where a shared one stood."""
@@ -99,6 +115,8 @@ class PartitionLog:
         self._offsets: list[int] = []
         self._readers = PartitionStates[ClaimKey, Reader](Reader())
         self._kept_from = 0
+        self.has_gaps = False
+        """Offsets are missing: before the first record, or between two."""
 
     @property
     def last_offset(self) -> int:
@@ -122,8 +140,14 @@ class PartitionLog:
         """A claim of this group that had no record of its own."""
         return self._readers.newborn(group)
 
-    def append(self, offset: int, record: Record | None) -> tuple[Entry, Property | None]:
-        """Fold the next record; say which property the step broke, if any."""
+    def append(
+        self, offset: int, record: Record | None, ranged: LogEntry | None = None
+    ) -> tuple[Entry, Property | None]:
+        """Fold the next record; say which property the step broke, if any.
+
+        `ranged` is the record as a reader of ranges reads it, where that is more than `record`.
+        """
+        self.has_gaps |= offset != self.last_offset + 1
         if not self._offsets and offset > 0:
             self._readers = PartitionStates(Reader.beginning_at(offset))
         self._offsets.append(offset)
@@ -135,6 +159,7 @@ class PartitionLog:
             key = record.message.key
             _, _, (fold, broken) = self._readers.step(key, self._step, record)
             entry = Entry(offset, record, key, fold)
+        entry._ranged = ranged
         self.entries.append(entry)
         return entry, broken
 

@@ -40,8 +40,8 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.machines.consumer.consumer import Forbidden
-from kafka_marshal.validate.explain import Guard, Impossible, Unexplained
-from kafka_marshal.validate.instances import Objection, content
+from kafka_marshal.validate.explain import Guard, Impossible, Objection, Unexplained
+from kafka_marshal.validate.instances import content
 
 _UNKNOWN = object()
 """The head of the log is missing, and with it what would be needed to judge."""

@@ -21,17 +21,26 @@ from kafka_marshal.capture import (
     value_of,
 )
 from kafka_marshal.codec import MalformedRecord, decode, decode_headers
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import ClaimingRange, Message
+from kafka_marshal.core.ranges.reader import LogEntry
 from kafka_marshal.core.state import Rules
 from kafka_marshal.machines.consumer.consumer import InstanceConfig
+from kafka_marshal.machines.ranges.effects import SendRecord
+from kafka_marshal.machines.ranges.participant import ANCHOR
+from kafka_marshal.range_codec import is_claiming_range
 from kafka_marshal.validate import run
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
+    Begun,
     Crashed,
     Fields,
+    Finished,
     Gap,
     GaveUp,
     Gone,
+    Leaves,
     Processed,
     Read,
     RecordedInstance,
@@ -39,7 +48,9 @@ from kafka_marshal.validate.run import (
     RunEvent,
     Sent,
     Setting,
+    Shares,
     Started,
+    TookBack,
 )
 
 _PARTITION: Final = re.compile(r"[0-9]{1,10}")
@@ -217,21 +228,46 @@ def appended(raw: RawRecord, fields: Fields, where: str) -> Appended:
         record = raw.decoded()
     except MalformedRecord:
         record = None
-    return Appended(where, fields, raw.partition, raw.offset, record)
+    ranged = _ranged(raw, None if record is None else record.message)
+    return Appended(where, fields, raw.partition, raw.offset, record, ranged, _shared(ranged))
+
+
+def _ranged(raw: RawRecord, message: Message | None) -> LogEntry | None:
+    """The record as a reader of ranges reads it, where that may matter."""
+    if message is None:
+        return raw.log_entry() if is_claiming_range(raw.value) else None
+    if message.instance_id == ANCHOR or any(name in wire.OF_RANGES for name, _ in raw.headers):
+        return raw.log_entry()
+    return None
+
+
+def _shared(entry: LogEntry | None) -> SendRecord | None:
+    """What a participant sent that this is; None if it is no participant's."""
+    if entry is None:
+        return None
+    record = entry.record
+    message = record.message
+    if isinstance(message, ClaimingRange) or message.instance_id == ANCHOR:
+        return run.of_ranges(message, record.headers, record.range_headers, entry.checkpoint)
+    return None
 
 
 def _sent(fields: Fields, where: str, setting: Setting) -> Sent:
+    value, pairs = value_of(fields, where), headers_of(fields.get("headers"), where)
     try:
-        message = decode(value_of(fields, where))
+        message = decode(value)
     except MalformedRecord:
         message = None
+    partition = _partition(fields, where, setting)
+    ranged = _ranged(RawRecord(partition, 0, 0, value, pairs), message)
     return Sent(
         where,
         fields,
         _instance(fields, where, setting),
-        _partition(fields, where, setting),
+        partition,
         message,
-        decode_headers(headers_of(fields.get("headers"), where)),
+        decode_headers(pairs),
+        _shared(ranged),
     )
 
 
@@ -304,7 +340,8 @@ def _of_claim(fields: Fields, where: str, setting: Setting) -> tuple[str, Fields
 
 
 def _gave_up(fields: Fields, where: str, setting: Setting) -> GaveUp:
-    return GaveUp(*_of_claim(fields, where, setting))
+    shared = _yes_or_no(fields, "shared", where, False)
+    return GaveUp(*_of_claim(fields, where, setting), shared)
 
 
 def _begins_at(fields: Fields, where: str, setting: Setting) -> BeginsAt:
@@ -313,6 +350,43 @@ def _begins_at(fields: Fields, where: str, setting: Setting) -> BeginsAt:
 
 def _gone(fields: Fields, where: str, setting: Setting) -> Gone:
     return Gone(*_of_claim(fields, where, setting), _integer(fields, "below", where))
+
+
+def _shares(fields: Fields, where: str, setting: Setting) -> Shares:
+    return Shares(
+        *_of_claim(fields, where, setting),
+        _integer(fields, "view", where),
+        _integer(fields, "start", where),
+        _yes_or_no(fields, "known", where, True),
+    )
+
+
+def _of_range(
+    fields: Fields, where: str, setting: Setting
+) -> tuple[str, Fields, str, str, int, int, int]:
+    return (
+        *_of_claim(fields, where, setting),
+        _integer(fields, "range", where),
+        _integer(fields, "from", where),
+    )
+
+
+def _begun(fields: Fields, where: str, setting: Setting) -> Begun:
+    of_range = _of_range(fields, where, setting)
+    return Begun(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
+
+
+def _finished(fields: Fields, where: str, setting: Setting) -> Finished:
+    of_range = _of_range(fields, where, setting)
+    return Finished(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
+
+
+def _took_back(fields: Fields, where: str, setting: Setting) -> TookBack:
+    return TookBack(*_of_range(fields, where, setting))
+
+
+def _leaves(fields: Fields, where: str, setting: Setting) -> Leaves:
+    return Leaves(*_of_claim(fields, where, setting))
 
 
 _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
@@ -326,6 +400,11 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
     "gave_up": _gave_up,
     "begins_at": _begins_at,
     "gone": _gone,
+    "shares": _shares,
+    "begun": _begun,
+    "finished": _finished,
+    "took_back": _took_back,
+    "leaves": _leaves,
 }
 
 

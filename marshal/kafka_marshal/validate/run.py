@@ -13,15 +13,23 @@ import attrs
 from attrs import field, frozen
 
 from kafka_marshal.codec import encode, encode_headers
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, Record
+from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
+from kafka_marshal.core.ranges.reader import FoldedState, LogEntry
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
+from kafka_marshal.machines.ranges.effects import SendRecord
+from kafka_marshal.range_codec import encode_checkpoint, encode_range, encode_range_headers
 
 FORM: Final = 1
 """The version of the form."""
 
-Content: TypeAlias = tuple[int, Message | None, Headers]
-"""What an instance makes of a record: its partition, its message without `unix_s`, its headers."""
+Content: TypeAlias = tuple[int, Message | None, Headers] | tuple[int, SendRecord]
+"""What an instance makes of a record: its partition, its message without `unix_s`, its headers.
+
+Of what participants of a shared claim send, all that a reader of ranges decodes.
+"""
 
 Fields: TypeAlias = dict[str, object]
 """A line of a run, as JSON."""
@@ -33,6 +41,21 @@ def unstamped(message: Message) -> Message:
     No rule of the specification looks at it, and who records may do so before the stamp is made.
     """
     return attrs.evolve(message, unix_s=0)
+
+
+def of_ranges(
+    message: RangesMessage,
+    headers: Headers,
+    range_headers: RangeHeaders = NO_RANGE_HEADERS,
+    checkpoint: FoldedState | None = None,
+) -> SendRecord:
+    """What a participant sent, as its machine makes it, and without the time of sending.
+
+    `marshal-done` is decoded twice, since both kinds of headers have it.
+    """
+    if headers.done is not None and headers.done == range_headers.done:
+        headers = attrs.evolve(headers, done=None)
+    return SendRecord(attrs.evolve(message, unix_s=0), headers, range_headers, checkpoint)
 
 
 @frozen
@@ -70,11 +93,13 @@ class Crashed(RunEvent):
 
 @frozen(slots=False)
 class GaveUp(RunEvent):
-    """It no longer waits for the outcome of its ClaimingPartition."""
+    """It no longer waits for the outcome of its ClaimingPartition, or of a request for a range."""
 
     instance: str
     topic: str
     topic_partition: int
+    shared: bool = False
+    """As a participant of the claim, which is shared."""
 
 
 @frozen(slots=False)
@@ -105,12 +130,16 @@ class Sent(RunEvent):
     partition: int
     """The coordinating partition."""
     message: Message | None
-    """None where the value is not a message."""
+    """None where the value is not a message, or is a ClaimingRange."""
     headers: Headers
+    shared: SendRecord | None = None
+    """The record as a participant sends it: a ClaimingRange, or a message of the anchor."""
 
     @property
     def content(self) -> Content:
         """By this it is found again in the log."""
+        if self.shared is not None:
+            return self.partition, self.shared
         message = self.message
         return self.partition, None if message is None else unstamped(message), self.headers
 
@@ -122,11 +151,25 @@ class Appended(RunEvent):
     partition: int
     offset: int
     record: Record | None
-    """None where the value is not a message."""
+    """None where the value is not a message, or is a ClaimingRange."""
+    ranged: LogEntry | None = None
+    """The record as a reader of ranges reads it, where that is more than `record`, or where
+    participants of a shared claim may have sent it."""
+    shared: SendRecord | None = None
+    """As in `Sent`."""
+
+    @property
+    def sender(self) -> str | None:
+        """The instance that it names; None where the value is no message."""
+        if self.ranged is not None:
+            return self.ranged.record.message.instance_id
+        return None if self.record is None else self.record.message.instance_id
 
     @property
     def content(self) -> Content:
         """By this it is known which `Sent` it was."""
+        if self.shared is not None:
+            return self.partition, self.shared
         record = self.record
         if record is None:
             return self.partition, None, NO_HEADERS
@@ -161,6 +204,70 @@ class Processed(RunEvent):
     topic_partition: int
     start: int
     stop: int
+
+
+@frozen(slots=False)
+class Shares(RunEvent):
+    """It takes part in sharing a data partition from here on."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    view: int
+    """It has read every record of the claim below this offset of the coordinating partition."""
+    start: int
+    """Where its start policy begins, where nobody ever set a position."""
+    known: bool
+    """It knows the claim and its ranges: it read the log from its beginning."""
+
+
+@frozen(slots=False)
+class Begun(RunEvent):
+    """It may hand over the messages [start, stop) of a range, so they count as begun."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    id: int
+    start: int
+    stop: int
+
+
+@frozen(slots=False)
+class Finished(RunEvent):
+    """Of a range [start, stop) is processed, or holds no message."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    id: int
+    start: int
+    stop: int
+
+
+@frozen(slots=False)
+class TookBack(RunEvent):
+    """Nothing of a range at or above `start` was begun after all."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    id: int
+    start: int
+
+
+@frozen(slots=False)
+class Leaves(RunEvent):
+    """As a participant it takes nothing more."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+
+
+ShareEvent: TypeAlias = Shares | Begun | Finished | TookBack | Leaves
+"""What a participant of a shared claim does beside sending and giving up."""
+SHARE_EVENTS: Final = (Shares, Begun, Finished, TookBack, Leaves)
 
 
 @frozen
@@ -233,9 +340,10 @@ def crashed(instance: str) -> Fields:
     return {"event": "crashed", "instance": instance}
 
 
-def gave_up(instance: str, key: ClaimKey) -> Fields:
+def gave_up(instance: str, key: ClaimKey, *, shared: bool = False) -> Fields:
     """It no longer waits for the outcome of its request."""
-    return _of_claim("gave_up", instance, key)
+    fields = _of_claim("gave_up", instance, key)
+    return {**fields, "shared": True} if shared else fields
 
 
 def begins_at(instance: str, key: ClaimKey, offset: int) -> Fields:
@@ -253,6 +361,48 @@ def sent(instance: str, partition: int, message: Message, headers: Headers) -> F
     return {"event": "sent", "instance": instance, "partition": partition} | _content(
         message, headers
     )
+
+
+def sent_of_ranges(instance: str, partition: int, send: SendRecord) -> Fields:
+    """It produced this as a participant of a shared claim."""
+    pairs = encode_range_headers(send.headers, send.range_headers)
+    if send.checkpoint is not None:
+        pairs.append((wire.CHECKPOINT_HEADER, encode_checkpoint(send.checkpoint)))
+    return {
+        "event": "sent",
+        "instance": instance,
+        "partition": partition,
+        "value": encode_range(send.message).decode("utf-8", "surrogateescape"),
+        "headers": {name: value.decode("utf-8", "surrogateescape") for name, value in pairs},
+    }
+
+
+def shares(instance: str, key: ClaimKey, view: int, start: int, known: bool) -> Fields:
+    """It takes part in sharing this from here on."""
+    more = {"view": view, "start": start, "known": known}
+    return {**_of_claim("shares", instance, key), **more}
+
+
+def begun(instance: str, key: ClaimKey, id_: int, start: int, stop: int) -> Fields:
+    """It may hand over these messages of a range."""
+    more = {"range": id_, "from": start, "to": stop}
+    return {**_of_claim("begun", instance, key), **more}
+
+
+def finished(instance: str, key: ClaimKey, id_: int, start: int, stop: int) -> Fields:
+    """These messages of a range are processed."""
+    more = {"range": id_, "from": start, "to": stop}
+    return {**_of_claim("finished", instance, key), **more}
+
+
+def took_back(instance: str, key: ClaimKey, id_: int, start: int) -> Fields:
+    """Nothing of a range from here on was begun after all."""
+    return {**_of_claim("took_back", instance, key), "range": id_, "from": start}
+
+
+def leaves(instance: str, key: ClaimKey) -> Fields:
+    """As a participant it takes nothing more."""
+    return _of_claim("leaves", instance, key)
 
 
 def appended(record: Record) -> Fields:

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from kafka_marshal.core.messages import Message, ReleaseGroup
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
+    SHARE_EVENTS,
     Appended,
     BeginsAt,
     Fields,
@@ -78,6 +80,9 @@ def slice_of(
 
 def _all_it_believes(validator: Validator, fault: Unexplained) -> object:
     """Of the claim in question: who owns, how far it is, what the instance waits for."""
+    shares = _what_it_shares(validator, fault)
+    if shares is not None:
+        return shares
     consumer = _consumer(validator, fault)
     if consumer is None:
         return None
@@ -85,6 +90,18 @@ def _all_it_believes(validator: Validator, fault: Unexplained) -> object:
     return (
         (known.owner_instance, known.epoch, known.position, consumer.granted),
         (consumer.asked, consumer.stopped, consumer.resigned),
+    )
+
+
+def _what_it_shares(validator: Validator, fault: Unexplained) -> object:
+    """Of a claim that the instance shares: who owns, what it holds, what it waits for."""
+    instance = validator.instances.get(fault.instance or "")
+    if instance is None or fault.key is None or fault.key not in instance.parts:
+        return None
+    known = instance.parts[fault.key].participant
+    return (
+        (known.claim.owner_instance, known.claim.position, known.held),
+        (known.asked, known.requested, known.leaving),
     )
 
 
@@ -116,14 +133,18 @@ def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
     for event in events:
         match event:
             case Appended():
-                keep = event.record is not None and _is_about(event.record.message, key)
+                message = _message(event)
+                keep = message is not None and _is_about(message, key)
                 if keep:
                     records.add((event.partition, event.offset))
             case Sent():
-                keep = event.message is None or _is_about(event.message, key)
+                sent = event.message if event.shared is None else event.shared.message
+                keep = sent is None or _is_about(sent, key)
             case Read():
                 keep = (event.partition, event.offset) in records
             case Processed() | GaveUp() | BeginsAt() | Gone():
+                keep = (event.topic, event.topic_partition) == (key.topic, key.topic_partition)
+            case _ if isinstance(event, SHARE_EVENTS):
                 keep = (event.topic, event.topic_partition) == (key.topic, key.topic_partition)
             case _:
                 keep = True
@@ -132,7 +153,13 @@ def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
     return kept
 
 
-def _is_about(message: Message, key: ClaimKey) -> bool:
+def _message(event: Appended) -> RangesMessage | None:
+    if event.ranged is not None:
+        return event.ranged.record.message
+    return None if event.record is None else event.record.message
+
+
+def _is_about(message: RangesMessage, key: ClaimKey) -> bool:
     if isinstance(message, ReleaseGroup):
         return message.group_id == key.group
     return message.key == key
@@ -208,7 +235,7 @@ def _units(events: Sequence[RunEvent]) -> list[Unit]:
     landed: dict[tuple[int, int], Unit] = {}
     for index, event in enumerate(events):
         match event:
-            case Sent() if event.message is not None:
+            case Sent() if event.message is not None or event.shared is not None:
                 unit = [index]
                 units.append(unit)
                 under_way[event.content].append(unit)

@@ -6,6 +6,7 @@ It makes steps of events; `kafka_marshal.counterexample` draws and writes them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import attrs
 
@@ -19,21 +20,30 @@ from kafka_marshal.counterexample.model import Expression, spec_name
 from kafka_marshal.counterexample.records import claim_expression
 from kafka_marshal.machines.consumer.consumer import acts, owns
 from kafka_marshal.markup import name as visible
+from kafka_marshal.markup import printable
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.log import PartitionLog
+from kafka_marshal.validate.participants import held_in_words, said
 from kafka_marshal.validate.run import (
+    SHARE_EVENTS,
     Appended,
     BeginsAt,
+    Begun,
     Crashed,
+    Finished,
     Gap,
     GaveUp,
     Gone,
+    Leaves,
     Processed,
     Read,
     RunEvent,
     Sent,
     Setting,
+    ShareEvent,
+    Shares,
     Started,
+    TookBack,
 )
 from kafka_marshal.validate.slices import Slice
 from kafka_marshal.validate.validator import Validator, action_of
@@ -49,7 +59,10 @@ def story_of(part: Slice, source: str) -> Counterexample:
     steps.append(telling.fault(part.events[-1]))
     left_out = max(0, len(steps) - STEPS_MAX)
     beginning = Step(0, sentence=f"{left_out:,} events before" if left_out else "")
-    kept = [attrs.evolve(step, number=n) for n, step in enumerate(steps[left_out:], start=1)]
+    kept = [
+        attrs.evolve(step, number=n, since=_later(step.since, left_out))
+        for n, step in enumerate(steps[left_out:], start=1)
+    ]
     return Counterexample(
         violated=part.unexplained.protects.value if part.unexplained.protects else None,
         source=source,
@@ -74,6 +87,11 @@ def story_of_log(
             continue
         events.append(Appended("", {}, raw.partition, raw.offset, record))
     return story_of(Slice(setting, tuple(events), unexplained), source)
+
+
+def _later(since: int | None, left_out: int) -> int | None:
+    """The step at which it set out, by its new number; None if that is left out."""
+    return None if since is None or since <= left_out else since - left_out
 
 
 def wrong(unexplained: Unexplained) -> str:
@@ -190,12 +208,43 @@ class _Telling:
                 who, where = self._who(event.instance), f"{event.topic}/{event.topic_partition}"
                 sentence = f"{visible(who)} finds that {where} holds nothing below {event.below}"
                 return Step(0, who=who, sentence=sentence)
+            case _ if isinstance(event, SHARE_EVENTS):
+                return self._share_step(event)
             case _:
                 raise TypeError(f"not an event of a run: {event!r}")
 
+    def _share_step(self, event: ShareEvent) -> Step:
+        """What a participant of a shared claim does."""
+        who, where = self._who(event.instance), f"{visible(event.topic)}/{event.topic_partition}"
+        kind, label = None, ""
+        match event:
+            case Shares():
+                about = f"shares {where}, and begins at {event.start} if nobody set a position"
+            case Begun():
+                which = f"{event.start} to {event.stop - 1}"
+                about = f"begins messages {which} of {where}, of range {event.id}"
+            case Finished():
+                label = f"{event.start} to {event.stop - 1}"
+                kind = StepKind.PROCESSED
+                about = f"has finished messages {label} of {where}, of range {event.id}"
+            case TookBack():
+                about = f"has begun nothing of {where} from {event.start} on, of range {event.id}"
+            case Leaves():
+                about = f"takes nothing more of {where}"
+            case _:
+                assert_never(event)
+        sentence = f"{visible(who)} {about}"
+        if kind is None:
+            return Step(0, who=who, sentence=sentence)
+        return Step(0, kind=kind, who=who, label=label, sentence=sentence)
+
     def _sent_step(self, event: Sent) -> Step:
         who = self._who(event.instance)
-        described = _described(event.partition, event.message, event.headers)
+        described = (
+            _described(event.partition, event.message, event.headers)
+            if event.shared is None
+            else printable(said(event.shared))
+        )
         self._sent[event.content] = self._number
         return Step(
             0,
@@ -209,6 +258,8 @@ class _Telling:
 
     def _appended_step(self, event: Appended) -> Step:
         record = event.record
+        if event.shared is not None and event.ranged is not None:
+            return self._appended_shared_step(event, said(event.shared))
         if record is None:
             sentence = f"offset {event.offset}: no message of the protocol"
             return Step(0, kind=StepKind.APPENDED, offset=event.offset, sentence=sentence)
@@ -235,6 +286,25 @@ class _Telling:
             sentence=sentence,
         )
 
+    def _appended_shared_step(self, event: Appended, described: str) -> Step:
+        """What participants sent has the anchor's name, or is no message to who knows no ranges."""
+        assert event.ranged is not None
+        record = event.ranged.record
+        self._time = words.clock(record.timestamp_ms)
+        who = self._who(record.message.instance_id, record.message.client_id)
+        label = printable(described)
+        return Step(
+            0,
+            kind=StepKind.APPENDED,
+            who=who,
+            source=who,
+            target=LOG,
+            since=self._sent.pop(event.content, None),
+            offset=event.offset,
+            label=label,
+            sentence=f"offset {event.offset}: {label}",
+        )
+
     def _fold(self, event: Appended) -> tuple[Claim, Claim, Verdict] | None:
         """What the record did, if it was appended and that is certain."""
         log = self._validator.logs.get(event.partition)
@@ -259,6 +329,8 @@ class _Telling:
         instance = self._validator.instances[event.instance]
         if not instance.running or instance.group != key.group:
             return ""
+        if key in instance.parts:
+            return held_in_words(instance.parts[key].participant.held)
         consumer = instance.consumer(key)
         if consumer.granted:
             last = consumer.granted[-1]

@@ -14,26 +14,37 @@ from typing import assert_never
 import attrs
 
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.validate.explain import Impossible, Unexplained
-from kafka_marshal.validate.instances import Instance, Objection, content
-from kafka_marshal.validate.log import FORGET_EVERY, PartitionLog
+from kafka_marshal.validate.explain import Impossible, Objection, Unexplained
+from kafka_marshal.validate.instances import Instance, content
+from kafka_marshal.validate.log import FORGET_EVERY, Entry, PartitionLog
+from kafka_marshal.validate.participants import SharedPart, move_of, said
 from kafka_marshal.validate.run import (
+    SHARE_EVENTS,
     Appended,
     BeginsAt,
+    Begun,
     Crashed,
+    Finished,
     Gap,
     GaveUp,
     Gone,
+    Leaves,
     Processed,
     Read,
     Run,
     RunEvent,
     Sent,
     Setting,
+    ShareEvent,
+    Shares,
     Started,
+    TookBack,
 )
+from kafka_marshal.validate.shared_log import SharedLog, among, is_about
 
 
 @attrs.frozen
@@ -48,6 +59,8 @@ class Judgement:
     """The same by kind."""
     strangers: int = 0
     """Records whose senders were not recorded: folded, and not asked for an explanation."""
+    unjudged: tuple[str, ...] = ()
+    """What of shared claims was not judged, in sentences."""
 
     @property
     def explained(self) -> bool:
@@ -64,6 +77,10 @@ class Validator:
         self.kinds: dict[str, int] = {}
         self.strangers = 0
         self.logs: dict[int, PartitionLog] = {}
+        self.shared: dict[ClaimKey, SharedLog | None] = {}
+        """Claims that somebody shares; None where the log does not say all of them."""
+        self._taken_back: Counter[ClaimKey] = Counter()
+        """At most once: how many messages were allowed and taken back."""
         self._homes: dict[str, int] = {}
         self.instances = {
             name: Instance(member, self.home, setting.idempotent)
@@ -102,6 +119,11 @@ class Validator:
                 return self._append(event)
             case Started():
                 return self._start(event)
+            case Shares() | Begun() | Finished() | TookBack() | Leaves():
+                instance = self.instances[event.instance]
+                if not instance.running:
+                    return Objection(Impossible.NOT_RUNNING)
+                return self._act_shared(event, instance)
             case Sent() | Gap() | Processed() | GaveUp() | BeginsAt() | Gone() | Crashed():
                 instance = self.instances[event.instance]
                 if not instance.running:
@@ -118,10 +140,15 @@ class Validator:
         match event:
             case Gap():
                 return self._pass_gap(event, instance)
+            case Sent(shared=shared) if shared is not None:
+                return instance.send_shared(event.partition, shared)
             case Sent():
                 return instance.send(event.partition, event.message, event.headers)
             case Processed():
                 return instance.process(_key(event, instance), event.start, event.stop)
+            case GaveUp(shared=True):
+                part = instance.part(_key(event, instance))
+                return part if isinstance(part, Objection) else part.give_up()
             case GaveUp():
                 return instance.give_up(_key(event, instance))
             case BeginsAt():
@@ -135,6 +162,117 @@ class Validator:
                 return None
             case _:
                 assert_never(event)
+
+    def _act_shared(self, event: ShareEvent, instance: Instance) -> Objection | Unexplained | None:
+        key = _key(event, instance)
+        if isinstance(event, Shares):
+            log = self.log(self.home(key.topic))
+            against = instance.share(key, event, log)
+            if against is None and key not in self.shared:
+                self.shared[key] = self._shared_log(key, log)
+            return against
+        part = instance.part(key)
+        if isinstance(part, Objection):
+            return part
+        if isinstance(event, Leaves):
+            return part.leave()
+        return self._process_shared(event, part, self.shared.get(key))
+
+    def _process_shared(
+        self, event: Begun | Finished | TookBack, part: SharedPart, shared: SharedLog | None
+    ) -> Objection | Unexplained | None:
+        once, view = part.me.window == 0, part.participant.view
+        match event:
+            case Begun():
+                against = part.begin(event.id, event.start, event.stop)
+                if against is not None or shared is None or not once:
+                    return against
+                if shared.begin_once(view, event.start, event.stop):
+                    return None
+                return self._broken(event, Property.AT_MOST_ONCE, part.key, "nobody's before")
+            case Finished():
+                against = part.finish(event.id, event.start, event.stop)
+                if against is None and shared is not None and not once:
+                    shared.finish(event.start, event.stop)
+                return against
+            case TookBack():
+                against, taken = part.take_back(event.id, event.start)
+                if against is None and once:
+                    self._taken_back[part.key] += len(taken)
+                    if shared is not None:
+                        shared.take_back(view, taken.start, taken.stop)
+                return against
+            case _:
+                assert_never(event)
+
+    def _shared_log(self, key: ClaimKey, log: PartitionLog) -> SharedLog | None:
+        """The claim by all of the log; None where the log does not hold all of its records."""
+        if log.has_gaps:
+            return None
+        shared = SharedLog(key, self.setting.rules)
+        for entry in log.entries:
+            if is_about(entry, key):
+                shared.fold(entry)
+        shared.begin()
+        return shared
+
+    def _append_shared(
+        self, event: Appended, entry: Entry, log: PartitionLog, recorded: bool
+    ) -> Unexplained | None:
+        """What the record did to the shared claims that it is about."""
+        for key in among(entry, self.shared):
+            shared = self.shared[key]
+            if shared is None or self.home(key.topic) != event.partition:
+                continue
+            if log.has_gaps:
+                self.shared[key] = None
+                continue
+            missing = shared.append(entry, recorded)
+            if missing is not None:
+                expected = f"offset {missing} of {key.topic}/{key.topic_partition} not done yet"
+                return self._broken(event, Property.NONE_SKIPPED, key, expected)
+        return None
+
+    def _broken(
+        self, event: RunEvent, broken: Property, key: ClaimKey | None, expected: str
+    ) -> Unexplained:
+        """A step that no guard forbids, and that breaks a property."""
+        name = _instance_of(event)
+        instance = None if name is None else self.instances.get(name)
+        return Unexplained(
+            self.events + 1,
+            event.where,
+            name,
+            action_of(event, instance),
+            None,
+            expected,
+            _got(event),
+            key,
+            broken,
+        )
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What of shared claims was not judged, in sentences."""
+        found = []
+        for key, shared in sorted(self.shared.items()):
+            where = f"{key.topic}/{key.topic_partition}"
+            if shared is None:
+                found.append(
+                    f"{where}: the log does not hold all records of the claim, so messages that "
+                    "were skipped, or begun twice, are not looked for"
+                )
+            elif shared.unjudged:
+                found.append(
+                    f"{where}: {shared.unjudged:,} messages were called done by somebody who was "
+                    "not recorded, so nobody knows whether they were"
+                )
+            if taken := self._taken_back[key]:
+                found.append(
+                    f"{where}: {taken:,} messages were allowed and taken back; no recording has "
+                    "whether an application had begun one of them"
+                )
+        return tuple(found)
 
     def _start(self, event: Started) -> Objection | None:
         instance = self.instances[event.instance]
@@ -175,28 +313,29 @@ class Validator:
         log = self.log(event.partition)
         if event.offset <= log.last_offset:
             return Objection(Impossible.OFFSET_TAKEN, f"an offset above {log.last_offset}")
-        record = event.record
-        if record is not None:
+        record, recorded = event.record, False
+        if event.shared is not None:
+            recorded = self._has_sent(event)
+            if not recorded and event.sender in self.instances:
+                return Objection(Impossible.NOT_UNDER_WAY)
+            self.strangers += not recorded
+        elif record is not None:
             sender = self.instances.get(record.message.instance_id)
             if sender is None:
                 self.strangers += 1
             else:
+                recorded = True
                 against = sender.lands(event.partition, record.message, record.headers)
                 if against is not None:
                     return against
-        _, broken = log.append(event.offset, record)
+        entry, broken = log.append(event.offset, record, event.ranged)
         if broken is not None:
-            return Unexplained(
-                self.events + 1,
-                event.where,
-                record.message.instance_id if record is not None else None,
-                "Append",
-                None,
-                f"a step that keeps {broken.value}",
-                _got(event),
-                _key_of(event, None),
-                broken,
-            )
+            expected = f"a step that keeps {broken.value}"
+            return self._broken(event, broken, _key_of(event, None), expected)
+        if self.shared:
+            skipped = self._append_shared(event, entry, log, recorded)
+            if skipped is not None:
+                return skipped
         if len(log.entries) % FORGET_EVERY == 0:
             log.forget_before(
                 min(
@@ -209,6 +348,12 @@ class Validator:
                 )
             )
         return None
+
+    def _has_sent(self, event: Appended) -> bool:
+        """Whether a recorded participant produced it. All of them write as the anchor."""
+        content, sender = event.content, self.instances.get(event.sender or "")
+        among = self.instances.values() if sender is None else (sender,)
+        return any(each.has_sent(event.partition, content) for each in among)
 
     def _unexplained(self, event: RunEvent, against: Objection | Unexplained) -> Unexplained:
         if isinstance(against, Unexplained):
@@ -235,7 +380,13 @@ def validate(run: Run) -> Judgement:
     """
     validator = Validator(run.setting)
     unexplained = first_unexplained(validator, run.events)
-    return Judgement(unexplained, validator.events, Counter(validator.kinds), validator.strangers)
+    return Judgement(
+        unexplained,
+        validator.events,
+        Counter(validator.kinds),
+        validator.strangers,
+        validator.unjudged,
+    )
 
 
 def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexplained | None:
@@ -251,6 +402,8 @@ def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexp
 def action_of(event: RunEvent, instance: Instance | None = None) -> str:
     """The specification's name for what the event says was done."""
     match event:
+        case Sent(shared=shared) if shared is not None:
+            return move_of(shared) or "SendAnything"
         case Sent():
             kind = type(event.message).__name__ if event.message is not None else "Anything"
             return f"Send{kind}"
@@ -271,27 +424,41 @@ def action_of(event: RunEvent, instance: Instance | None = None) -> str:
             return "StartReading"
         case Gone():
             return "Gone"
+        case Shares():
+            return "Share"
+        case Begun():
+            return "Begin"
+        case Finished():
+            return "Finish"
+        case TookBack():
+            return "TakeBack"
+        case Leaves():
+            return "Leave"
         case _:
             return "Crash"
 
 
 def _instance_of(event: RunEvent) -> str | None:
     if isinstance(event, Appended):
-        return event.record.message.instance_id if event.record is not None else None
+        return event.sender
     name: str | None = getattr(event, "instance", None)
     return name
 
 
-def _key(event: Processed | GaveUp | BeginsAt | Gone, instance: Instance) -> ClaimKey:
+def _key(event: Processed | GaveUp | BeginsAt | Gone | ShareEvent, instance: Instance) -> ClaimKey:
     return ClaimKey(instance.group, event.topic, event.topic_partition)
 
 
 def _key_of(event: RunEvent, instance: Instance | None) -> ClaimKey | None:
     if isinstance(event, Processed | GaveUp | BeginsAt | Gone) and instance is not None:
         return _key(event, instance)
-    message = None
+    if isinstance(event, SHARE_EVENTS) and instance is not None:
+        return _key(event, instance)
+    message: RangesMessage | None = None
     if isinstance(event, Sent):
-        message = event.message
+        message = event.message if event.shared is None else event.shared.message
+    elif isinstance(event, Appended) and event.ranged is not None:
+        message = event.ranged.record.message
     elif isinstance(event, Appended) and event.record is not None:
         message = event.record.message
     if message is None or isinstance(message, ReleaseGroup):
@@ -301,8 +468,12 @@ def _key_of(event: RunEvent, instance: Instance | None) -> ClaimKey | None:
 
 def _got(event: RunEvent) -> str:
     match event:
+        case Sent(shared=shared) if shared is not None:
+            return f"to partition {event.partition}: {said(shared)}"
         case Sent():
             return f"to partition {event.partition}: {content(event.message, event.headers)}"
+        case Appended(shared=shared) if shared is not None:
+            return f"offset {event.offset} of partition {event.partition}: {said(shared)}"
         case Appended():
             described = (
                 "no message"
@@ -314,6 +485,16 @@ def _got(event: RunEvent) -> str:
             return f"offset {event.offset} of partition {event.partition}"
         case Processed():
             return f"{event.start}..{event.stop} of {event.topic}/{event.topic_partition}"
+        case Begun() | Finished():
+            where = f"{event.topic}/{event.topic_partition}"
+            return f"{event.start}..{event.stop} of {where}, range {event.id}"
+        case TookBack():
+            where = f"{event.topic}/{event.topic_partition}"
+            return f"from {event.start} on of {where}, range {event.id}"
+        case Shares():
+            return f"{event.topic}/{event.topic_partition}, having read below {event.view}"
+        case Leaves():
+            return f"{event.topic}/{event.topic_partition}"
         case GaveUp():
             return f"its request for {event.topic}/{event.topic_partition}"
         case _:

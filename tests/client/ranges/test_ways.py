@@ -220,7 +220,6 @@ def test_observers_hear_of_ranges_and_not_of_claims(kafka: Kafka) -> None:
     [
         ({}, {"partition": 0}, 'share="ranges" cannot be had with partition'),
         ({"snapshot": "x"}, {}, 'share="ranges" cannot be had with snapshot'),
-        ({"record_to": "x"}, {}, 'share="ranges" cannot be had with record_to'),
         ({}, {"share": "messages"}, "share is partitions or ranges, not 'messages'"),
     ],
 )

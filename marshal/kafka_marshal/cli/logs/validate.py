@@ -219,6 +219,8 @@ def _print_run(judgement: Judgement) -> None:
             "folded, and not explained",
             soft_wrap=True,
         )
+    for sentence in judgement.unjudged:
+        console.print(f"not judged: {sentence}", style="yellow", markup=False, soft_wrap=True)
     if judgement.explained:
         console.print("[green]A behaviour of the specification explains all of it.[/green]")
 

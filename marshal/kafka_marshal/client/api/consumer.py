@@ -322,7 +322,6 @@ class Consumer:
         refused = {
             "partition": partition is not None,
             "snapshot": config.snapshot is not None,
-            "record_to": config.record_to is not None,
         }
         for name, given in refused.items():
             if given:

@@ -340,8 +340,9 @@ class ConsumerLoop:
             f"makes it certain again"
         )
         session.pass_gap(partition, first)
-        self.held.carry_out(session.shared.pass_gap(partition, first))
+        # The member first: a recording has the gap before what it means for participants.
         self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
+        self.held.carry_out(session.shared.pass_gap(partition, first))
 
     def _differ(self, alive: OwnerReport) -> str:
         own_s = self._config.me.rules.heartbeat_interval_ms / 1000

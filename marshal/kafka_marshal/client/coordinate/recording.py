@@ -116,7 +116,7 @@ class RecordedMember(Member):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = open_file(self.path, "x")
-            self._write(run.header(setting), run.started(me.instance_id, firsts))
+            self.write(run.header(setting), run.started(me.instance_id, firsts))
             self.flush()
         except OSError as error:
             with suppress(OSError, AttributeError):
@@ -135,9 +135,16 @@ class RecordedMember(Member):
             if partition is not None and offset is not None:
                 self._fetched.setdefault(partition, deque()).append(offset)
 
+    def read_through(self, partition: int, offset: int) -> None:
+        """This instance has read all that was fetched of a partition, up to this offset."""
+        if partition in self.coordinating_partitions:
+            fetched = self._fetched.get(partition, ())
+            while fetched and fetched[0] <= offset:
+                self.write(run.read(self.me.instance_id, partition, fetched.popleft()))
+
     def flush(self) -> None:
         """Everything until now is on disk, as far as a killed process is concerned."""
-        self._write(at_once=True)
+        self.write(at_once=True)
 
     def end(self) -> None:
         """The instance is gone; what it has sent may still land. Any thread may call it.
@@ -160,8 +167,8 @@ class RecordedMember(Member):
                     extra={"event": "recording", "group": self.group},
                 )
 
-    def _write(self, *events: Fields, at_once: bool = False) -> bool:
-        """Whether these are written, since it has not ended."""
+    def write(self, *events: Fields, at_once: bool = False) -> bool:
+        """Whether these are written, since it has not ended. Any thread may call it."""
         with self._writing:
             if self._file.closed:
                 return False
@@ -196,7 +203,7 @@ class RecordedMember(Member):
                     leaves.append(run.sent(own, partition, message, headers))
                 case Process(offsets) if self.me.mode is Mode.AT_MOST_ONCE:
                     leaves.append(run.processed(own, each.key, offsets.start, offsets.stop))
-        return not leaves or self._write(*leaves, at_once=True)
+        return not leaves or self.write(*leaves, at_once=True)
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -216,7 +223,7 @@ class RecordedMember(Member):
                 continue
             if start(number) != self._starts.get(key, 0):
                 self._starts[key] = start(number)
-                self._write(run.begins_at(self.me.instance_id, key, start(number)))
+                self.write(run.begins_at(self.me.instance_id, key, start(number)))
         add = super().add_topic
         return self._recorded(lambda: add(topic, partitions, now_ms, only=only, start=start))
 
@@ -227,10 +234,7 @@ class RecordedMember(Member):
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
         """What was fetched before it, and not kept, was read too."""
-        if record.partition in self.coordinating_partitions:
-            fetched = self._fetched.get(record.partition, ())
-            while fetched and fetched[0] <= record.offset:
-                self._write(run.read(self.me.instance_id, record.partition, fetched.popleft()))
+        self.read_through(record.partition, record.offset)
         call = super().record
         return self._recorded(lambda: call(record, now_ms))
 
@@ -239,7 +243,7 @@ class RecordedMember(Member):
         fetched = self._fetched.get(partition, ())
         while fetched and fetched[0] < first:
             fetched.popleft()
-        self._write(run.gap(self.me.instance_id, partition, first))
+        self.write(run.gap(self.me.instance_id, partition, first))
         call = super().pass_gap
         return self._recorded(lambda: call(partition, first, now_ms))
 
@@ -252,7 +256,7 @@ class RecordedMember(Member):
         """A request whose outcome is not known is no longer waited for."""
         message = sent.message
         if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
-            self._write(run.gave_up(self.me.instance_id, message.key))
+            self.write(run.gave_up(self.me.instance_id, message.key))
         call = super().outcome_unknown
         return self._recorded(lambda: call(sent, now_ms))
 
@@ -271,7 +275,7 @@ class RecordedMember(Member):
         position = self.driver(key).consumer.reader.claim.position
         if low > max(position, self._gone_below.get(key, 0)):
             self._gone_below[key] = low
-            self._write(run.gone(self.me.instance_id, key, low))
+            self.write(run.gone(self.me.instance_id, key, low))
         call = super().extent
         return self._recorded(lambda: call(key, low, high, now_ms))
 
@@ -283,7 +287,7 @@ class RecordedMember(Member):
         def processed() -> list[ClaimEffect]:
             effects = call(key, offset_next, now_ms)
             if driver.consumer.next > start:
-                self._write(run.processed(self.me.instance_id, key, start, driver.consumer.next))
+                self.write(run.processed(self.me.instance_id, key, start, driver.consumer.next))
             return effects
 
         return self._recorded(processed)

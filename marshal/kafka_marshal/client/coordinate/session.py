@@ -8,6 +8,7 @@ is another instance. It does not know what a record does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -21,6 +22,7 @@ from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, ReadResult
 from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
+from kafka_marshal.client.coordinate.recorded_ranges import RecordedParticipant
 from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
 from kafka_marshal.client.observe.logging_observer import logger
@@ -59,7 +61,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
             heartbeat_every_ms=config.timing.heartbeat_every_ms,
             ask_again_after_ms=config.timing.ask_again_after_ms,
         )
-        shared = SharedClaims(me, config.group_id, len(tail.partitions), timing, firsts)
+        share = partial(SharedClaims, me, config.group_id, len(tail.partitions), timing, firsts)
         if config.record_to is not None:
             if config.snapshot is not None:
                 raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
@@ -70,6 +72,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 lock=config.settings.environment.threads.lock(),
                 open_file=config.settings.environment.open_file,
             )
+            shared = share(partial(RecordedParticipant, record))
             return Session(record, shared, tail, firsts, authentic=authentic)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
@@ -78,7 +81,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
     except BaseException:
         tail.close()
         raise
-    return Session(member, shared, tail, firsts, kept, aside, authentic)
+    return Session(member, share(), tail, firsts, kept, aside, authentic)
 
 
 def _authentic_log(config: Configuration) -> AuthenticLog | None:

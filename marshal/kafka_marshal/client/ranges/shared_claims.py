@@ -283,6 +283,9 @@ class SharedClaim:
         if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
             return []
         begun = self._of(driver.begun(first.id, end - 1, now_ms))
+        held = driver.participant.holding(first.id)
+        if held is None or held.begun < end:
+            return begun  # it could not be recorded
         allowed = RangeAllowed(first.id, range(first.begun, end))
         return [*begun, SharedClaimEffect(self.key, allowed)]
 
@@ -297,6 +300,7 @@ class SharedClaims:
         partitions: int,
         timing: RangesTiming,
         firsts: Mapping[int, int],
+        new_driver: Callable[..., ParticipantDriver] = ParticipantDriver,
     ) -> None:
         """Begin with none.
 
@@ -306,7 +310,9 @@ class SharedClaims:
             partitions: the coordination topic's number of partitions.
             timing: how patient participants are.
             firsts: from which offset on each coordinating partition is read; 0 by default.
+            new_driver: makes the driver of a participant, one that is recorded for example.
         """
+        self._new_driver = new_driver
         self._me, self._group, self._partitions = me, group, partitions
         self._timing, self._firsts = timing, dict(firsts)
         self._claims: dict[ClaimKey, SharedClaim] = {}
@@ -384,7 +390,7 @@ class SharedClaims:
         if unread:
             folded = None  # the head of the log is gone, and with it whatever ranges there were
         rules, timing = self._me.rules, self._timing
-        driver = ParticipantDriver(
+        driver = self._new_driver(
             me, key, self.window, start, rules, timing, first=first, folded=folded
         )
         if folded is not None and folded.ranges.clock_ms >= 0:

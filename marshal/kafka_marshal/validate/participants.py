@@ -1,0 +1,270 @@
+"""One instance's part in a shared claim: a `Participant`, driven through what the run says.
+
+This room asks `machines.ranges.participant` whether it would have done that, and lets it go on. It
+knows neither the log of the run nor what other participants did (`shared_claims` does).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import attrs
+from attrs import define
+
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    ClaimingRange,
+    Heartbeat,
+)
+from kafka_marshal.core.ranges.messages import RangesMessage
+from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Forbidden
+from kafka_marshal.machines.ranges import participant as moves
+from kafka_marshal.machines.ranges.effects import SendRecord
+from kafka_marshal.machines.ranges.participant import (
+    ANCHOR,
+    HeldRange,
+    Participant,
+    ParticipantConfig,
+    ParticipantForbidden,
+)
+from kafka_marshal.validate.explain import Impossible, Objection
+from kafka_marshal.validate.run import of_ranges
+
+
+class Move(enum.StrEnum):
+    """What a participant does with a record. Spec: the actions of MCParticipant."""
+
+    CLAIM_ANCHOR = "ClaimAnchor"
+    BEGIN_ANCHOR = "BeginAnchor"
+    SAY_START = "SayStart"
+    BEAT_ANCHOR = "BeatAnchor"
+    RESERVE = "Reserve"
+    ASK_RANGE = "AskRange"
+    SPEAK = "Speak"
+    GIVE_BACK = "GiveBack"
+
+
+def move_of(sent: SendRecord) -> Move | None:
+    """What its sender did, by what only that move says; None if no participant sends such."""
+    message = sent.message
+    match message:
+        case ClaimingRange():
+            if sent.range_headers.keep is not None:
+                return Move.GIVE_BACK
+            return Move.ASK_RANGE if message.count else Move.SPEAK
+        case ClaimingPartition():
+            begins = sent.range_headers.window is None
+            return Move.BEGIN_ANCHOR if begins else Move.CLAIM_ANCHOR
+        case Heartbeat():
+            return Move.BEAT_ANCHOR if sent.headers.start is None else Move.SAY_START
+        case ClaimingMessages():
+            return Move.RESERVE
+        case _:
+            return None
+
+
+_May: TypeAlias = ParticipantForbidden | None
+_Would: TypeAlias = tuple[_May, Callable[[], SendRecord], Callable[[], Participant]]
+"""The guard, what it then sends, and what it remembers afterwards."""
+
+
+def _would_send(
+    me: ParticipantConfig, participant: Participant, key: ClaimKey, did: SendRecord, move: Move
+) -> _Would:
+    """What the participant would send where the run says that it sent this."""
+    of = (me, participant)
+    message = did.message
+    unchanged = lambda: participant  # noqa: E731
+    match move:
+        case Move.CLAIM_ANCHOR:
+            return (
+                moves.may_claim_anchor(*of),
+                lambda: moves.claim_anchor_sent(*of, key),
+                lambda: moves.after_asking_for_anchor(*of),
+            )
+        case Move.BEGIN_ANCHOR:
+            return (
+                moves.may_begin_anchor(*of),
+                lambda: moves.begin_anchor_sent(*of, key),
+                lambda: moves.after_asking_for_anchor(*of),
+            )
+        case Move.SAY_START:
+            return moves.may_say_start(*of), lambda: moves.say_start_sent(*of, key), unchanged
+        case Move.BEAT_ANCHOR:
+            return moves.may_beat_anchor(*of), lambda: moves.beat_anchor_sent(*of, key), unchanged
+        case Move.RESERVE:
+            assert isinstance(message, ClaimingMessages)
+            offset = message.offset
+            return (
+                moves.may_reserve(*of, offset),
+                lambda: moves.reserve_sent(*of, key, offset),
+                unchanged,
+            )
+        case Move.ASK_RANGE:
+            assert isinstance(message, ClaimingRange)
+            count = message.count
+            return (
+                moves.may_ask_range(*of, count),
+                lambda: moves.ask_range_sent(*of, key, count),
+                lambda: moves.after_ask_range(*of),
+            )
+        case Move.SPEAK:
+            return moves.may_speak(*of), lambda: moves.speak_sent(*of, key), unchanged
+        case Move.GIVE_BACK:
+            return (
+                moves.may_give_back(*of),
+                lambda: moves.give_back_sent(*of, key),
+                lambda: moves.after_give_back(*of),
+            )
+
+
+@define(eq=False)
+class SharedPart:
+    """One participant, from when it began to share the claim."""
+
+    me: ParticipantConfig
+    key: ClaimKey
+    participant: Participant
+    reader: RangesReader | None = None
+    """While the claim is not known: it began in the middle, and waits for a checkpoint."""
+
+    @classmethod
+    def beginning(
+        cls, me: ParticipantConfig, key: ClaimKey, view: int, folded: FoldedState | None
+    ) -> SharedPart:
+        """One that has read what is in `folded`, or knows nothing of what was before `view`."""
+        if folded is not None:
+            return cls(me, key, Participant.knowing(folded, view))
+        reader = RangesReader(view, me.rules, me.limits) if view else None
+        return cls(me, key, Participant(view=view), reader)
+
+    def read(self, entry: LogEntry) -> None:
+        """Fold one more record of the claim, or of its group. Spec: Read."""
+        if self.reader is None:
+            self.participant = moves.after_read(self.me, self.participant, entry.record)
+            return
+        self.reader.read(entry)
+        if self.reader.known is not None:
+            self.participant = Participant.knowing(self.reader.known, entry.record.offset + 1)
+            self.reader = None
+
+    def send(self, did: SendRecord) -> Objection | None:
+        """Produce a record, if it may and would say just that. Spec: AskRange and others."""
+        if self.reader is not None:
+            return Objection(Forbidden.CLAIM_UNKNOWN)
+        move = move_of(did)
+        if move is None:
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, "a message of a participant")
+        # Whether it states its interval decides nothing.
+        me = attrs.evolve(self.me, says_interval=did.headers.interval_ms is not None)
+        guard, would_be, after = _would_send(me, self.participant, self.key, did, move)
+        if guard is not None:
+            return Objection(guard, self._held())
+        would = would_be()
+        would = of_ranges(would.message, would.headers, would.range_headers, would.checkpoint)
+        if would != did:
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, said(would))
+        self.participant = after()
+        return None
+
+    def begin(self, id_: int, start: int, stop: int) -> Objection | None:
+        """Begin the messages [start, stop) of a range. Spec: Begin.
+
+        Of messages in order the first and the last decide for all.
+        """
+        guard = self._may_begin(id_, start) or self._may_begin(id_, stop - 1)
+        if guard is not None:
+            return Objection(guard, self._held())
+        self.participant = moves.after_begin(self.me, self.participant, id_, stop - 1)
+        return None
+
+    def _may_begin(self, id_: int, offset: int) -> ParticipantForbidden | None:
+        return moves.may_begin(self.me, self.participant, id_, offset)
+
+    def finish(self, id_: int, start: int, stop: int) -> Objection | None:
+        """Finish the messages [start, stop) of a range. Spec: Finish."""
+        of = (self.me, self.participant, id_)
+        guard = moves.may_finish(*of, start) or moves.may_finish(*of, stop - 1)
+        held = self.participant.holding(id_)
+        if guard is None and held is not None and start != held.done:
+            guard = ParticipantForbidden.NOT_NEXT
+        if guard is not None:
+            return Objection(guard, self._held())
+        self.participant = moves.after_finish(*of, stop - 1)
+        return None
+
+    def take_back(self, id_: int, start: int) -> tuple[Objection | None, range]:
+        """Nothing at or above `start` was begun after all; what it took back. Spec: TakeBack."""
+        held = self.participant.holding(id_)
+        if held is None:
+            return Objection(ParticipantForbidden.NOT_GRANTED, self._held()), range(0)
+        if not held.done <= start < held.begun:
+            return Objection(ParticipantForbidden.NOT_NEXT, self._held()), range(0)
+        self.participant = moves.after_take_back(self.me, self.participant, id_, start)
+        return None, range(start, held.begun)
+
+    def leave(self) -> Objection | None:
+        """Take nothing more. Spec: Leave."""
+        if self.participant.leaving:
+            return Objection(ParticipantForbidden.LEAVING)
+        self.participant = moves.after_leaving(self.me, self.participant)
+        return None
+
+    def give_up(self) -> Objection | None:
+        """No longer wait for what it asked. Spec: GiveUp."""
+        guard = moves.may_give_up(self.me, self.participant)
+        if guard is not None:
+            return Objection(guard)
+        self.participant = moves.after_giving_up(self.me, self.participant)
+        return None
+
+    def _held(self) -> str:
+        return held_in_words(self.participant.held)
+
+
+def held_in_words(held: Iterable[HeldRange]) -> str:
+    """What a participant holds."""
+    words = [
+        f"range {each.id} ({each.from_}..{each.to}, begun below {each.begun}, done below "
+        f"{each.done})"
+        for each in sorted(held, key=lambda each: each.from_)
+    ]
+    return f"it holds {', '.join(words) or 'no range'}"
+
+
+def said(sent: SendRecord) -> str:
+    """A participant's record in words.
+
+    >>> from kafka_marshal.core.messages import Headers
+    >>> asks = ClaimingRange(1, 0, "i1", "c1", "g", "events", 0, 10)
+    >>> said(SendRecord(asks, Headers(True, seen=7)))
+    'ClaimingRange of i1 (c1) for g/events/0, n 10, seen 7'
+    """
+    message: RangesMessage = sent.message
+    about = f"{message.group_id}/{message.topic}/{message.partition}"
+    words = [f"{type(message).__name__} of {message.instance_id} ({message.client_id}) for {about}"]
+    if isinstance(message, ClaimingRange):
+        words.append(f"n {message.count}")
+    elif isinstance(message, Heartbeat | ClaimingMessages):
+        words.append(f"at {message.offset}")
+    if message.instance_id == ANCHOR:
+        words[0] = words[0].replace(f"{ANCHOR} ({ANCHOR})", "the anchor")
+    stated = {**attrs.asdict(sent.headers), **attrs.asdict(sent.range_headers)}
+    named = {
+        name: number for name, number in stated.items() if number is not None and name != "present"
+    }
+    words += [f"{name.replace('_', '-')} {number}" for name, number in named.items()]
+    if sent.checkpoint is not None:
+        words.append("a checkpoint")
+    return ", ".join(words)
+
+
+def new_state() -> FoldedState:
+    """A claim before its first record."""
+    return FoldedState(Participant().claim, Ranges())
