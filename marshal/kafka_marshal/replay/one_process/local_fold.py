@@ -55,7 +55,7 @@ from kafka_marshal.replay.one_process.sorted_table import SortedTable, row_group
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder, sorted_rows
 
 ROWS_BYTES_MAX: Final = 256 << 20
-"""Bytes of rows that wait in memory to be sorted, at most: those of 2,000,000 ordinary records."""
+"""Bytes of rows that wait in memory to be sorted, at most."""
 _Stored: TypeAlias = dict[str, Any]
 """Columns of a row, as Arrow gives them."""
 _Name: TypeAlias = tuple[Any, ...]
