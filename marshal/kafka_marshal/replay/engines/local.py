@@ -1,9 +1,9 @@
 """The fold in this process: without Spark, and without Java.
 
-Chunks are read one after the other, what they hold is brought together by coordinating partition,
-and each is folded by the same account, whose rows stay here, in memory or in files. A small log is
-fed record by record, because the compiled kernel takes longer to load than this few records take.
-What Spark does with the same job is in `pipeline`.
+Chunks are read one after the other, and what they hold is brought together by coordinating
+partition. Each is folded by the same account. Its rows stay here, in memory or in files. A small
+log is fed record by record, because the compiled kernel takes longer to load than this few records
+take. What Spark does with the same job is in `pipeline`.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ class PartitionFold:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows wait that they should be drained before the next record."""
+        """Whether rows should be drained before the next record: many wait."""
         return len(self._rows) > ROWS_WAITING_MAX
 
     def drain(self) -> Rows:
