@@ -33,8 +33,8 @@ from typing import Final
 import attrs
 import confluent_kafka as kafka
 import numpy as np
-from benchmarks.range_records import Setting, records
-from benchmarks.range_workers import Fleet, Job, Rows, cpu_s, machine_s
+from benchmarks.ranges.records import Setting, records
+from benchmarks.ranges.workers import Fleet, Job, Rows, cpu_s, machine_s
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 

@@ -136,7 +136,8 @@ cli.main()
 
 
 def test_a_lack_of_memory_is_said_in_one_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", OUT_OF_MEMORY, "replay", CAPTURE, "--out", tmp_path / "out"]
+    out = str(tmp_path / "out")
+    command = [sys.executable, "-c", OUT_OF_MEMORY, "replay", str(CAPTURE), "--out", out]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     said = "marshal: cannot go on: there is not enough memory (malloc of size 64 failed)\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)

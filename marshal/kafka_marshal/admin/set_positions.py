@@ -44,8 +44,8 @@ from kafka_marshal.machines.admin.administrator import (
     AdminEffect,
     Administrator,
     AdministratorTiming,
-    Finished,
     UnfinishedWork,
+    WorkDone,
 )
 from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Reason, Result
 from kafka_marshal.machines.consumer.consumer import release_group_sent
@@ -312,7 +312,7 @@ class _PartitionOperation:
             match effect:
                 case Send():
                     self._append(effect)
-                case Finished(result):
+                case WorkDone(result):
                     self._result = result
                 case UnfinishedWork(work):
                     self._on_note(work_left(work))

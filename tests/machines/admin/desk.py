@@ -18,8 +18,8 @@ from kafka_marshal.machines.admin.administrator import (
     AdminEffect,
     Administrator,
     AdministratorTiming,
-    Finished,
     UnfinishedWork,
+    WorkDone,
 )
 from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Result
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
@@ -69,7 +69,7 @@ class Desk:
         for effect in effects:
             if isinstance(effect, Send):
                 self.outbox[name].append(effect)
-            elif isinstance(effect, Finished):
+            elif isinstance(effect, WorkDone):
                 self.told[name] = effect.result
                 self.lines.append(f"{name} tells: {described(effect.result)}")
             elif isinstance(effect, UnfinishedWork):

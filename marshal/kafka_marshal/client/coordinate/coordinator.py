@@ -19,6 +19,7 @@ import attrs
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
 from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.connect.partition_watcher import PartitionWatcher
 from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
@@ -36,7 +37,6 @@ from kafka_marshal.client.coordinate.inputs import (
     SharedEndSeen,
     StopRequested,
 )
-from kafka_marshal.client.coordinate.partition_watcher import PartitionWatcher
 from kafka_marshal.client.coordinate.session import Session, open_session
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.message import Claim

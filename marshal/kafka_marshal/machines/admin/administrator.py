@@ -16,7 +16,7 @@ its records may land after the operation has ended, and belong to that operation
 >>> [claim] = administrator.record(Record(7, 0, 5, pause.message, pause.headers), now_ms=5)
 >>> [write] = administrator.record(Record(7, 1, 6, claim.message, claim.headers), now_ms=6)
 >>> administrator.record(Record(7, 2, 7, write.message, write.headers), now_ms=7)
-[Finished(result=AllSet(set=frozenset({ClaimKey(group='g', topic='events', topic_partition=0)})))]
+[WorkDone(result=AllSet(set=frozenset({ClaimKey(group='g', topic='events', topic_partition=0)})))]
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kafka_marshal.machines.consumer.effects import Send
 
 
 @frozen
-class Finished:
+class WorkDone:
     """The operation is over: report its result to the operator."""
 
     result: Result
@@ -59,7 +59,7 @@ class UnfinishedWork:
     work: PauseWork
 
 
-AdminEffect: TypeAlias = Send | Finished | UnfinishedWork
+AdminEffect: TypeAlias = Send | WorkDone | UnfinishedWork
 
 
 class OperationForbidden(ValueError):
@@ -195,7 +195,7 @@ class Administrator:
 
     def _told_since(self, before: Operation) -> list[AdminEffect]:
         result = self.operation.result
-        return [] if result is None or result is before.result else [Finished(result)]
+        return [] if result is None or result is before.result else [WorkDone(result)]
 
     def _missing(self, key: ClaimKey) -> bool:
         return moves.may_claim_target(self.me, self.operation, key) is None

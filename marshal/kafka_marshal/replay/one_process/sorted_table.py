@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.replay.one_process.sorting import (
-    Run,
+    SortedRun,
     Sorter,
     SpillFolder,
     first_of,
@@ -69,7 +69,10 @@ class SortedTable:
         >>> [a for batch in few.with_rows(pa.table({"a": [2]}), ["a"]) for a in batch["a"].tolist()]
         [1, 2, 3]
         """
-        runs = Run((), self.batches), Run(first_of(more, order), lambda: in_batches(more))
+        runs = (
+            SortedRun((), self.batches),
+            SortedRun(first_of(more, order), lambda: in_batches(more)),
+        )
         return merged(runs, order)
 
 

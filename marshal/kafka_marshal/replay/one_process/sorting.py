@@ -51,7 +51,7 @@ class SpillFolder:
 
 
 @frozen
-class Run:
+class SortedRun:
     """Rows in order, not all of them in memory."""
 
     first: Key
@@ -69,7 +69,7 @@ class Sorter:
         self.schema = schema
         self._folder = folder
         self._held: list[pa.RecordBatch] = []
-        self._runs: list[Run] = []
+        self._runs: list[SortedRun] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take some rows."""
@@ -109,7 +109,7 @@ class Sorter:
             runs = [self._written(merged(part, self.order)) for part in parts]
         yield from merged(runs, self.order)
 
-    def _written(self, batches: Iterator[pa.RecordBatch]) -> Run:
+    def _written(self, batches: Iterator[pa.RecordBatch]) -> SortedRun:
         path = self._folder.file()
         first: Key = ()
         options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -120,7 +120,7 @@ class Sorter:
             for batch in batches:
                 first = first or _key(batch, 0, self.order)
                 stream.write_batch(batch)
-        return Run(first, lambda: _read(path))
+        return SortedRun(first, lambda: _read(path))
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
@@ -145,7 +145,7 @@ def in_batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
         yield from rows.to_batches(max_chunksize=max(1, min(size, ROWS_AT_ONCE)))
 
 
-def merged(runs: Iterable[Run], order: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def merged(runs: Iterable[SortedRun], order: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Merge runs; equal rows stay in the order of the runs. One batch of a run is in memory.
 
     A run is not opened before its first row is next.
@@ -179,7 +179,7 @@ def merged(runs: Iterable[Run], order: Sequence[str]) -> Iterator[pa.RecordBatch
 class _Head:
     """What is next of a run."""
 
-    def __init__(self, run: Run, order: Sequence[str]) -> None:
+    def __init__(self, run: SortedRun, order: Sequence[str]) -> None:
         self._batches = run.batches()
         self._order = order
         self._batch = pa.RecordBatch.from_pylist([])

@@ -88,7 +88,7 @@ def _lost(races: _Races, case: Case) -> str:
     )
 
 
-class Shares:
+class GroupShares:
     """How many claims each client of a group owns now."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Starvation(FindingObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shares = Shares()
+        self._shares = GroupShares()
         self._hungry: dict[tuple[str, str], Case] = {}
 
     def observe(self, event: Event) -> None:
@@ -180,7 +180,7 @@ class Imbalance(FindingObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shares = Shares()
+        self._shares = GroupShares()
         self._groups: dict[str, _Balance] = {}
 
     def observe(self, event: Event) -> None:
