@@ -597,7 +597,7 @@ def test_the_client_is_set_for_ranges_before_it_has_fetched_anything() -> None:
         of.fetcher.share()
         of.open(5, 10)
         assert of.taken(10) == [*range(5, 10)]
-        assert (before, made_of(of)) == (None, "1")
+        assert (before, made_of(of)) == (None, "50")
 
 
 def test_a_client_that_has_fetched_a_partition_stays_as_it_is() -> None:
