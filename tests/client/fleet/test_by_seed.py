@@ -337,6 +337,7 @@ WORLDS = {
     "wedged": SLOW,
     "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
     **{checker: SHARING for checker in MISTAKES if checker.startswith("range")},
+    "ranges_left": attrs.evolve(SHARING, faults=("close",)),
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 
@@ -420,6 +421,23 @@ def test_what_asyncio_begins_while_its_process_is_killed_is_not_left_behind(
     scheduler.close()
     gc.collect()
     assert [str(one.message) for one in recwarn if one.category is RuntimeWarning] == []
+
+
+def test_a_callback_of_asyncio_that_is_killed_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scheduler = Scheduler(1)
+
+    def run() -> None:
+        loop = ScheduledEventLoop(scheduler)
+        loop.call_soon(scheduler.sleep, 60.0)
+        loop.run_forever()
+
+    scheduler.begin("process", run)
+    scheduler.sleep(20.0)
+    scheduler.kill("process")
+    scheduler.close()
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])

@@ -192,8 +192,11 @@ def test_what_breaks_in_a_small_logs_task_is_told_in_one_line(
 
     job = WholeLog(chunks, JudgingOptions(BOTH, 4000), collapsing=False)
     monkeypatch.setattr(pipeline, "folded", broken)
-    with pytest.raises(SparkFailed, match="ZeroDivisionError: of a task") as caught:
-        SparkEngine(spark)._in_one_task(job)
+    with (
+        pytest.raises(SparkFailed, match="ZeroDivisionError: of a task") as caught,
+        SparkEngine(spark)._in_one_task(job),
+    ):
+        pass
     assert "\n" not in str(caught.value)
 
 

@@ -67,6 +67,12 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
         finally:
             thread.around_waits = None
 
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """A callback that is killed ends the loop; of other errors asyncio says so and goes on."""
+        if isinstance(killed := context.get("exception"), Killed):
+            raise killed
+        super().call_exception_handler(context)
+
     def _kill_tasks(self) -> None:
         """Nothing of them goes on, not even when they are collected."""
         killed: set[asyncio.Task[Any]] = set()
