@@ -21,7 +21,7 @@ from kafka_marshal.validate.run import Begun, Fields, Read, begun, header
 Change = Callable[[list[Fields], int], None]
 
 SIMULATED_S = 30.0
-SEED: dict[Semantics, int] = {"at_least_once": 2, "at_most_once": 5}
+SEED: dict[Semantics, int] = {"at_least_once": 14, "at_most_once": 5}
 """Runs in which ranges are lost, taken back and given back."""
 
 

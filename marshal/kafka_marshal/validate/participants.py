@@ -200,7 +200,7 @@ class SharedPart:
         return None
 
     def take_back(self, id_: int, start: int) -> tuple[Objection | None, range]:
-        """Nothing at or above `start` was begun after all; what it took back. Spec: AfterTakeBack."""
+        """Nothing at or above `start` was begun; what it took back. Spec: AfterTakeBack."""
         held = self.participant.holding(id_)
         if held is None:
             return Objection(ParticipantForbidden.NOT_GRANTED, self._held()), range(0)

@@ -337,7 +337,6 @@ WORLDS = {
     "wedged": SLOW,
     "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
     **{checker: SHARING for checker in MISTAKES if checker.startswith("range")},
-    "ranges_left": attrs.evolve(SHARING, faults=("close",)),
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 

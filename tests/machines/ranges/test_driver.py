@@ -119,6 +119,29 @@ def test_where_nobody_set_a_position_it_says_first_where_to_begin() -> None:
     assert granted.from_ == 500
 
 
+def claiming_to_begin() -> ClaimingPartition:
+    return ClaimingPartition(1, 0, "ranges", "ranges", "g", "events", Partition(0))
+
+
+@pytest.mark.parametrize("window", [0, 100])
+def test_ranges_are_asked_for_when_no_claim_to_begin_has_landed_for_a_while(window: int) -> None:
+    """It ends all ranges, and each that starts at the same time may have sent one."""
+    desk = Desk(window=window)
+    desk.do(desk.driver.caught_up(0))
+    while not desk.driver.shares:
+        desk.pass_ms(100)
+    desk.pass_ms(500)
+    desk.others(claiming_to_begin())
+    late_ms = desk.now_ms
+    desk.pass_ms(TIMING.settles_ms - 1)
+    wrote = ClaimingRange | ClaimingMessages
+    assert not [each for each in desk.sent if isinstance(each.message, wrote)]
+    desk.pass_ms(1_500)
+    assert desk.driver.held
+    first = next(each for each in desk.log if isinstance(each.message, wrote))
+    assert first.timestamp_ms - AHEAD_MS >= late_ms + TIMING.settles_ms
+
+
 def test_at_most_once_it_reserves_before_it_asks() -> None:
     desk = Desk(window=0).begins()
     kinds = [type(each.message) for each in desk.sent]

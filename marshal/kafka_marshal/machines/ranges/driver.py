@@ -95,6 +95,10 @@ class RangesTiming:
     """After as many finished messages that the log has not heard of, it does."""
     say_done_after_ms: int = field(default=1_000, validator=positive)
     """And after this long."""
+    settles_ms: int = field(default=1_000, validator=positive)
+    """Where nobody ever set a position, several may claim to say where to begin. Such a claim ends
+    all ranges, also if it lands late. So nobody asks for a range before this has passed since the
+    last one, by the log's clock."""
     stuck_after_ms: int = field(default=300_000, validator=positive)
     """A handler that finished nothing for this long hangs: the rest is given back. After twice as
     long the participant falls silent, and others take what it has in hand."""
@@ -221,6 +225,8 @@ class ParticipantDriver:
         self._unheard_since_ms = AT_ONCE
         self._beat_ms = AT_ONCE
         """When it last sent a heartbeat of the anchor that nobody's followed yet."""
+        self._began_ms: int | None = None
+        """When the last claim to say where to begin landed, by the log's clock."""
         self._reserved: int | None = None
         self._reserved_ms = AT_ONCE
         self._beats_now = False
@@ -425,6 +431,8 @@ class ParticipantDriver:
                         self._requested_ms = AT_ONCE
             case ClaimingPartition():
                 if message.instance_id == ANCHOR:
+                    if record.range_headers.window is None:
+                        self._began_ms = record.timestamp_ms
                     won = self.participant.claim.epoch == record.offset
                     self._beats_now |= won and self._asked_ms > AT_ONCE
                     if not won:
@@ -560,10 +568,16 @@ class ParticipantDriver:
         yield self._beat_at_ms(now), self._beat
         yield self._give_back_at_ms(now), self._give_back
         if live:
-            yield self._reserve_at_ms(now), self._reserve
-            yield self._ask_at_ms(now), self._ask
+            settled_ms = self._settled_at_ms
+            yield max(settled_ms, self._reserve_at_ms(now)), self._reserve
+            yield max(settled_ms, self._ask_at_ms(now)), self._ask
         yield self._speak_at_ms(now), self._speak
         yield (AT_ONCE if self._has_left(now) else _NEVER), self._leave
+
+    @property
+    def _settled_at_ms(self) -> int:
+        began_ms = self._began_ms
+        return AT_ONCE if began_ms is None else self.clock.own_ms(began_ms + self.timing.settles_ms)
 
     # The anchor.
 
