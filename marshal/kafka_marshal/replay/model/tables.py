@@ -77,11 +77,13 @@ class Rows:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[str, list[Any]] = defaultdict(list)
+        self._count = 0
         self.extend(rows)
 
     def add(self, row: Row) -> None:
         """One more."""
         self._rows[_BY_ROW[type(row)].name].append(row)
+        self._count += 1
 
     def extend(self, rows: Iterable[Row]) -> None:
         """Some more."""
@@ -99,7 +101,7 @@ class Rows:
         return (row for rows in self._rows.values() for row in rows)
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return self._count
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and self._rows == other._rows

@@ -64,8 +64,9 @@ def folded(job: Job, report: Callable[[int, int], None] = lambda done, of: None)
 
 def _places(batch: pa.RecordBatch) -> set[tuple[str, int]]:
     """The logs and coordinating partitions of some rows."""
-    logs, partitions = (batch.column(name).to_pylist() for name in ("log", "partition"))
-    return set(zip(logs, partitions, strict=True))
+    place = ["log", "partition"]
+    distinct = pa.Table.from_batches([batch.select(place)]).group_by(place).aggregate([])
+    return set(zip(*(distinct.column(name).to_pylist() for name in place), strict=True))
 
 
 def gather(gathered: GatheredRows, folders: Sequence[Path], states: Sequence[Path]) -> None:
