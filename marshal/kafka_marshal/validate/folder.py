@@ -207,13 +207,7 @@ class _PendingFile:
             yield event
 
     def _unseen(self) -> Iterator[RunEvent]:
-        while True:
-            if self._ahead:
-                yield self._ahead.popleft()
-                continue
-            event = next(self._events, None)
-            if event is None:
-                return
+        while event := self._ahead.popleft() if self._ahead else next(self._events, None):
             yield event
 
     def rest(self) -> Iterator[RunEvent]:

@@ -32,7 +32,7 @@ from kafka_marshal.validate.explain import Impossible, Objection
 from kafka_marshal.validate.log import Entry, PartitionLog
 from kafka_marshal.validate.participants import SharedPart
 from kafka_marshal.validate.run import Content, RecordedInstance, Shares, unstamped
-from kafka_marshal.validate.shared_log import among, folded, is_about
+from kafka_marshal.validate.shared_log import SharedLog, among, of_claim
 
 Home: TypeAlias = Callable[[str], int]
 """The coordinating partition of a topic."""
@@ -227,7 +227,7 @@ class Instance:
             return Objection(Impossible.STARTED_BEFORE, "nothing: it shares it already")
         view = self.partitions[self._home(key.topic)]
         read = log.entries[: view.next_index]
-        newest = max((each.offset for each in read if is_about(each, key)), default=-1)
+        newest = max((each.offset for each in of_claim(read, key)), default=-1)
         end = max(read[-1].offset + 1 if read else 0, view.first)
         if not max(newest + 1, view.first) <= event.view <= end:
             expected = f"a view of {max(newest + 1, view.first)}..{end}"
@@ -241,7 +241,7 @@ class Instance:
             event.start,
             self.me.rules,
         )
-        state = folded(read, key, self.me.rules) if event.known else None
+        state = SharedLog.of(read, key, self.me.rules).state if event.known else None
         self.parts[key] = SharedPart.beginning(me, key, event.view, state)
         return None
 

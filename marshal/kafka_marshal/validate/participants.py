@@ -1,7 +1,7 @@
 """One instance's part in a shared claim: a `Participant`, driven through what the run says.
 
 This room asks `machines.ranges.participant` whether it would have done that, and lets it go on. It
-knows neither the log of the run nor what other participants did (`shared_claims` does).
+knows neither the log of the run nor what other participants did (`shared_log` does).
 """
 
 from __future__ import annotations

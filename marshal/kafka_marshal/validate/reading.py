@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -371,14 +372,11 @@ def _of_range(
     )
 
 
-def _begun(fields: Fields, where: str, setting: Setting) -> Begun:
+def _of_messages(
+    kind: type[Begun | Finished], fields: Fields, where: str, setting: Setting
+) -> Begun | Finished:
     of_range = _of_range(fields, where, setting)
-    return Begun(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
-
-
-def _finished(fields: Fields, where: str, setting: Setting) -> Finished:
-    of_range = _of_range(fields, where, setting)
-    return Finished(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
+    return kind(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
 
 
 def _took_back(fields: Fields, where: str, setting: Setting) -> TookBack:
@@ -401,8 +399,8 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
     "begins_at": _begins_at,
     "gone": _gone,
     "shares": _shares,
-    "begun": _begun,
-    "finished": _finished,
+    "begun": partial(_of_messages, Begun),
+    "finished": partial(_of_messages, Finished),
     "took_back": _took_back,
     "leaves": _leaves,
 }

@@ -136,6 +136,11 @@ class Sent(RunEvent):
     """The record as a participant sends it: a ClaimingRange, or a message of the anchor."""
 
     @property
+    def said(self) -> RangesMessage | None:
+        """The message as a reader of ranges decodes it; None where the value is none."""
+        return self.message if self.shared is None else self.shared.message
+
+    @property
     def content(self) -> Content:
         """By this it is found again in the log."""
         if self.shared is not None:
@@ -159,11 +164,17 @@ class Appended(RunEvent):
     """As in `Sent`."""
 
     @property
+    def said(self) -> RangesMessage | None:
+        """The message as a reader of ranges decodes it; None where the value is none."""
+        if self.ranged is not None:
+            return self.ranged.record.message
+        return None if self.record is None else self.record.message
+
+    @property
     def sender(self) -> str | None:
         """The instance that it names; None where the value is no message."""
-        if self.ranged is not None:
-            return self.ranged.record.message.instance_id
-        return None if self.record is None else self.record.message.instance_id
+        said = self.said
+        return None if said is None else said.instance_id
 
     @property
     def content(self) -> Content:
@@ -385,14 +396,12 @@ def shares(instance: str, key: ClaimKey, view: int, start: int, known: bool) -> 
 
 def begun(instance: str, key: ClaimKey, id_: int, start: int, stop: int) -> Fields:
     """It may hand over these messages of a range."""
-    more = {"range": id_, "from": start, "to": stop}
-    return {**_of_claim("begun", instance, key), **more}
+    return _of_messages("begun", instance, key, id_, start, stop)
 
 
 def finished(instance: str, key: ClaimKey, id_: int, start: int, stop: int) -> Fields:
     """These messages of a range are processed."""
-    more = {"range": id_, "from": start, "to": stop}
-    return {**_of_claim("finished", instance, key), **more}
+    return _of_messages("finished", instance, key, id_, start, stop)
 
 
 def took_back(instance: str, key: ClaimKey, id_: int, start: int) -> Fields:
@@ -419,6 +428,12 @@ def appended(record: Record) -> Fields:
 def _of_claim(event: str, instance: str, key: ClaimKey) -> Fields:
     data = {"topic": key.topic, "topic_partition": key.topic_partition}
     return {"event": event, "instance": instance, **data}
+
+
+def _of_messages(
+    event: str, instance: str, key: ClaimKey, id_: int, start: int, stop: int
+) -> Fields:
+    return {**_of_claim(event, instance, key), "range": id_, "from": start, "to": stop}
 
 
 def _content(message: Message, headers: Headers) -> Fields:

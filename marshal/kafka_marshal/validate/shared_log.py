@@ -9,20 +9,24 @@ did who was not recorded it says so.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from operator import attrgetter
+from typing import Final
 
 from attrs import define, field
 
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ClaimingRange, ReleaseGroup
-from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState
-from kafka_marshal.core.ranges.reducer import claim_outcome, step
+from kafka_marshal.core.ranges.messages import RangesMessage, RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState, outcome
 from kafka_marshal.core.ranges.state import OFFSET_MAX
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.machines.ranges.participant import ANCHOR
 from kafka_marshal.validate.log import Entry
 from kafka_marshal.validate.participants import new_state
+
+_CUT: Final = attrgetter("window", "frontier", "open", "pool")
+"""How ranges are cut: all of them but for clocks and signs of life."""
 
 
 @define
@@ -79,12 +83,8 @@ class Offsets:
         return start if start < stop else None
 
 
-def is_about(entry: Entry, key: ClaimKey) -> bool:
+def is_about(message: RangesMessage, key: ClaimKey) -> bool:
     """Whether a record belongs to the claim, or reaches all of its group."""
-    ranged = entry.ranged
-    if ranged is None:
-        return False
-    message = ranged.record.message
     if isinstance(message, ReleaseGroup):
         return message.group_id == key.group
     return message.key == key
@@ -101,13 +101,11 @@ def among(entry: Entry, keys: Collection[ClaimKey]) -> list[ClaimKey]:
     return [message.key] if message.key in keys else []
 
 
-def folded(entries: Iterable[Entry], key: ClaimKey, rules: Rules) -> FoldedState:
-    """The claim and its ranges after these records of the log, from its beginning on."""
-    log = SharedLog(key, rules)
+def of_claim(entries: Iterable[Entry], key: ClaimKey) -> Iterator[RangesRecord]:
+    """The records that are about the claim."""
     for entry in entries:
-        if is_about(entry, key):
-            log.fold(entry)
-    return log.state
+        if entry.ranged is not None and is_about(entry.ranged.record.message, key):
+            yield entry.ranged.record
 
 
 @define
@@ -126,16 +124,19 @@ class SharedLog:
     unjudged: int = 0
     """As many offsets the log calls done on the word of somebody who was not recorded."""
 
-    def fold(self, entry: Entry) -> FoldedState:
+    @classmethod
+    def of(cls, entries: Iterable[Entry], key: ClaimKey, rules: Rules) -> SharedLog:
+        """The claim after these records of the log, from its beginning on."""
+        log = cls(key, rules)
+        for record in of_claim(entries, key):
+            log.fold(record)
+        return log
+
+    def fold(self, record: RangesRecord) -> FoldedState:
         """Take the next record of the claim; the state before it."""
-        assert entry.ranged is not None
-        before, record = self.state, entry.ranged.record
-        outcome = step(before.ranges, before.claim, record, self.rules)
-        claim = before.claim
-        if not isinstance(record.message, ClaimingRange):
-            claim, _ = claim_outcome(claim, record, record.message, self.rules)
-        self.state = FoldedState(claim, outcome.ranges)
-        if outcome.verdict is Accepted.POSITION_SET:
+        before = self.state
+        self.state, verdict = outcome(before, record, self.rules)
+        if verdict is Accepted.POSITION_SET:
             self.sets.append(record.offset)
         return before
 
@@ -144,23 +145,21 @@ class SharedLog:
         for start, stop in _done(self.state):
             self.finished.add(start, stop)
 
-    def append(self, entry: Entry, recorded: bool) -> int | None:
+    def append(self, record: RangesRecord, recorded: bool) -> int | None:
         """Fold one more record; the first offset that it calls done, and that nobody finished.
 
         Spec: NoneSkipped. `recorded` says that its sender was recorded.
         """
-        before = self.fold(entry)
+        before = self.fold(record)
         after = self.state
-        if after.claim is before.claim and _same_but_for_the_clock(before, after):
+        if after.claim is before.claim and _CUT(after.ranges) == _CUT(before.ranges):
             return None
-        assert entry.ranged is not None
-        is_set = bool(self.sets) and self.sets[-1] == entry.offset
-        if is_set:
+        if self.sets[-1:] == [record.offset]:
             # What lies behind is asked for anew, and what lies before never was.
             self.finished.remove(after.claim.position, OFFSET_MAX)
             self.finished.add(0, after.claim.position)
             return None
-        if not self._asks_for_all(before, after, entry.ranged.record, recorded):
+        if not self._asks_for_all(before, after, record, recorded):
             for start, stop in _done(after):
                 self.finished.add(start, stop)
         for start, stop in _done(after):
@@ -176,15 +175,11 @@ class SharedLog:
         """Whether what this record calls done must have been finished by who was recorded."""
         if not before.claim.position_set or 0 in (before.ranges.window, after.ranges.window):
             return False
-        message = record.message
-        if isinstance(message, ClaimingRange) or message.instance_id == ANCHOR:
-            if not recorded:
-                self.unjudged += self._new(after)
-            return recorded
-        # A consumer that has all of the partition is judged by its own guards.
         if not recorded:
             self.unjudged += self._new(after)
-        return False
+            return False
+        # A consumer that has all of the partition is judged by its own guards.
+        return isinstance(record.message, ClaimingRange) or record.message.instance_id == ANCHOR
 
     def _new(self, after: FoldedState) -> int:
         count = 0
@@ -218,14 +213,6 @@ class SharedLog:
         begun = self.begun.get(bisect_left(self.sets, view))
         if begun is not None:
             begun.remove(start, stop)
-
-
-def _same_but_for_the_clock(before: FoldedState, after: FoldedState) -> bool:
-    one, other = before.ranges, after.ranges
-    return (one.window, one.frontier, one.open, one.pool) == (
-        *(other.window, other.frontier),
-        *(other.open, other.pool),
-    )
 
 
 def _done(state: FoldedState) -> list[tuple[int, int]]:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.validate.explain import Unexplained
@@ -34,6 +32,7 @@ from kafka_marshal.validate.run import (
     header,
     without,
 )
+from kafka_marshal.validate.shared_log import is_about
 from kafka_marshal.validate.validator import Validator, first_unexplained
 
 EFFORT_MAX = 1_000_000
@@ -133,13 +132,11 @@ def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
     for event in events:
         match event:
             case Appended():
-                message = _message(event)
-                keep = message is not None and _is_about(message, key)
+                keep = event.said is not None and is_about(event.said, key)
                 if keep:
                     records.add((event.partition, event.offset))
             case Sent():
-                sent = event.message if event.shared is None else event.shared.message
-                keep = sent is None or _is_about(sent, key)
+                keep = event.said is None or is_about(event.said, key)
             case Read():
                 keep = (event.partition, event.offset) in records
             case Processed() | GaveUp() | BeginsAt() | Gone():
@@ -151,18 +148,6 @@ def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
         if keep:
             kept.append(event)
     return kept
-
-
-def _message(event: Appended) -> RangesMessage | None:
-    if event.ranged is not None:
-        return event.ranged.record.message
-    return None if event.record is None else event.record.message
-
-
-def _is_about(message: RangesMessage, key: ClaimKey) -> bool:
-    if isinstance(message, ReleaseGroup):
-        return message.group_id == key.group
-    return message.key == key
 
 
 class _Search:

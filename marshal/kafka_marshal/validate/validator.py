@@ -16,7 +16,6 @@ import attrs
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Impossible, Objection, Unexplained
 from kafka_marshal.validate.instances import Instance, content
@@ -44,7 +43,7 @@ from kafka_marshal.validate.run import (
     Started,
     TookBack,
 )
-from kafka_marshal.validate.shared_log import SharedLog, among, is_about
+from kafka_marshal.validate.shared_log import SharedLog, among
 
 
 @attrs.frozen
@@ -209,10 +208,7 @@ class Validator:
         """The claim by all of the log; None where the log does not hold all of its records."""
         if log.has_gaps:
             return None
-        shared = SharedLog(key, self.setting.rules)
-        for entry in log.entries:
-            if is_about(entry, key):
-                shared.fold(entry)
+        shared = SharedLog.of(log.entries, key, self.setting.rules)
         shared.begin()
         return shared
 
@@ -227,7 +223,8 @@ class Validator:
             if log.has_gaps:
                 self.shared[key] = None
                 continue
-            missing = shared.append(entry, recorded)
+            assert entry.ranged is not None
+            missing = shared.append(entry.ranged.record, recorded)
             if missing is not None:
                 expected = f"offset {missing} of {key.topic}/{key.topic_partition} not done yet"
                 return self._broken(event, Property.NONE_SKIPPED, key, expected)
@@ -454,13 +451,7 @@ def _key_of(event: RunEvent, instance: Instance | None) -> ClaimKey | None:
         return _key(event, instance)
     if isinstance(event, SHARE_EVENTS) and instance is not None:
         return _key(event, instance)
-    message: RangesMessage | None = None
-    if isinstance(event, Sent):
-        message = event.message if event.shared is None else event.shared.message
-    elif isinstance(event, Appended) and event.ranged is not None:
-        message = event.ranged.record.message
-    elif isinstance(event, Appended) and event.record is not None:
-        message = event.record.message
+    message = event.said if isinstance(event, Sent | Appended) else None
     if message is None or isinstance(message, ReleaseGroup):
         return None
     return message.key

@@ -16,6 +16,7 @@ from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reducer import claim_outcome, step
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.ranges.verdicts import RangeVerdict
 from kafka_marshal.core.state import FENCED, Claim, Rules
 from kafka_marshal.core.values import value
 
@@ -41,11 +42,18 @@ def after(
     state: FoldedState, record: RangesRecord, rules: Rules = FENCED, limits: Limits = LIMITS
 ) -> FoldedState:
     """The state after one more record. Spec: After."""
+    return outcome(state, record, rules, limits)[0]
+
+
+def outcome(
+    state: FoldedState, record: RangesRecord, rules: Rules = FENCED, limits: Limits = LIMITS
+) -> tuple[FoldedState, RangeVerdict]:
+    """The state after one more record, and its verdict. Spec: After."""
     claim, message = state.claim, record.message
-    ranges = step(state.ranges, claim, record, rules, limits).ranges
+    ranges = step(state.ranges, claim, record, rules, limits)
     if not isinstance(message, ClaimingRange):
         claim, _ = claim_outcome(claim, record, message, rules)
-    return FoldedState(claim, ranges)
+    return FoldedState(claim, ranges.ranges), ranges.verdict
 
 
 def folded_on(
