@@ -33,6 +33,7 @@ NEEDS_OF_RANGES: Mapping[str, tuple[str, str]] = {
     "SetPositionSticks": ("Admins", r"\{\""),
     "LiveHolderKept": ("Steps", "(Clock|Few)Steps"),
     "BeginsAtTheStart": ("Start", "BehindZero"),
+    "LiveAnchorKept": ("FirstClaim", "NeverSet"),
 }
 """The same of `MCRanges` and its sisters, whose worlds are their constants."""
 

@@ -26,10 +26,10 @@ Numbers == {1, 2, 5}
 \* Only what is within its bounds is asked for; lazily, since the rest has no value.
 Answers(me, p) ==
     [claim_anchor |-> Sending(MayClaimAnchor(me, p), ClaimAnchorSent(me, p),
-                              AfterAskingForAnchor(me, p)),
-     begin_anchor |-> Sending(MayBeginAnchor(me, p), BeginAnchorSent(me, p),
-                              AfterAskingForAnchor(me, p)),
-     say_start    |-> Sending(MaySayStart(me, p), SayStartSent(me, p), p),
+                              AfterClaiming(me, p)),
+     claim_alone  |-> Sending(MayClaimAlone(me, p), ClaimAloneSent(me, p),
+                              AfterClaiming(me, p)),
+     release_alone |-> Sending(MayReleaseAlone(me, p), ReleaseAloneSent(me, p), p),
      beat_anchor  |-> Sending(MayBeatAnchor(me, p), BeatAnchorSent(me, p), p),
      reserve      |-> [offset \in Ends |->
                           Sending(MayReserve(me, p, offset), ReserveSent(me, p, offset), p)],

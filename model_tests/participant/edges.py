@@ -158,15 +158,17 @@ def python(row: Row) -> object:
         "claim_anchor": _sending(
             m.may_claim_anchor(me, before),
             lambda: m.claim_anchor_sent(me, before, KEY),
-            lambda: m.after_asking_for_anchor(me, before),
+            lambda: m.after_claiming(me, before),
         ),
-        "begin_anchor": _sending(
-            m.may_begin_anchor(me, before),
-            lambda: m.begin_anchor_sent(me, before, KEY),
-            lambda: m.after_asking_for_anchor(me, before),
+        "claim_alone": _sending(
+            m.may_claim_alone(me, before),
+            lambda: m.claim_alone_sent(me, before, KEY),
+            lambda: m.after_claiming(me, before),
         ),
-        "say_start": _sending(
-            m.may_say_start(me, before), lambda: m.say_start_sent(me, before, KEY), lambda: before
+        "release_alone": _sending(
+            m.may_release_alone(me, before),
+            lambda: m.release_alone_sent(me, before, KEY),
+            lambda: before,
         ),
         "beat_anchor": _sending(
             m.may_beat_anchor(me, before),

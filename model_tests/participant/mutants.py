@@ -15,7 +15,9 @@ from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
+from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.ranges import participant as machine
+from kafka_marshal.machines.ranges.effects import SendRecord
 from kafka_marshal.machines.ranges.participant import (
     ANCHOR,
     Done,
@@ -48,6 +50,7 @@ def without(guard: str, *reasons: ParticipantForbidden) -> _Guard:
 
 F = ParticipantForbidden
 _read, _still_holds, _grant_read = machine.read, machine.still_holds, machine.grant_read
+_release_alone_sent = machine.release_alone_sent
 _keep_to_send, _own_open = machine.keep_to_send, machine.own_open
 
 
@@ -126,12 +129,15 @@ def at_the_frontier(participant: Participant) -> int:
     return participant.ranges.frontier
 
 
+def releases_at_the_start(
+    me: ParticipantConfig, participant: Participant, key: ClaimKey
+) -> SendRecord:
+    unset = attrs.evolve(participant.claim, position_set=False)
+    return _release_alone_sent(me, attrs.evolve(participant, claim=unset), key)
+
+
 def always_room(*_: object) -> bool:
     return True
-
-
-def anchored_by_anybody(participant: Participant) -> bool:
-    return participant.claim.owned
 
 
 def shares_under_any_window(me: ParticipantConfig, participant: Participant) -> bool:
@@ -159,17 +165,22 @@ _mutant(
 )
 _mutant(
     "BeginsAnew",
-    "wins without ranges where a position is set",
-    "may_begin_anchor",
-    without("may_begin_anchor", F.ALREADY_SET),
+    "claims alone where a position is set",
+    "may_claim_alone",
+    without("may_claim_alone", F.ALREADY_SET),
 )
 _mutant(
-    "SaysStartAgain",
-    "says where to begin although somebody did",
-    "may_say_start",
-    without("may_say_start", F.ALREADY_SET),
+    "ReleasesForOthers",
+    "releases what it does not own",
+    "may_release_alone",
+    without("may_release_alone", F.NOT_ALONE),
 )
-_mutant("BeatsForAnybody", "speaks for whoever owns the claim", "is_anchored", anchored_by_anybody)
+_mutant(
+    "ReleasesAtTheStart",
+    "releases at the start although a position is set",
+    "release_alone_sent",
+    releases_at_the_start,
+)
 _mutant(
     "BeatsUnasked",
     "beats where nothing is shared",

@@ -12,6 +12,11 @@
 (* is alive.  ClaimingRange it writes under its own.  Nobody releases the  *)
 (* anchor: who leaves gives its ranges back and falls silent.              *)
 (*                                                                         *)
+(* Where nobody ever set a position, one participant says where to begin.  *)
+(* It claims alone, under its own instance, and releases at the start.     *)
+(* Such a claim may land late.  As the anchor lives, it is then refused,   *)
+(* as every other's would be, so it ends no ranges.                        *)
+(*                                                                         *)
 (* Every operator takes `me`, who the participant is:                      *)
 (*   instance_id, client_id                                                *)
 (*   window        how far ranges run ahead; 0 is at most once             *)
@@ -24,8 +29,8 @@ ANCHOR == "ranges"
 
 \* Why a participant may not do what it is asked to, in the order in which it is tested.
 ParticipantForbidden ==
-    <<"Leaving", "AwaitsReadBack", "AlreadyShared", "AlreadyAnchored", "NeverSet", "AlreadySet",
-      "WindowDiffers", "NotAnchored", "NotAtMostOnce", "NotShared", "NothingAhead",
+    <<"Leaving", "AwaitsReadBack", "AlreadyShared", "AlreadyAlone", "NeverSet", "AlreadySet",
+      "WindowDiffers", "NotAlone", "NotAtMostOnce", "NotShared", "NothingAhead",
       "RequestUnderWay", "OwesGivingBack", "NoRoom", "NoRanges", "NothingToGiveBack",
       "NotGranted", "Asleep", "NotNext", "NothingAsked">>
 
@@ -48,6 +53,7 @@ HeldRange(range) ==
 (***************************************************************************)
 IsAnchored(p)  == p.claim.owner_instance = ANCHOR
 Shares(me, p)  == IsAnchored(p) /\ p.ranges.window = me.window
+IsAlone(me, p) == p.claim.owner_instance = me.instance_id
 OwnOpen(me, p) == OpenOf(p.ranges, me.instance_id)
 
 HeldOf(p, id)     == CHOOSE held \in p.held : held.id = id
@@ -129,18 +135,16 @@ MayClaimAnchor(me, p) ==
     ELSE IF p.ranges.window \notin {NONE, me.window} THEN "WindowDiffers"
     ELSE PASSES
 
-\* Where none was, it first wins without the header and says where it begins.
-MayBeginAnchor(me, p) ==
+\* Where none was, it first claims alone, to say where to begin.
+MayClaimAlone(me, p) ==
     IF p.leaving THEN "Leaving"
     ELSE IF p.asked THEN "AwaitsReadBack"
-    ELSE IF IsAnchored(p) THEN "AlreadyAnchored"
+    ELSE IF IsAlone(me, p) THEN "AlreadyAlone"
     ELSE IF IsSet(p) THEN "AlreadySet"
     ELSE PASSES
 
-MaySayStart(me, p) ==
-    IF IsSet(p) THEN "AlreadySet"
-    ELSE IF ~IsAnchored(p) THEN "NotAnchored"
-    ELSE PASSES
+\* Also if the claim was won late, when the position is set already.
+MayReleaseAlone(me, p) == IF IsAlone(me, p) THEN PASSES ELSE "NotAlone"
 
 MayBeatAnchor(me, p) == IF Shares(me, p) THEN PASSES ELSE "NotShared"
 
@@ -203,7 +207,7 @@ Sent(message, headers, range_headers) ==
 Present == [NoHeaders EXCEPT !.present = TRUE]
 
 \* And the clock, of which only readers know that begin in the middle (Reader.tla).
-AnchorHeaders(p, start) ==
+OwnerHeaders(p, start) ==
     [Present EXCEPT !.epoch = p.claim.epoch, !.seen = p.view - 1, !.start = start]
 
 AsAnchor(type, offset, headers, range_headers) ==
@@ -212,17 +216,22 @@ AsAnchor(type, offset, headers, range_headers) ==
 ClaimAnchorSent(me, p) ==
     AsAnchor("ClaimingPartition", NONE, Present, [NoRangeHeaders EXCEPT !.window = me.window])
 
-BeginAnchorSent(me, p) == AsAnchor("ClaimingPartition", NONE, Present, NoRangeHeaders)
+ClaimAloneSent(me, p) ==
+    Sent(Message("ClaimingPartition", me.instance_id, me.client_id, NONE, 0), Present,
+         NoRangeHeaders)
 
-SayStartSent(me, p) ==
-    AsAnchor("Heartbeat", me.start, AnchorHeaders(p, me.start), NoRangeHeaders)
+\* A release moves the position forward only, so it does no harm where one was set.
+ReleaseAloneSent(me, p) ==
+    Sent(Message("ReleasingPartition", me.instance_id, me.client_id,
+                 IF IsSet(p) THEN p.claim.position ELSE me.start, 0),
+         OwnerHeaders(p, IF IsSet(p) THEN NONE ELSE me.start), NoRangeHeaders)
 
 BeatAnchorSent(me, p) ==
-    AsAnchor("Heartbeat", AnchorAt(p), AnchorHeaders(p, NONE), NoRangeHeaders)
+    AsAnchor("Heartbeat", AnchorAt(p), OwnerHeaders(p, NONE), NoRangeHeaders)
 
 \* The offset is absolute, so a double is refused as NotAhead.
 ReserveSent(me, p, offset) ==
-    AsAnchor("ClaimingMessages", offset, AnchorHeaders(p, NONE), NoRangeHeaders)
+    AsAnchor("ClaimingMessages", offset, OwnerHeaders(p, NONE), NoRangeHeaders)
 
 RangingOf(me, count, seen, done, keep) ==
     Sent(Message("ClaimingRange", me.instance_id, me.client_id, NONE, count),
@@ -240,7 +249,7 @@ GiveBackSent(me, p)        == RangingSent(me, p, 0, NONE, KeepToSend(me, p))
 (***************************************************************************)
 (* What it remembers afterwards.                                           *)
 (***************************************************************************)
-AfterAskingForAnchor(me, p) == [p EXCEPT !.asked = TRUE]
+AfterClaiming(me, p) == [p EXCEPT !.asked = TRUE]
 
 \* Asking grants nothing; what was granted is read in the log.
 AfterAskRange(me, p) == [p EXCEPT !.requested = TRUE]
@@ -304,7 +313,8 @@ AfterRead(me, p, record) ==
             !.view   = record.offset + 1,
             !.held   = {held \in @ : StillHolds(me, held, upper.ranges, upper.verdict)}
                            \cup GrantRead(me, record, upper.ranges, upper.verdict),
-            !.asked  = @ /\ ~(record.message.type = "ClaimingPartition" /\ Sender(record) = ANCHOR),
+            !.asked  = @ /\ ~(/\ record.message.type = "ClaimingPartition"
+                             /\ Sender(record) \in {ANCHOR, me.instance_id}),
             !.requested = @ /\ ~(/\ IsRangeMessage(record)
                                  /\ record.message.count > 0
                                  /\ Sender(record) = me.instance_id)]

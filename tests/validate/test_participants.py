@@ -52,7 +52,7 @@ class Tale:
 
     def shares(self) -> Tale:
         """The claim is shared, from where the start policy says."""
-        for make in (moves.begin_anchor_sent, moves.say_start_sent, moves.claim_anchor_sent):
+        for make in (moves.claim_alone_sent, moves.release_alone_sent, moves.claim_anchor_sent):
             assert self.sends(make) is None
             self.lands()
         return self
@@ -82,15 +82,15 @@ def leaving() -> Guard | None:
 
 def awaits_read_back() -> Guard | None:
     tale = Tale()
-    assert tale.sends(moves.begin_anchor_sent) is None
-    return tale.sends(moves.begin_anchor_sent)
+    assert tale.sends(moves.claim_alone_sent) is None
+    return tale.sends(moves.claim_alone_sent)
 
 
-def already_anchored() -> Guard | None:
+def already_alone() -> Guard | None:
     tale = Tale()
-    tale.sends(moves.begin_anchor_sent)
+    tale.sends(moves.claim_alone_sent)
     tale.lands()
-    return tale.sends(moves.begin_anchor_sent)
+    return tale.sends(moves.claim_alone_sent)
 
 
 def window_differs() -> Guard | None:
@@ -152,11 +152,11 @@ TALES: dict[ParticipantForbidden, Callable[[], Guard | None]] = {
     ParticipantForbidden.LEAVING: leaving,
     ParticipantForbidden.AWAITS_READ_BACK: awaits_read_back,
     ParticipantForbidden.ALREADY_SHARED: lambda: Tale().shares().sends(moves.claim_anchor_sent),
-    ParticipantForbidden.ALREADY_ANCHORED: already_anchored,
+    ParticipantForbidden.ALREADY_ALONE: already_alone,
     ParticipantForbidden.NEVER_SET: lambda: Tale().sends(moves.claim_anchor_sent),
-    ParticipantForbidden.ALREADY_SET: lambda: Tale().shares().sends(moves.say_start_sent),
+    ParticipantForbidden.ALREADY_SET: lambda: Tale().shares().sends(moves.claim_alone_sent),
     ParticipantForbidden.WINDOW_DIFFERS: window_differs,
-    ParticipantForbidden.NOT_ANCHORED: lambda: Tale().sends(moves.say_start_sent),
+    ParticipantForbidden.NOT_ALONE: lambda: Tale().sends(moves.release_alone_sent),
     ParticipantForbidden.NOT_AT_MOST_ONCE: lambda: Tale().shares().sends(moves.reserve_sent, 9),
     ParticipantForbidden.NOT_SHARED: lambda: Tale().sends(moves.beat_anchor_sent),
     ParticipantForbidden.NOTHING_AHEAD: nothing_ahead,
@@ -184,8 +184,8 @@ def test_every_move_is_known_by_what_only_it_says() -> None:
     shares.holds()
     made = {
         Move.CLAIM_ANCHOR: moves.claim_anchor_sent(ME, new.part.participant, KEY),
-        Move.BEGIN_ANCHOR: moves.begin_anchor_sent(ME, new.part.participant, KEY),
-        Move.SAY_START: moves.say_start_sent(ME, new.part.participant, KEY),
+        Move.CLAIM_ALONE: moves.claim_alone_sent(ME, new.part.participant, KEY),
+        Move.RELEASE_ALONE: moves.release_alone_sent(ME, new.part.participant, KEY),
         Move.BEAT_ANCHOR: moves.beat_anchor_sent(ME, shares.part.participant, KEY),
         Move.RESERVE: moves.reserve_sent(AT_MOST_ONCE, reserves.part.participant, KEY, 9),
         Move.ASK_RANGE: moves.ask_range_sent(ME, shares.part.participant, KEY, 3),

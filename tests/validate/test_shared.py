@@ -172,7 +172,7 @@ MUTATIONS: dict[str, tuple[str, str, Any, set[Any]]] = {
     "never sent": ("sent", "ClaimingRange", _drop, {I.NOT_UNDER_WAY}),
     "read dropped": (
         *("read", "", _drop),
-        {I.NOT_NEXT_RECORD, I.NOT_WHAT_IT_SENDS, P.NOT_ANCHORED},
+        {I.NOT_NEXT_RECORD, I.NOT_WHAT_IT_SENDS, P.NOT_ALONE, P.NEVER_SET},
     ),
     "shares nothing": ("shares", "", _drop, {P.NOT_SHARED}),
     "shares twice": ("shares", "", _twice, {I.STARTED_BEFORE}),
@@ -197,7 +197,7 @@ def test_a_changed_recording_is_noticed_for_the_right_reason(name: str) -> None:
 
 
 def test_a_range_begun_after_it_was_lost_is_noticed() -> None:
-    found = unexplained(begun_after_it_was_lost(rows(ALO)))
+    found = unexplained(begun_after_it_was_lost())
     assert (found.action, found.guard) == ("Begin", P.NOT_GRANTED)
     assert found.protects is Property.AT_MOST_ONCE
 
@@ -319,7 +319,7 @@ def test_without_the_head_of_the_log_that_is_reported() -> None:
     first = {"event": "started", "instance": instance, "first": {"0": 10, "1": 10}}
     shares = next(line for line in lines if line.get("instance") == instance and "view" in line)
     unknown = {**shares, "view": 10, "known": False}
-    appended = next(line for line in lines if line["event"] == "appended")
+    appended = lines[next(places(lines, "appended", "/ranges/ranges/"))]
     late = {**appended, "offset": 10}
     run = [header, first, late, {**late, "partition": 1 - int(str(late["partition"]))}]
     judgement = judged([*run, unknown])
@@ -333,7 +333,7 @@ def test_without_the_head_of_the_log_that_is_reported() -> None:
 
 
 def test_a_part_of_the_run_shows_the_fault() -> None:
-    lines = begun_after_it_was_lost(rows(ALO))
+    lines = begun_after_it_was_lost()
     run = run_of(lines)
     events = list(run.events)
     found = unexplained(lines)

@@ -31,7 +31,13 @@ from kafka_marshal.machines.ranges.participant import ParticipantConfig, Partici
 from kafka_marshal.validate.explain import Impossible, Objection
 from kafka_marshal.validate.log import Entry, PartitionLog
 from kafka_marshal.validate.participants import SharedPart
-from kafka_marshal.validate.run import Content, RecordedInstance, Shares, unstamped
+from kafka_marshal.validate.run import (
+    Content,
+    RecordedInstance,
+    Shares,
+    of_ranges,
+    unstamped,
+)
 from kafka_marshal.validate.shared_log import SharedLog, among, of_claim
 
 Home: TypeAlias = Callable[[str], int]
@@ -178,6 +184,9 @@ class Instance:
         home = self._home(key.topic)
         if home != partition:
             return Objection(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
+        part = self.parts.get(key)
+        if part is not None:
+            return part.send(of_ranges(message, headers))  # it claims alone, or releases that
         view = self.partitions[partition]
         before = view.consumers[key]
         # Versions before 0.2.0 do not say their interval.

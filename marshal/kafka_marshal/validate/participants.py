@@ -18,6 +18,7 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     ClaimingRange,
     Heartbeat,
+    ReleasingPartition,
 )
 from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
@@ -41,8 +42,8 @@ class Move(enum.StrEnum):
     """What a participant does with a record. Spec: the actions of MCParticipant."""
 
     CLAIM_ANCHOR = "ClaimAnchor"
-    BEGIN_ANCHOR = "BeginAnchor"
-    SAY_START = "SayStart"
+    CLAIM_ALONE = "ClaimAlone"
+    RELEASE_ALONE = "ReleaseAlone"
     BEAT_ANCHOR = "BeatAnchor"
     RESERVE = "Reserve"
     ASK_RANGE = "AskRange"
@@ -59,10 +60,12 @@ def move_of(sent: SendRecord) -> Move | None:
                 return Move.GIVE_BACK
             return Move.ASK_RANGE if message.count else Move.SPEAK
         case ClaimingPartition():
-            begins = sent.range_headers.window is None
-            return Move.BEGIN_ANCHOR if begins else Move.CLAIM_ANCHOR
+            alone = sent.range_headers.window is None
+            return Move.CLAIM_ALONE if alone else Move.CLAIM_ANCHOR
+        case ReleasingPartition():
+            return Move.RELEASE_ALONE
         case Heartbeat():
-            return Move.BEAT_ANCHOR if sent.headers.start is None else Move.SAY_START
+            return Move.BEAT_ANCHOR
         case ClaimingMessages():
             return Move.RESERVE
         case _:
@@ -86,16 +89,20 @@ def _would_send(
             return (
                 moves.may_claim_anchor(*of),
                 lambda: moves.claim_anchor_sent(*of, key),
-                lambda: moves.after_asking_for_anchor(*of),
+                lambda: moves.after_claiming(*of),
             )
-        case Move.BEGIN_ANCHOR:
+        case Move.CLAIM_ALONE:
             return (
-                moves.may_begin_anchor(*of),
-                lambda: moves.begin_anchor_sent(*of, key),
-                lambda: moves.after_asking_for_anchor(*of),
+                moves.may_claim_alone(*of),
+                lambda: moves.claim_alone_sent(*of, key),
+                lambda: moves.after_claiming(*of),
             )
-        case Move.SAY_START:
-            return moves.may_say_start(*of), lambda: moves.say_start_sent(*of, key), unchanged
+        case Move.RELEASE_ALONE:
+            return (
+                moves.may_release_alone(*of),
+                lambda: moves.release_alone_sent(*of, key),
+                unchanged,
+            )
         case Move.BEAT_ANCHOR:
             return moves.may_beat_anchor(*of), lambda: moves.beat_anchor_sent(*of, key), unchanged
         case Move.RESERVE:
@@ -251,7 +258,7 @@ def said(sent: SendRecord) -> str:
     words = [f"{type(message).__name__} of {message.instance_id} ({message.client_id}) for {about}"]
     if isinstance(message, ClaimingRange):
         words.append(f"n {message.count}")
-    elif isinstance(message, Heartbeat | ClaimingMessages):
+    elif isinstance(message, Heartbeat | ClaimingMessages | ReleasingPartition):
         words.append(f"at {message.offset}")
     if message.instance_id == ANCHOR:
         words[0] = words[0].replace(f"{ANCHOR} ({ANCHOR})", "the anchor")

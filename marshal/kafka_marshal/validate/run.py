@@ -133,7 +133,10 @@ class Sent(RunEvent):
     """None where the value is not a message, or is a ClaimingRange."""
     headers: Headers
     shared: SendRecord | None = None
-    """The record as a participant sends it: a ClaimingRange, or a message of the anchor."""
+    """The record as a participant sends it: a ClaimingRange, or a message of the anchor.
+
+    What it sends of a claim that it owns alone looks as anybody's.
+    """
 
     @property
     def said(self) -> RangesMessage | None:

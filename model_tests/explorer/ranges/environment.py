@@ -183,6 +183,13 @@ class EnvironmentOfRanges:
         assert not isinstance(ground, RangeAccepted)
         return Landing(self._moment(claim, upper.ranges, older), ground, upper)  # type: ignore[arg-type]
 
+    def is_stale(self, claim: Claim, landed: Landed) -> bool:
+        """Spec: IsStale, by the clock that the record has moved."""
+        rules, last_ms = self.world.storeys.rules, claim.last_heartbeat_ms
+        if self.world.storeys.time_is_free or last_ms is None:
+            return landed.stale
+        return max(claim.clock_ms, landed.record.timestamp_ms) - last_ms > rules.stale_after_ms
+
     def is_silent(self, ranges: Ranges, landed: Landed, instance: str) -> bool:
         """Spec: IsSilent."""
         if self.world.storeys.time_is_free:

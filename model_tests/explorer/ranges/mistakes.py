@@ -119,6 +119,11 @@ def at_frontier(moment: Moment) -> int:
     return moment.ranges.frontier
 
 
+def claims_as_the_anchor(instance: str) -> str:
+    """Spec: ClaimsAsTheAnchor."""
+    return records.ANCHOR
+
+
 def _made(name: str, module: ModuleType, attribute: str, instead: object) -> tuple[HandMade, ...]:
     return (HandMade(name, name, module, attribute, instead),)
 
@@ -175,6 +180,9 @@ AS_SPECIFIED: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("RangingFrom", "OnlyAsks"): _made("OnlyAsks", records, "what_it_says", only_asks),
     ("AnchorAt", "AtFrontier"): _made("AtFrontier", records, "anchor_at", at_frontier),
     ("MayShare", "SharesAtOnce"): _made("SharesAtOnce", records, "may_share", mutants.always),
+    ("ClaimAloneSent", "ClaimsAsTheAnchor"): _made(
+        "ClaimsAsTheAnchor", records, "claims_alone_as", claims_as_the_anchor
+    ),
     ("Checkpoint", "FrontierOnly"): _made(
         "FrontierOnly", suffix, "checkpoint", suffix.frontier_only
     ),

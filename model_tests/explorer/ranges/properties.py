@@ -11,7 +11,7 @@ from itertools import combinations
 
 from kafka_marshal import Accepted
 from kafka_marshal.core.claims.verdicts import FENCED_WINS
-from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingPartition
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from model_tests.explorer.ranges import parts
@@ -197,6 +197,16 @@ def silent_forgotten(
     )
 
 
+def live_anchor_kept(
+    environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
+) -> bool:
+    """Spec: LiveAnchorKept."""
+    claims = isinstance(built.landed.record.message, ClaimingPartition)
+    if not claims or not _ends_them(state.latest, landing) or not state.latest.claim.owned:
+        return True
+    return environment.is_stale(state.latest.claim, built.landed)
+
+
 def live_holder_kept(
     environment: EnvironmentOfRanges, state: State, built: Built, landing: Landing
 ) -> bool:
@@ -363,6 +373,7 @@ OF_STEP: Mapping[str, StepJudge] = {
     "PauseHolds": pause_holds,
     "RefinesLeases": refines_leases,
     "SilentForgotten": silent_forgotten,
+    "LiveAnchorKept": live_anchor_kept,
     "LiveHolderKept": live_holder_kept,
     "NoRangeGoesOn": no_range_goes_on,
     "NobodyAfterRanges": nobody_after_ranges,

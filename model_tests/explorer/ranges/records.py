@@ -76,6 +76,11 @@ def may_share(moment: Moment) -> bool:
     return moment.claim.position_set
 
 
+def claims_alone_as(instance: str) -> str:
+    """Under which instance a participant claims to say where to begin. Spec: ClaimAloneSent."""
+    return instance
+
+
 def range_views(history: Sequence[Moment]) -> list[int]:
     """Spec: RangeViews."""
     return [view for view, moment in enumerate(history) if moment.ranges.has_begun]
@@ -149,7 +154,7 @@ class Records:
         return found
 
     def _winning(self, latest: Moment, appended: int, at_ms: int) -> Iterator[Landed]:
-        """What wins a claim, or pauses the group. Spec: Claims, Begins, OfOriginals, OfAdmins."""
+        """What wins a claim, or pauses the group. Spec: Claims, AloneOf, OfOriginals, OfAdmins."""
         world = self._world
 
         def claims(sender: str, headers: Headers, window: int | None) -> Iterator[Landed]:
@@ -163,8 +168,8 @@ class Records:
 
         for window in world.windows if may_share(latest) else ():
             yield from claims(ANCHOR, PRESENT, window)
-        if not may_share(latest):
-            yield from claims(ANCHOR, PRESENT, None)
+        for sender in world.participants if not world.first_claim.position_set else ():
+            yield from claims(claims_alone_as(sender), PRESENT, None)
         for sender in (*world.others, *world.admins):
             yield from claims(sender, PRESENT, None)
         for sender in world.originals:
@@ -194,9 +199,10 @@ class Records:
                 yield owners_message(ReleasingPartition, ANCHOR, at), headers
             if moment.ranges.window == 0:
                 yield owners_message(ClaimingMessages, ANCHOR, moment.ranges.frontier + 1), headers
-            if not moment.claim.position_set:
-                begins = attrs.evolve(headers, start=self._world.start)
-                yield owners_message(Heartbeat, ANCHOR, self._world.start), begins
+        elif owner in self._world.participants and not self._world.first_claim.position_set:
+            start = None if moment.claim.position_set else self._world.start
+            at = position if start is None else start
+            yield owners_message(ReleasingPartition, owner, at), attrs.evolve(headers, start=start)
         elif owner in self._world.others:
             kind: OwnersType = ClaimingMessages if self._world.at_most else Heartbeat
             yield owners_message(kind, owner, position + 1), headers

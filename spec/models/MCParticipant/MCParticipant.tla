@@ -164,11 +164,11 @@ Sends(i, may, what, after) ==
 
 ClaimAnchor(i) ==
     Sends(i, MayClaimAnchor(Me(i), P(i)), ClaimAnchorSent(Me(i), P(i)),
-          AfterAskingForAnchor(Me(i), P(i)))
-BeginAnchor(i) ==
-    Sends(i, MayBeginAnchor(Me(i), P(i)), BeginAnchorSent(Me(i), P(i)),
-          AfterAskingForAnchor(Me(i), P(i)))
-SayStart(i) == Sends(i, MaySayStart(Me(i), P(i)), SayStartSent(Me(i), P(i)), P(i))
+          AfterClaiming(Me(i), P(i)))
+ClaimAlone(i) ==
+    Sends(i, MayClaimAlone(Me(i), P(i)), ClaimAloneSent(Me(i), P(i)),
+          AfterClaiming(Me(i), P(i)))
+ReleaseAlone(i) == Sends(i, MayReleaseAlone(Me(i), P(i)), ReleaseAloneSent(Me(i), P(i)), P(i))
 BeatAnchor(i) == Sends(i, MayBeatAnchor(Me(i), P(i)), BeatAnchorSent(Me(i), P(i)), P(i))
 Reserve(i) ==
     LET offset == ReserveAt(P(i))
@@ -215,8 +215,8 @@ GiveUp(i) ==
 
 Acts(i) ==
     \/ "ClaimAnchor" \in Does /\ ClaimAnchor(i)
-    \/ "BeginAnchor" \in Does /\ BeginAnchor(i)
-    \/ "SayStart" \in Does /\ SayStart(i)
+    \/ "ClaimAlone" \in Does /\ ClaimAlone(i)
+    \/ "ReleaseAlone" \in Does /\ ReleaseAlone(i)
     \/ "BeatAnchor" \in Does /\ BeatAnchor(i)
     \/ "Reserve" \in Does /\ Reserve(i)
     \/ \E count \in Counts \ {0} : AskRange(i, count)
@@ -229,12 +229,12 @@ Acts(i) ==
            \/ Begin(i, held.id, held.begun)
            \/ held.done < held.begun /\ Finish(i, held.id, held.done)
 
-Everything == {"ClaimAnchor", "BeginAnchor", "SayStart", "BeatAnchor", "Reserve", "Speak",
+Everything == {"ClaimAnchor", "ClaimAlone", "ReleaseAlone", "BeatAnchor", "Reserve", "Speak",
                "GiveBack", "Leave", "GiveUp"}
 ReservesAndGivesBack == {"Reserve", "GiveBack"}
 SaysAndBeats == {"Speak", "BeatAnchor"}
 Shared      == {"Reserve", "Speak", "BeatAnchor", "GiveBack"}
-Starts      == {"ClaimAnchor", "BeginAnchor", "SayStart", "Reserve"}
+Starts      == {"ClaimAnchor", "ClaimAlone", "ReleaseAlone", "Reserve"}
 JustLeaves  == {"Leave"}
 WithLeaving == {"Reserve", "Speak", "GiveBack", "Leave", "GiveUp"}
 
@@ -253,8 +253,8 @@ ViewOf(i) == P(i).view + 1
 IsModelled(i, each) ==
     LET v == ViewOf(i)
         free == [each.record EXCEPT !.offset = Appended]
-    IN  \/ each.record.message.instance_id = ANCHOR
-           /\ \E built \in Anchors : built.record = [free EXCEPT !.stale = built.record.stale,
+    IN  \/ ~IsRangeMessage(each.record)
+           /\ \E built \in Anchors \cup Alone : built.record = [free EXCEPT !.stale = built.record.stale,
                                                           !.pause_over = built.record.pause_over]
         \/ /\ HasBegun(history[v].ranges)
            /\ \E built \in RangingFrom(i, v) :

@@ -226,26 +226,27 @@ ReserveViews == {v \in AnchorViews : history[v].ranges.window = 0}
 \* A participant shares the claim only if a position was ever set.
 MayShare == IsSet(Latest)
 
-\* Where none was, it first wins without the header and says where it begins.
-UnsetViews ==
-    {v \in Views : history[v].claim.owner_instance = ANCHOR /\ ~history[v].claim.position_set}
+ClaimsFrom(sent) == {Built(record) : record \in Freely({Landing(sent)})}
 
-ClaimsOfAnchor(sent) == {Built(record) : record \in Freely({Landing(sent)})}
+\* Where none was, a participant first claims alone, and says where to begin.
+AloneViews(me) == {v \in Views : IsAlone(me, Knowing(v))}
 
-Begins ==
-    (IF MayShare THEN {} ELSE ClaimsOfAnchor(BeginAnchorSent(Anybody, NewParticipant)))
-    \cup {Built(Landing(SayStartSent(Anybody, Knowing(v)))) : v \in UnsetViews}
+AloneOf(me) ==
+    ClaimsFrom(ClaimAloneSent(me, NewParticipant))
+    \cup {Built(Landing(ReleaseAloneSent(me, Knowing(v)))) : v \in AloneViews(me)}
+
+Alone ==
+    IF IsSet(history[1]) THEN {} ELSE UNION {AloneOf(Who(i, Window)) : i \in Participants}
 
 \* No participant of ours releases the anchor; somebody may.
 ReleaseOfAnchor(p) ==
-    Sent(Says("ReleasingPartition", ANCHOR, AnchorAt(p)), AnchorHeaders(p, NONE), NoRangeHeaders)
+    Sent(Says("ReleasingPartition", ANCHOR, AnchorAt(p)), OwnerHeaders(p, NONE), NoRangeHeaders)
 
 Anchors ==
     (IF MayShare
-     THEN UNION {ClaimsOfAnchor(ClaimAnchorSent(Who(ANCHOR, window), NewParticipant)) :
+     THEN UNION {ClaimsFrom(ClaimAnchorSent(Who(ANCHOR, window), NewParticipant)) :
                      window \in Windows}
      ELSE {})
-    \cup Begins
     \cup {Built(Landing(BeatAnchorSent(Anybody, Knowing(v)))) : v \in AnchorViews}
     \cup {Built(Landing(ReleaseOfAnchor(Knowing(v)))) : v \in AnchorViews}
     \cup {Built(Landing(ReserveSent(Anybody, Knowing(v), ReserveAt(history[v])))) :
@@ -311,7 +312,7 @@ OfAdmins ==
                               Says("ReleasingPartition", a, 0))) : v \in OwnViews(a)} :
            a \in Admins}
 
-Buildable == Anchors \cup Requests \cup OtherOnes \cup OfOriginals \cup OfAdmins
+Buildable == Anchors \cup Alone \cup Requests \cup OtherOnes \cup OfOriginals \cup OfAdmins
 
 Next ==
     /\ Appended < LogMax
@@ -390,6 +391,12 @@ SetPositionSticks ==
 
 \* Nobody works before the beginning of the data.
 BeginsAtTheStart == \A lease \in leases : lease.from >= Start
+
+\* A claim ends ranges only where nobody owns, or the anchor is silent.
+LiveAnchorKept ==
+    [][last'.void /\ last'.record.message.type = "ClaimingPartition" =>
+          \/ ~IsOwned(Latest.claim)
+          \/ IsStale(ClockAdvanced(Latest.claim, last'.record), last'.record)]_vars
 
 \* Who is remembered holds something, or was heard: after a request that counts.
 SilentForgotten ==
@@ -511,6 +518,9 @@ HeardByNobody(ranges, record) == FALSE
 
 \* A participant shares a claim of which nobody knows where to begin.
 SharesAtOnce == TRUE
+
+\* Who says where to begin claims as the anchor, without a window.
+ClaimsAsTheAnchor(me, p) == AsAnchor("ClaimingPartition", NONE, Present, NoRangeHeaders)
 
 \* A new header on an old message that is not decimal has it refused.
 RefusesABadHeader(claim, record) ==

@@ -941,3 +941,25 @@ def test_a_share_is_as_patient_as_the_heartbeats_are_frequent(
     member = Member(me, "g", 1, timing=Timing(heartbeat_every_ms=every_ms))
     patience = member._share.patience
     assert patience == ShareTiming(int(me.rules.stale_after_ms), every_ms, settle_ms, grace_ms)
+
+
+@pytest.mark.parametrize("known_before", [False, True])
+def test_what_its_participants_claim_alone_it_only_folds(known_before: bool) -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    shared = key("events", 0)
+    place = coordinating_partition("events", PLACES)
+    member.begin_to_read(place, 0)
+    if known_before:
+        others = InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE)
+        sent = claiming_partition_sent(others, ConsumerState(), shared)
+        assert member.record(Record(place, 0, 1_000, sent.message, sent.headers), 0) == []
+    member.stand_by("events")
+    alone = claiming_partition_sent(member.me, ConsumerState(), shared)
+    landed = Record(place, 1, 60_000_000, alone.message, alone.headers)
+    assert member.record(landed, 0) == []
+    assert member.caught_up(place, 0) == []
+    assert member.next_timer_ms is None
+    assert member.folded(shared).owner_instance == member.me.instance_id
+    assert member.stop(0) == []
+    assert member.drained

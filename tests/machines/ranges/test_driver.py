@@ -6,7 +6,13 @@ import attrs
 import pytest
 
 from kafka_marshal import ClaimingMessages, ClaimingPartition, Heartbeat, ReleaseGroup
-from kafka_marshal.core.messages import ClaimingRange, Headers, Partition
+from kafka_marshal.core.messages import (
+    ClaimingRange,
+    Headers,
+    Offset,
+    Partition,
+    ReleasingPartition,
+)
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.state import FENCED, ClaimKey
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
@@ -62,7 +68,9 @@ class Desk:
 
     def others(self, message: object, said: RangeHeaders | None = None, **headers: int) -> None:
         """Somebody else's record lands."""
-        assert isinstance(message, ClaimingRange | ClaimingPartition | ReleaseGroup)
+        assert isinstance(
+            message, ClaimingRange | ClaimingPartition | ReleasingPartition | ReleaseGroup
+        )
         more = said or RangeHeaders()
         self.land(SendRecord(message, Headers(True, **headers), more))
 
@@ -109,7 +117,7 @@ def test_where_nobody_set_a_position_it_says_first_where_to_begin() -> None:
     began, start, shared, *_ = list(desk.sent)
     assert isinstance(began.message, ClaimingPartition)
     assert began.range_headers.window is None
-    assert isinstance(start.message, Heartbeat)
+    assert isinstance(start.message, ReleasingPartition)
     assert (start.message.offset, start.headers.start) == (500, 500)
     assert isinstance(shared.message, ClaimingPartition)
     assert shared.range_headers.window == 100
@@ -119,27 +127,57 @@ def test_where_nobody_set_a_position_it_says_first_where_to_begin() -> None:
     assert granted.from_ == 500
 
 
-def claiming_to_begin() -> ClaimingPartition:
-    return ClaimingPartition(1, 0, "ranges", "ranges", "g", "events", Partition(0))
-
-
 @pytest.mark.parametrize("window", [0, 100])
-def test_ranges_are_asked_for_when_no_claim_to_begin_has_landed_for_a_while(window: int) -> None:
-    """It ends all ranges, and each that starts at the same time may have sent one."""
-    desk = Desk(window=window)
+def test_a_claim_to_say_where_to_begin_ends_no_ranges_however_late_it_lands(window: int) -> None:
+    desk = Desk(window=window).begins()
+    held = desk.driver.held
+    assert held
+    desk.others(claiming("i2"))
+    assert desk.driver.shares
+    assert desk.driver.held == held
+    assert not desk.took(RangeLost)
+
+
+def test_a_claim_that_somebody_won_with_a_window_under_another_name_is_not_shared() -> None:
+    desk = Desk().begins()
+    other = Desk()
+    other.others(claiming("x"), RangeHeaders(window=100))
+    assert desk.driver.shares
+    assert not other.driver.shares
+
+
+def asking_alone(start: int = 0) -> tuple[Desk, SendRecord]:
+    """It claims alone, and that has not landed yet."""
+    desk = Desk(start=start)
+    desk.lands = False
     desk.do(desk.driver.caught_up(0))
-    while not desk.driver.shares:
-        desk.pass_ms(100)
-    desk.pass_ms(500)
-    desk.others(claiming_to_begin())
-    late_ms = desk.now_ms
-    desk.pass_ms(TIMING.settles_ms - 1)
-    wrote = ClaimingRange | ClaimingMessages
-    assert not [each for each in desk.sent if isinstance(each.message, wrote)]
-    desk.pass_ms(1_500)
-    assert desk.driver.held
-    first = next(each for each in desk.log if isinstance(each.message, wrote))
-    assert first.timestamp_ms - AHEAD_MS >= late_ms + TIMING.settles_ms
+    desk.pass_ms(1_000)
+    [asked] = desk.sent
+    desk.lands = True
+    return desk, asked
+
+
+def test_a_claim_that_is_won_alone_after_others_said_where_to_begin_is_released_there() -> None:
+    desk, asked = asking_alone(start=500)
+    desk.others(claiming("i2"))
+    release = ReleasingPartition(1, 0, "i2", "i2", "g", "events", Partition(0), Offset(700))
+    desk.others(release, epoch=0)
+    desk.land(asked)
+    _, released, shared, *_ = desk.sent
+    assert isinstance(released.message, ReleasingPartition)
+    assert (released.message.offset, released.headers.start) == (700, None)
+    assert shared.range_headers.window == 100
+    assert desk.took(TenureBegan) == [TenureBegan(4, 700)]
+
+
+def test_who_leaves_releases_what_it_has_claimed_alone() -> None:
+    desk, asked = asking_alone()
+    desk.do(desk.driver.leave(desk.now_ms))
+    assert not desk.took(Left)
+    desk.land(asked)
+    assert isinstance(desk.sent[-1].message, ReleasingPartition)
+    assert desk.took(Left)
+    assert not desk.driver.participant.claim.owned
 
 
 def test_at_most_once_it_reserves_before_it_asks() -> None:

@@ -394,6 +394,7 @@ class ConsumerLoop:
         session = self.session
         if known.shared:
             session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
+            session.member.stand_by(topic)
             session.shared.add(
                 topic,
                 known.partitions,

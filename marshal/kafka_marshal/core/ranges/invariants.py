@@ -52,6 +52,10 @@ class RangesProperty(NamedProperty):
         "BeginsAtTheStart",
         "A claim is shared only once it has a position, so no range lies before the data.",
     )
+    LIVE_ANCHOR_KEPT = (
+        "LiveAnchorKept",
+        "A claim ends ranges only where nobody owns, or the anchor is silent.",
+    )
     SILENT_FORGOTTEN = (
         "SilentForgotten",
         "After a request, nobody is remembered that holds nothing and is silent.",

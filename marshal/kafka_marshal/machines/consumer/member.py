@@ -132,6 +132,10 @@ class Member:
         """Of coordinating partitions that it does not need yet."""
         self._views: dict[int, _PartitionView] = {}
         self._homes: dict[str, int] = {}
+        self._shared: set[str] = set()
+        """Topics that its participants share with others."""
+        self._bystander = attrs.evolve(me, instance_id="")
+        """Somebody who owns nothing."""
         self._held: dict[ClaimKey, _Held] = {}
         """The claims of the topics that it was given."""
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
@@ -174,6 +178,17 @@ class Member:
         """
         if partition not in self._views:
             self._begin_to_read(partition, now_ms)
+
+    def stand_by(self, topic: str) -> None:
+        """Only fold the claims of this topic, also those that this very instance owns.
+
+        Its participants share them, and release what they have claimed alone.
+        """
+        self._shared.add(topic)
+        for view in self._views.values():
+            for key, driver in view.drivers.items():
+                if key.topic == topic:
+                    driver.me = self._bystander
 
     def folded(self, key: ClaimKey) -> Claim:
         """Any claim of a coordinating partition that it reads, as it was read from the start."""
@@ -448,7 +463,8 @@ class Member:
         view = self._views[self._home(key.topic)]
         driver = view.drivers.get(key)
         if driver is None:
-            driver = view.drivers[key] = Driver(self.me, key, self.timing)
+            me = self._bystander if key.topic in self._shared else self.me
+            driver = view.drivers[key] = Driver(me, key, self.timing)
             driver.consumer, driver.clock = view.newborn, view.clock
             driver.held_back_until_ms = self._held_back_until_ms
             driver.wants = driver.eager = False

@@ -17,7 +17,7 @@ somebody before it did.
 []
 >>> [asked] = driver.timer(driver.next_timer_ms)
 >>> asked.message.client_id, asked.range_headers.window
-('ranges', None)
+('c1', None)
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     ClaimingRange,
     Heartbeat,
+    ReleasingPartition,
 )
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
@@ -95,10 +96,6 @@ class RangesTiming:
     """After as many finished messages that the log has not heard of, it does."""
     say_done_after_ms: int = field(default=1_000, validator=positive)
     """And after this long."""
-    settles_ms: int = field(default=1_000, validator=positive)
-    """Where nobody ever set a position, several may claim to say where to begin. Such a claim ends
-    all ranges, also if it lands late. So nobody asks for a range before this has passed since the
-    last one, by the log's clock."""
     stuck_after_ms: int = field(default=300_000, validator=positive)
     """A handler that finished nothing for this long hangs: the rest is given back. After twice as
     long the participant falls silent, and others take what it has in hand."""
@@ -211,9 +208,13 @@ class ParticipantDriver:
         self._reader = RangesReader(first, rules, limits) if unknown else None
         self._reads_live = False
         self._pace = Pace()
-        self._turns = {name: _Waits() for name in ("claim", "start", "pool", "room", "reserve")}
+        self._turns = {name: _Waits() for name in ("claim", "pool", "room", "reserve")}
         self._asked_ms = AT_ONCE
         self._patient_until_ms = AT_ONCE
+        self._released_ms = AT_ONCE
+        """When it last released what it had claimed alone."""
+        self._claims_now = False
+        """It released at the start, so it claims as the anchor before others do."""
         self._requested_ms = AT_ONCE
         self._spoke_ms = AT_ONCE
         """When it last sent a ClaimingRange."""
@@ -225,8 +226,6 @@ class ParticipantDriver:
         self._unheard_since_ms = AT_ONCE
         self._beat_ms = AT_ONCE
         """When it last sent a heartbeat of the anchor that nobody's followed yet."""
-        self._began_ms: int | None = None
-        """When the last claim to say where to begin landed, by the log's clock."""
         self._reserved: int | None = None
         self._reserved_ms = AT_ONCE
         self._beats_now = False
@@ -430,17 +429,21 @@ class ParticipantDriver:
                         self._pace.heard_after(now_ms - self._requested_ms)
                         self._requested_ms = AT_ONCE
             case ClaimingPartition():
-                if message.instance_id == ANCHOR:
-                    if record.range_headers.window is None:
-                        self._began_ms = record.timestamp_ms
+                if message.instance_id in (ANCHOR, self.me.instance_id):
                     won = self.participant.claim.epoch == record.offset
-                    self._beats_now |= won and self._asked_ms > AT_ONCE
+                    anchors = won and message.instance_id == ANCHOR
+                    self._beats_now |= anchors and self._asked_ms > AT_ONCE
+                    self._claims_now = False
                     if not won:
                         self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
                     self._asked_ms = AT_ONCE
             case Heartbeat():
                 if message.instance_id == ANCHOR:
                     self._beat_ms = AT_ONCE
+            case ReleasingPartition():
+                if message.instance_id == self.me.instance_id:
+                    self._released_ms = AT_ONCE
+                    self._claims_now = isinstance(verdict, Accepted)
             case ClaimingMessages():
                 if message.instance_id == ANCHOR and message.offset == self._reserved:
                     self._reserved = None
@@ -564,20 +567,14 @@ class ParticipantDriver:
         yield self._give_up_at_ms(), self._give_up
         if live:
             yield self._claim_at_ms(now), self._claim
-        yield self._say_start_at_ms(now), self._say_start
+        yield self._release_alone_at_ms, self._release_alone
         yield self._beat_at_ms(now), self._beat
         yield self._give_back_at_ms(now), self._give_back
         if live:
-            settled_ms = self._settled_at_ms
-            yield max(settled_ms, self._reserve_at_ms(now)), self._reserve
-            yield max(settled_ms, self._ask_at_ms(now)), self._ask
+            yield self._reserve_at_ms(now), self._reserve
+            yield self._ask_at_ms(now), self._ask
         yield self._speak_at_ms(now), self._speak
         yield (AT_ONCE if self._has_left(now) else _NEVER), self._leave
-
-    @property
-    def _settled_at_ms(self) -> int:
-        began_ms = self._began_ms
-        return AT_ONCE if began_ms is None else self.clock.own_ms(began_ms + self.timing.settles_ms)
 
     # The anchor.
 
@@ -595,7 +592,7 @@ class ParticipantDriver:
         me, participant = self.me, self.participant
         allowed = (
             moves.may_claim_anchor(me, participant) is None
-            or moves.may_begin_anchor(me, participant) is None
+            or moves.may_claim_alone(me, participant) is None
         )
         if not allowed:
             return self._turns["claim"].at(False, now_ms, 0)
@@ -603,6 +600,8 @@ class ParticipantDriver:
         if claimable_ms > now_ms:
             self._turns["claim"].at(False, now_ms, 0)
             return claimable_ms
+        if self._claims_now:
+            return AT_ONCE
         return self._turns["claim"].at(True, now_ms, self._turn_ms(self._half_interval_ms))
 
     @property
@@ -626,28 +625,20 @@ class ParticipantDriver:
         if moves.may_claim_anchor(me, participant) is None:
             sent = moves.claim_anchor_sent(me, participant, self.key)
         else:
-            sent = moves.begin_anchor_sent(me, participant, self.key)
-        self.participant = moves.after_asking_for_anchor(me, participant)
+            sent = moves.claim_alone_sent(me, participant, self.key)
+        self.participant = moves.after_claiming(me, participant)
         self._asked_ms = now_ms
         return [sent]
 
-    def _say_start_at_ms(self, now_ms: int) -> int:
-        turn = self._turns["start"]
-        if moves.may_say_start(self.me, self.participant) is not None:
-            return turn.at(False, now_ms, 0)
-        again_ms = self._beat_ms + self.timing.ask_again_after_ms
-        if again_ms > now_ms:
-            turn.at(False, now_ms, 0)
-            return again_ms
-        if self._beats_now:
-            return AT_ONCE
-        # Only who won says it at once. Where all did, a fleet of 32 sent a thousand heartbeats.
-        return turn.at(True, now_ms, self._turn_ms(self._half_interval_ms))
+    @property
+    def _release_alone_at_ms(self) -> int:
+        if moves.may_release_alone(self.me, self.participant) is not None:
+            return _NEVER
+        return self._released_ms + self.timing.ask_again_after_ms
 
-    def _say_start(self, now_ms: int) -> list[Effect]:
-        self._beats_now = False
-        self._beat_ms = now_ms
-        return [moves.say_start_sent(self.me, self.participant, self.key)]
+    def _release_alone(self, now_ms: int) -> list[Effect]:
+        self._released_ms = now_ms
+        return [moves.release_alone_sent(self.me, self.participant, self.key)]
 
     def _beat_at_ms(self, now_ms: int) -> int:
         if moves.may_beat_anchor(self.me, self.participant) is not None:
@@ -876,6 +867,9 @@ class ParticipantDriver:
         """At least once it need not wait where ranges sleep: what it had is taken later."""
         participant = self.participant
         if not participant.leaving or self.in_hand or participant.requested:
+            return False
+        # What it claims alone, it has to release.
+        if participant.asked or moves.is_alone(self.me, participant):
             return False
         if any(not each.finished for each in participant.held):
             return False

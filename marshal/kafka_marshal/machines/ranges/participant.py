@@ -11,8 +11,8 @@ It needs every record of the key, or a state that was folded from all of them
 >>> me, participant = ParticipantConfig("i1", "c1", window=100), Participant()
 >>> may_ask_range(me, participant, 10)
 <ParticipantForbidden.NOT_SHARED: 'not_shared'>
->>> begin_anchor_sent(me, participant, ClaimKey("g", "t", 0)).message.client_id
-'ranges'
+>>> claim_alone_sent(me, participant, ClaimKey("g", "t", 0)).message.client_id
+'c1'
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from kafka_marshal.core.messages import (
     Heartbeat,
     Offset,
     Partition,
+    ReleasingPartition,
 )
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState
@@ -61,16 +62,16 @@ class ParticipantForbidden(enum.Enum):
     """R6: its last ClaimingPartition was not read back yet."""
     ALREADY_SHARED = "already_shared"
     """The claim is shared under its window."""
-    ALREADY_ANCHORED = "already_anchored"
-    """The participants own the claim."""
+    ALREADY_ALONE = "already_alone"
+    """It owns the claim alone."""
     NEVER_SET = "never_set"
-    """Nobody ever set a position: a tenure without ranges says first where to begin."""
+    """Nobody ever set a position: one that claims alone says first where to begin."""
     ALREADY_SET = "already_set"
     """Somebody set a position, and that is where to begin."""
     WINDOW_DIFFERS = "window_differs"
     """There are ranges under another window."""
-    NOT_ANCHORED = "not_anchored"
-    """The participants do not own the claim."""
+    NOT_ALONE = "not_alone"
+    """It does not own the claim alone."""
     NOT_AT_MOST_ONCE = "not_at_most_once"
     """Only at most once anything is reserved."""
     NOT_SHARED = "not_shared"
@@ -178,6 +179,11 @@ def is_anchored(participant: Participant) -> bool:
 def shares(me: _Who, participant: Participant) -> bool:
     """They own it and share it under its window. Spec: Shares."""
     return is_anchored(participant) and participant.ranges.window == me.window
+
+
+def is_alone(me: _Who, participant: Participant) -> bool:
+    """It owns the claim under its own instance, and shares it with nobody. Spec: IsAlone."""
+    return participant.claim.owner_instance == me.instance_id
 
 
 def own_open(me: _Who, participant: Participant) -> tuple[OpenRange, ...]:
@@ -290,24 +296,22 @@ def may_claim_anchor(me: _Who, participant: Participant) -> _Why | None:
     return None
 
 
-def may_begin_anchor(me: _Who, participant: Participant) -> _Why | None:
-    """May it ask for a claim without ranges, to say where to begin? Spec: MayBeginAnchor."""
+def may_claim_alone(me: _Who, participant: Participant) -> _Why | None:
+    """May it claim alone, to say where to begin? Spec: MayClaimAlone. Rules: R6."""
     if participant.leaving:
         return ParticipantForbidden.LEAVING
     if participant.asked:
         return ParticipantForbidden.AWAITS_READ_BACK
-    if is_anchored(participant):
-        return ParticipantForbidden.ALREADY_ANCHORED
+    if is_alone(me, participant):
+        return ParticipantForbidden.ALREADY_ALONE
     if participant.claim.position_set:
         return ParticipantForbidden.ALREADY_SET
     return None
 
 
-def may_say_start(me: _Who, participant: Participant) -> _Why | None:
-    """May it say where to begin? Spec: MaySayStart. Keeps: BeginsAtTheStart."""
-    if participant.claim.position_set:
-        return ParticipantForbidden.ALREADY_SET
-    return None if is_anchored(participant) else ParticipantForbidden.NOT_ANCHORED
+def may_release_alone(me: _Who, participant: Participant) -> _Why | None:
+    """May it release what it claimed alone, at the start? Spec: MayReleaseAlone."""
+    return None if is_alone(me, participant) else ParticipantForbidden.NOT_ALONE
 
 
 def may_beat_anchor(me: _Who, participant: Participant) -> _Why | None:
@@ -403,10 +407,10 @@ def _interval_to_say(me: _Who) -> int | None:
     return int(me.rules.heartbeat_interval_ms) if me.says_interval else None
 
 
-def _anchor_headers(
+def _owner_headers(
     me: _Who, participant: Participant, *, interval: bool = False, start: int | None = None
 ) -> Headers:
-    """Spec: AnchorHeaders. Also what it saw, for readers that begin in the middle."""
+    """Spec: OwnerHeaders. Also what it saw, for readers that begin in the middle."""
     return Headers(
         True,
         epoch=participant.claim.epoch,
@@ -424,22 +428,28 @@ def claim_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> Send
     return SendRecord(message, headers, RangeHeaders(window=me.window))
 
 
-def begin_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
-    """Without the header: no ranges begin before a position is set. Spec: BeginAnchorSent."""
+def claim_alone_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """Under its own instance: it is refused, however late it lands, while the anchor lives.
+
+    Spec: ClaimAloneSent. Keeps: LiveAnchorKept.
+    """
     headers = Headers(True, interval_ms=_interval_to_say(me))
-    return SendRecord(ClaimingPartition(*_address(ANCHOR, ANCHOR, key)), headers)
+    return SendRecord(ClaimingPartition(*_address(me.instance_id, me.client_id, key)), headers)
 
 
-def say_start_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
-    """Spec: SayStartSent."""
-    message = Heartbeat(*_address(ANCHOR, ANCHOR, key), Offset(me.start))
-    return SendRecord(message, _anchor_headers(me, participant, interval=True, start=me.start))
+def release_alone_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
+    """At the start, or where the position was set. Spec: ReleaseAloneSent."""
+    claim = participant.claim
+    start = None if claim.position_set else me.start
+    offset = Offset(claim.position if start is None else start)
+    message = ReleasingPartition(*_address(me.instance_id, me.client_id, key), offset)
+    return SendRecord(message, _owner_headers(me, participant, start=start))
 
 
 def beat_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
     """Spec: BeatAnchorSent. With a checkpoint, for readers that begin in the middle."""
     message = Heartbeat(*_address(ANCHOR, ANCHOR, key), Offset(anchor_at(participant)))
-    headers = _anchor_headers(me, participant, interval=True)
+    headers = _owner_headers(me, participant, interval=True)
     checkpoint = FoldedState(participant.claim, participant.ranges)
     return SendRecord(message, headers, checkpoint=checkpoint)
 
@@ -447,7 +457,7 @@ def beat_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendR
 def reserve_sent(me: _Who, participant: Participant, key: ClaimKey, offset: int) -> SendRecord:
     """Spec: ReserveSent. The offset is absolute, so a double is refused as NotAhead."""
     message = ClaimingMessages(*_address(ANCHOR, ANCHOR, key), Offset(offset))
-    return SendRecord(message, _anchor_headers(me, participant))
+    return SendRecord(message, _owner_headers(me, participant))
 
 
 def _ranging(
@@ -486,8 +496,8 @@ def give_back_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRec
 # --- what it remembers ----------------------------------------------------------------------------
 
 
-def after_asking_for_anchor(me: _Who, participant: Participant) -> Participant:
-    """Spec: AfterAskingForAnchor."""
+def after_claiming(me: _Who, participant: Participant) -> Participant:
+    """Spec: AfterClaiming."""
     return attrs.evolve(participant, asked=True)
 
 
@@ -575,14 +585,14 @@ def read(
     ids = {each.id for each in outcome.ranges.open_of(me.instance_id)}
     kept = (each for each in participant.held if still_holds(me, each, ids, outcome.verdict))
     granted = grant_read(me, record, outcome.ranges, outcome.verdict)
-    won = isinstance(message, ClaimingPartition) and sender == ANCHOR
+    claims = isinstance(message, ClaimingPartition) and sender in (ANCHOR, me.instance_id)
     asks = isinstance(message, ClaimingRange) and message.count > 0
     after = Participant(
         claim,
         outcome.ranges,
         record.offset + 1,
         (*kept, *granted),
-        participant.asked and not won,
+        participant.asked and not claims,
         participant.requested and not (asks and sender == me.instance_id),
         participant.leaving,
     )
