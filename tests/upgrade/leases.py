@@ -76,9 +76,12 @@ def account(log: Iterable[RawRecord], key: ClaimKey, rules: Rules) -> Account:
 
 def _count(found: Account, before: FoldedState, now: FoldedState, asks: bool) -> None:
     owner = now.claim.owner_instance
-    if now.claim.owned and (not found.turns or owner != found.turns[-1].owner):
+    # Who claims alone to say where to begin has released it when a position is set.
+    begins = now.claim.owned and now.claim.position_set
+    if begins and (not found.turns or owner != found.turns[-1].owner):
         assert owner is not None
-        found.turns.append(Turn(owner, now.claim.position, from_stale=before.claim.owned))
+        from_stale = before.claim.owner_instance not in (None, owner)
+        found.turns.append(Turn(owner, now.claim.position, from_stale))
     known = {each.id for each in before.ranges.open}
     for each in now.ranges.open:
         if each.id not in known:

@@ -876,6 +876,8 @@ class Ownership:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
+        if self.session.shared.of(key) is not None:
+            return  # it was owned alone to say where to begin
         member = self.session.member
         reader = member.driver(key).consumer.reader
         tenures = self._tenures.of_key(key)
