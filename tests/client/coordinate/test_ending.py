@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,9 +20,11 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     Heartbeat,
     Partition,
+    Record,
     ReleaseGroup,
 )
 from kafka_marshal.errors import BrokerFailed, ConsumerClosed, MarshalError
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from tests.client.doubles import (
     LANDS,
     LANDS_SOMEWHERE,
@@ -253,6 +256,32 @@ def test_what_was_done_before_a_stop_may_be_committed_after_it(kafka: Kafka) -> 
         consumer.commit(message)
         consumer.commit()
     assert kafka.committed["g", "orders", 0] == 1
+
+
+@pytest.mark.parametrize("share", ["partitions", "ranges"])
+def test_who_stops_while_the_log_is_read_does_not_wait_for_its_end(
+    kafka: Kafka, share: Literal["partitions", "ranges"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3_000):
+        name = f"i{number}"
+        kafka.says(ClaimingPartition(1, 0, name, name, "g", "orders", Partition(0)))
+    read, begun, stopped = list[int](), threading.Event(), threading.Event()
+    fold = Member.record
+
+    def when_stopped(member: Member, record: Record, now_ms: int) -> list[ClaimEffect]:
+        begun.set()
+        stopped.wait(WITHIN_S)
+        read.append(record.offset)
+        return fold(member, record, now_ms)
+
+    monkeypatch.setattr(Member, "record", when_stopped)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders", share=share)
+        assert begun.wait(WITHIN_S)
+        consumer.stop()
+        stopped.set()
+        assert list(consumer) == []
+    assert len(read) < 1_000
 
 
 def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:

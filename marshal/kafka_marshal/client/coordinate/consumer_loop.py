@@ -49,6 +49,8 @@ from kafka_marshal.machines.consumer.intervals import OwnerReport
 COMMIT_EVERY_MS: Final = 1_000
 """How often the positions in the log are committed to Kafka's group offsets, and the state of the
 claims is reported."""
+LOOK_UP_EVERY: Final = 500
+"""After as many records of a long log it is looked whether the application stops."""
 LOOK_EVERY_MS: Final = 250
 """How often to look how far the application got within what it has in hand, if it has anything."""
 ANEW_AFTER_MS: Final = 1_000
@@ -84,6 +86,7 @@ class ConsumerLoop:
         post: Callable[[Input], None],
         open_session: Callable[[], None],
         new_lock: Callable[[], Lock],
+        stop_asked: Callable[[], bool] = lambda: False,
     ) -> None:
         """Begin with this session.
 
@@ -96,7 +99,9 @@ class ConsumerLoop:
             post: takes inputs that are to be given to `handle`; any thread calls it.
             open_session: ends the session and opens another one; a `SessionOpened` comes of it.
             new_lock: makes what is held while the application takes messages of a tenure.
+            stop_asked: a `StopRequested` was posted, or will be.
         """
+        self._stop_asked = stop_asked
         self._config, self._group = config, config.group_id
         self._fetcher, self._log, self._health_monitor = fetcher, log, health_monitor
         self._post, self._open_session = post, open_session
@@ -298,13 +303,22 @@ class ConsumerLoop:
 
     # --- the coordination topic -------------------------------------------------------------------
 
+    def _ends_early(self) -> bool:
+        """Nobody who stops waits for a log to be read, if nothing is left to give up."""
+        if self._stop_asked():
+            self.held.stop()
+            self.over = self.over or self._drained
+        return self.over
+
     def _read(self, session: Session, result: ReadResult) -> None:
         session.folded(result)
-        if session is not self.session:
+        if session is not self.session or self._ends_early():
             return
         member, now_ms = session.member, self.held.now_ms
         gaps = {partition: deque(ends) for partition, ends in result.gaps.items()}
-        for raw in result.records:
+        for number, raw in enumerate(result.records, start=1):
+            if number % LOOK_UP_EVERY == 0 and self._ends_early():
+                return
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())

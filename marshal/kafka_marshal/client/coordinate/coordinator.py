@@ -117,6 +117,7 @@ class Coordinator:
             self.post,
             self._open_another,
             threads.lock,
+            lambda: self._stop_asked,
         )
         self.held = self.loop.held
         """What is ours."""
@@ -129,6 +130,7 @@ class Coordinator:
             look_for_topics,
             self.failed,
         )
+        self._stop_asked = False
         self._thread: Thread | None = None
         self._opener: Thread | None = None
 
@@ -227,6 +229,7 @@ class Coordinator:
 
     def stop(self) -> None:
         """Begin to give everything up; `ended` is set when that is done."""
+        self._stop_asked = True
         self.post(StopRequested())
 
     def leave(self) -> None:
@@ -273,7 +276,7 @@ class Coordinator:
             pass
 
     def _handle(self, given: Input | None) -> None:
-        if given is not None:
+        if given is not None and not self.loop.over:
             self.loop.handle(given, self._environment.steady_ms())
 
     def failed(self, error: BaseException) -> None:
