@@ -13,6 +13,7 @@ from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import FetchClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks
+from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
 from kafka_marshal.testing.in_memory import DOWN, PAUSED, UP, InMemoryKafka, Link, Scheduler
 
@@ -82,19 +83,35 @@ class Unanswered:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
+def unanswered_by(kafka: InMemoryKafka, made: list[FetchClient], clients: int) -> Settings:
+    """The first clients that are made get no committed offsets."""
+
+    def fetcher(made_of: dict[str, Any], **more: Any) -> Any:
+        client = kafka.environment.fetcher(made_of, **more)
+        made.append(Unanswered(client) if len(made) < clients else client)  # type: ignore[arg-type]
+        return made[-1]
+
+    return attrs.evolve(
+        kafka.settings(), environment=attrs.evolve(kafka.environment, fetcher=fetcher)
+    )
+
+
+def test_committed_offsets_are_not_waited_for_after_a_stop(kafka: InMemoryKafka) -> None:
+    settings = unanswered_by(kafka, [], 100)
+    began_s = kafka.clock.monotonic()
+    with pytest.raises(BrokerFailed, match="committed offsets of group g"):
+        ClusterMetadata(settings).committed(
+            "g", [("orders", 0)], stopped=lambda: kafka.clock.monotonic() > began_s + 2
+        )
+    assert kafka.clock.monotonic() - began_s < 10
+
+
 @pytest.mark.parametrize("unanswered", [0, 2, 100])
 def test_committed_offsets_are_asked_again_by_another_client(
     kafka: InMemoryKafka, unanswered: int
 ) -> None:
     made: list[FetchClient] = []
-
-    def fetcher(made_of: dict[str, Any], **more: Any) -> Any:
-        client = kafka.environment.fetcher(made_of, **more)
-        made.append(Unanswered(client) if len(made) < unanswered else client)  # type: ignore[arg-type]
-        return made[-1]
-
-    settings = kafka.settings()
-    settings = attrs.evolve(settings, environment=attrs.evolve(kafka.environment, fetcher=fetcher))
+    settings = unanswered_by(kafka, made, unanswered)
     began_s = kafka.clock.monotonic()
     if unanswered == 100:
         with pytest.raises(BrokerFailed, match="committed offsets of group g"):

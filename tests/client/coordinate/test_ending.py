@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Literal
 
 import pytest
@@ -282,6 +283,23 @@ def test_who_stops_while_the_log_is_read_does_not_wait_for_its_end(
         stopped.set()
         assert list(consumer) == []
     assert len(read) < 1_000
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_topic_that_nobody_tells_of_is_not_waited_for_after_a_stop(
+    kafka: Kafka, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kafka.consumer() as consumer:
+
+        def nobody_answers(*_: object) -> None:
+            if stops:
+                consumer.stop()
+            raise BrokerFailed("nobody answered")
+
+        monkeypatch.setattr(ClusterMetadata, "committed", nobody_answers)
+        with nullcontext() if stops else pytest.raises(BrokerFailed, match="nobody answered"):
+            consumer.add_topic("orders")
+        assert consumer._coordinator.loop.topics == set()
 
 
 def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:

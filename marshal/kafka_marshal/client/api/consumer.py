@@ -347,7 +347,12 @@ class Consumer:
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
-        starts = coordinator.cluster.committed(self._config.group_id, asked)
+        try:
+            starts = coordinator.committed(asked)
+        except BrokerFailed:
+            if not coordinator.stop_asked:
+                raise
+            return lambda: None  # nobody waits for it any more
         if start == "latest":
             unset = [each for each in asked if each not in starts]
             starts = coordinator.cluster.all_ends(unset) | starts

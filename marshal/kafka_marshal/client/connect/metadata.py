@@ -58,9 +58,12 @@ class ClusterMetadata(ClusterClient):
             return self._all_offsets(partitions, latest)
 
     def committed(
-        self, group: str, partitions: Sequence[tuple[str, int]]
+        self,
+        group: str,
+        partitions: Sequence[tuple[str, int]],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> dict[tuple[str, int], int]:
-        """The group's committed offsets; what has none is left out.
+        """The group's committed offsets; what has none is left out. Gives up once `stopped`.
 
         A consumer asks, and not the admin client, whose librdkafka (2.16) takes the process with it
         (a null pointer in `rd_kafka_handle_OffsetFetch`) where the group's coordinator is only just
@@ -77,17 +80,21 @@ class ClusterMetadata(ClusterClient):
                 self._client_errors.for_client(**decided), logger=self._client_errors
             )
             with closing(asking):
-                return _committed(asking, wanted, self._monotonic)
+                return _committed(asking, wanted, self._monotonic, stopped)
 
+        environment = self.settings.environment
         try:
-            answered = patiently(ask, self.settings.environment, patience_s=_COORDINATOR_S)
+            answered = patiently(ask, environment, patience_s=_COORDINATOR_S, stopped=stopped)
         except KafkaException as error:
             raise self._failed(error, f"committed offsets of group {group}") from None
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
 
 
 def _committed(
-    asking: FetchClient, wanted: list[TopicPartition], monotonic: Callable[[], float]
+    asking: FetchClient,
+    wanted: list[TopicPartition],
+    monotonic: Callable[[], float],
+    stopped: Callable[[], bool],
 ) -> list[TopicPartition]:
     """The answer; raises if the group is not ours to ask for, which only a poll reveals."""
     deadline = monotonic() + CONNECT_S
@@ -97,7 +104,7 @@ def _committed(
         try:
             return of_all(asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s))))
         except KafkaException as exception:
-            if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
+            if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s or stopped():
                 raise
         answer = asking.poll(0)
         error = None if answer is None else answer.error()

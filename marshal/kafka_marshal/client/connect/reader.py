@@ -94,10 +94,11 @@ def patiently(
     environment: Environment,
     spreads_s: float = SPREADS_S,
     patience_s: float | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> T:
     """The answer; after an error that may pass it asks again, for `patience_s` (`CONNECT_S`).
 
-    That there is no such topic is final after `spreads_s`: another broker may know it already.
+    Once `stopped`, the next error ends it. That there is no such topic is final after `spreads_s`: another broker may know it already.
 
     Raises:
         KafkaException: the answer is final, or there was no other one in time.
@@ -111,7 +112,7 @@ def patiently(
             within_s = CONNECT_S if patience_s is None else patience_s
             if code in UNKNOWN_TOPIC:
                 within_s = spreads_s
-            if code in _FINAL or environment.monotonic() > began + within_s:
+            if code in _FINAL or stopped() or environment.monotonic() > began + within_s:
                 raise
             environment.threads.sleep(_AGAIN_S)
 

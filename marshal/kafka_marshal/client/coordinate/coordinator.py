@@ -117,7 +117,7 @@ class Coordinator:
             self.post,
             self._open_another,
             threads.lock,
-            lambda: self._stop_asked,
+            lambda: self.stop_asked,
         )
         self.held = self.loop.held
         """What is ours."""
@@ -130,7 +130,8 @@ class Coordinator:
             look_for_topics,
             self.failed,
         )
-        self._stop_asked = False
+        self.stop_asked = False
+        """By any thread; what it begins comes later."""
         self._thread: Thread | None = None
         self._opener: Thread | None = None
 
@@ -147,6 +148,14 @@ class Coordinator:
     def instance_id(self) -> str:
         """Names this run; made anew when the log lost records."""
         return self._sessions[-1].member.me.instance_id
+
+    def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The group's committed offsets; what has none is left out.
+
+        Raises:
+            BrokerFailed: nobody answered, or not before a stop.
+        """
+        return self.cluster.committed(self._group, partitions, lambda: self.stop_asked)
 
     @property
     def stopping(self) -> bool:
@@ -229,7 +238,7 @@ class Coordinator:
 
     def stop(self) -> None:
         """Begin to give everything up; `ended` is set when that is done."""
-        self._stop_asked = True
+        self.stop_asked = True
         self.post(StopRequested())
 
     def leave(self) -> None:
@@ -339,7 +348,7 @@ class Coordinator:
         for topic, partitions in self.loop.partitions.items():
             with suppress(BrokerFailed):
                 asked = [(topic, number) for number in range(partitions)]
-                committed.update(self.cluster.committed(self._group, asked))
+                committed.update(self.committed(asked))
         if self.ended.is_set():  # closed meanwhile, and nobody waits for us
             session.end()
             return
