@@ -98,7 +98,8 @@ def patiently(
 ) -> T:
     """The answer; after an error that may pass it asks again, for `patience_s` (`CONNECT_S`).
 
-    Once `stopped`, the next error ends it. That there is no such topic is final after `spreads_s`: another broker may know it already.
+    Once `stopped`, the next error ends it. That there is no such topic is final after `spreads_s`:
+    another broker may know it already.
 
     Raises:
         KafkaException: the answer is final, or there was no other one in time.
