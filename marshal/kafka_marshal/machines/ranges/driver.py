@@ -267,6 +267,11 @@ class ParticipantDriver:
         """Nobody owns the claim: nothing new may be begun."""
         return not self.participant.claim.owned
 
+    def waits_for(self, now_ms: int) -> str | None:
+        """The client that owns the claim, does not share it and may be alive; None: nobody."""
+        claim = self.participant.claim
+        return claim.owner_client if claim.owned and self._claimable_at_ms > now_ms else None
+
     @property
     def next_timer_ms(self) -> int | None:
         """When to call `timer` next, by the steady clock; None while nothing is due."""
