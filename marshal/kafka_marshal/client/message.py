@@ -44,7 +44,7 @@ class Claim:
     partition: int
     epoch: int
     """Grows with every new owner, so it works as a fencing token: a store of results can refuse a
-    writer whose epoch is below one that it saw before."""
+    writer whose epoch is below one that it saw before. Of a range it is the id of the range."""
     position: int
     """Where this tenure began: the next message to consume, when the claim was won."""
     committed: int = field(init=False)
@@ -75,6 +75,11 @@ class Claim:
         return self.lost is None
 
 
+def token_in_words(claim: Claim) -> str:
+    """The fencing token of a claim, as lines name it: `epoch 17`, or of a range `range 17`."""
+    return f"epoch {claim.epoch}" if claim.range is None else f"range {claim.range.id}"
+
+
 class Message:
     """One message of a topic, and the claim under which it was fetched."""
 
@@ -97,7 +102,7 @@ class Message:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the claim: a fencing token."""
+        """The epoch of the claim, or the id of the range: a fencing token."""
         return self.claim.epoch
 
     @property
@@ -131,7 +136,8 @@ class Message:
         return self.fetched.timestamp()[1]
 
     def __repr__(self) -> str:
-        return f"Message({self.topic}/{self.partition} offset {self.offset}, epoch {self.epoch})"
+        token = token_in_words(self.claim)
+        return f"Message({self.topic}/{self.partition} offset {self.offset}, {token})"
 
 
 class Messages(Sequence[Message]):

@@ -24,6 +24,8 @@ class Desk:
         self.effects: list[Effect] = []
         self.unknown = False
         """Nothing lands, and that is heard at once."""
+        self.deaf = False
+        """Nothing lands, and nothing is heard of it; others read on."""
         self.driver = ParticipantDriver(Identity("i1", "c1"), KEY, window, 0)
         self.driver.end(1_000, 0)
         self.do(self.driver.caught_up(0))
@@ -35,7 +37,9 @@ class Desk:
             if not isinstance(each, SendRecord):
                 continue
             self.sent += 1
-            if self.unknown:
+            if self.deaf:
+                self.do(self.driver.caught_up(self.now_ms))
+            elif self.unknown:
                 self.do(self.driver.outcome_unknown(each, self.now_ms))
             else:
                 self.land(RangesRecord(0, 0, 0, each.message, each.headers, each.range_headers))
@@ -116,3 +120,31 @@ def test_a_range_that_was_taken_is_lost_though_all_of_it_was_processed() -> None
     desk.ranging("i2", 1)
     lost = [each for each in desk.effects if isinstance(each, RangeLost)]
     assert held.id in {each.id for each in lost}
+
+
+@pytest.mark.parametrize("window", [0, 1_000])
+def test_what_is_taken_back_after_leaving_is_given_back_without_waiting(window: int) -> None:
+    desk = Desk(window)
+    driver, held = desk.driver, desk.driver.held[0]
+    desk.do(driver.begun(held.id, held.from_ + 6, desk.now_ms))
+    desk.do(driver.leave(desk.now_ms))
+    began_ms, desk.sent = desk.now_ms, 0
+    for upto in (4, 2, 0):
+        assert not driver.left
+        desk.do(driver.take_back(held.id, held.from_ + upto, desk.now_ms))
+    assert driver.left
+    assert desk.now_ms - began_ms < driver.timing.ask_again_after_ms
+    assert driver.participant.ranges.open_of("i1") == ()
+    assert Interval(held.from_, held.from_ + 2) in driver.participant.ranges.pool
+    assert desk.sent <= 4  # one for each, and perhaps a last heartbeat
+
+
+def test_what_the_log_refuses_to_take_back_is_said_again_only_after_a_while() -> None:
+    desk = Desk(window=1_000)
+    driver, held = desk.driver, desk.driver.held[0]
+    desk.do(driver.begun(held.id, held.from_ + 3, desk.now_ms))
+    desk.deaf = True
+    desk.sent = 0
+    desk.do(driver.leave(desk.now_ms))
+    desk.wait(3 * driver.timing.ask_again_after_ms - 1)
+    assert desk.sent == 3

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import define, field
 
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
-from kafka_marshal.client.message import Claim
+from kafka_marshal.client.message import Claim, token_in_words
 from kafka_marshal.errors import ClaimLost
 from kafka_marshal.machines.consumer.effects import Lost
 
@@ -79,8 +79,8 @@ class Commit:
     def progress_of(self, claims: Collection[Claim]) -> str:
         """How far each of these claims is, in words."""
         return "; ".join(
-            f"{claim.topic}/{claim.partition}, epoch {claim.epoch}: done below {self.done[claim]}, "
-            f"and in the log below {claim.committed}"
+            f"{claim.topic}/{claim.partition}, {token_in_words(claim)}: done below "
+            f"{self.done[claim]}, and in the log below {claim.committed}"
             + ("" if claim.lost is None else f", when the claim was lost ({claim.lost.value})")
             for claim in claims
         )

@@ -29,6 +29,7 @@ from kafka_marshal.client.message import Claim, Message, Range
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.client.ranges.shared_claims import (
+    OwnerAwaited,
     RangeAllowed,
     RangeFinished,
     RangeMachine,
@@ -37,7 +38,7 @@ from kafka_marshal.client.ranges.shared_claims import (
     Spoke,
 )
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
+from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import InvalidOption, MarshalError
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
@@ -295,9 +296,9 @@ class Ownership:
             case RangeLost(id=id_, reason=why):
                 self.lost(self._range(key, id_), _LOST[why])
             case Spoke():
-                for tenure in self._tenures.of_key(key):
-                    if tenure.claim.owned:
-                        self._heard(tenure)
+                self._heard([each for each in self._tenures.of_key(key) if each.claim.owned])
+            case OwnerAwaited(client=client):
+                self._observers.awaits_owner(key, client)
             case TenureEnded() | TenureBegan():
                 pass
             case WindowDiffers(window=window):
@@ -344,6 +345,9 @@ class Ownership:
             appended = self._log.append(partition, send.message, send.headers)
         else:
             appended = self._log.append_of_ranges(partition, send)
+            if isinstance(send.message, ClaimingRange):
+                ranges = self._tenures.of_key(key)
+                self._health_monitor.spoke((each.watched for each in ranges), self.now_ms)
         appended.add_done_callback(
             lambda done: self._post(
                 AppendFinished(session, key, send, release, done.exception() or done.result())
@@ -896,15 +900,18 @@ class Ownership:
                 tenure.release = None
                 self._tenures.end_if_over(tenure)
             elif tenure.claim.owned:
-                self._heard(tenure)
+                self._heard([tenure])
         self._settle()
 
-    def _heard(self, tenure: OwnedPartition) -> None:
-        """A heartbeat of ours was read back: the claim is still ours."""
-        self._health_monitor.heard(tenure.watched, self.now_ms)
-        if tenure.claim.silent:
+    def _heard(self, tenures: Sequence[OwnedPartition]) -> None:
+        """A heartbeat of ours was read back: the claim is ours, or these ranges of a partition."""
+        self._health_monitor.heard((each.watched for each in tenures), self.now_ms)
+        silent = [each for each in tenures if each.claim.silent]
+        for tenure in silent:
             tenure.claim.silent = False
-            self._health_monitor.heard_again(tenure.claim)
+        if silent:
+            self._health_monitor.heard_again(silent[0].claim)
+        for tenure in silent:
             self._go_on(tenure)
 
     def drop(self) -> None:

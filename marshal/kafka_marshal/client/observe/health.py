@@ -142,6 +142,10 @@ class Heartbeats:
             cause = WedgedCause.NOT_TAKEN if standing.buffered else WedgedCause.NOT_FETCHED
         return Wedged(cause, self._same, too_many, standing)
 
+    def sent(self, now_ms: int) -> None:
+        """A sign of life is sent that states no position: that of who holds ranges."""
+        self._sent_ms = now_ms
+
     def heard(self, now_ms: int) -> LateHeartbeat | None:
         """One was read back. Returns that it was late, if not reported yet."""
         late = self.look(now_ms)

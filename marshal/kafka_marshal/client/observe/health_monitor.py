@@ -71,7 +71,7 @@ class HealthMonitor:
         return watched
 
     def unwatched(self, claim: Claim, now_ms: int) -> WatchedClaim:
-        """A range is ours: its signs of life are kept, and nothing of them is reported."""
+        """A range is ours: it is reported late when it is heard again, and never wedged."""
         return WatchedClaim(claim, self._health_checks.won(now_ms))
 
     def lost(
@@ -112,11 +112,24 @@ class HealthMonitor:
         if wedged is not None:
             self.observers.wedged(watched.claim, wedged)
 
-    def heard(self, watched: WatchedClaim, now_ms: int) -> None:
-        """A heartbeat of a claim of ours was read back."""
-        late = watched.heartbeats.heard(now_ms)
+    def spoke(self, watched: Iterable[WatchedClaim], now_ms: int) -> None:
+        """A record that speaks for all of these ranges is on its way."""
+        for each in watched:
+            each.heartbeats.sent(now_ms)
+
+    def heard(self, watched: Iterable[WatchedClaim], now_ms: int) -> None:
+        """A heartbeat of a claim of ours was read back, or a record that speaks for ranges.
+
+        That it was late is reported once for all of them.
+        """
+        lates = [(each.claim, each.heartbeats.heard(now_ms)) for each in watched]
+        late = max(
+            ((claim, late) for claim, late in lates if late is not None),
+            key=lambda each: each[1].silent_ms,
+            default=None,
+        )
         if late is not None:
-            self.observers.late(watched.claim, late)
+            self.observers.late(*late)
 
     def look(self, now_ms: int) -> None:
         """Time has passed."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.message import Claim, Message, token_in_words
 from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
 from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
 from kafka_marshal.core.state import ClaimKey
@@ -35,6 +35,7 @@ FIELDS: Final = (
     "topic",
     "partition",
     "epoch",
+    "range",
     "position",
     "offset",
     "reason",
@@ -121,6 +122,11 @@ _LATE: Final = {
         "and the network to them"
     ),
 }
+_TAKES_OVER: Final = {
+    False: "Another client that asks takes the claim when the owner is stale",
+    True: "Others that share the partition take the ranges of one that is silent for two intervals",
+}
+"""What follows, of a whole partition and of a range."""
 
 
 class LoggingObserver(Observer):
@@ -167,6 +173,17 @@ class LoggingObserver(Observer):
 
     def drained(self, claim: Claim) -> None:
         self._of(logging.DEBUG, "drained", claim, "drained")
+
+    def awaits_owner(self, key: ClaimKey, client: str | None) -> None:
+        what = "nobody else owns it any more, so this consumer waits no longer"
+        if client is not None:
+            what = (
+                f"client {client} owns it and does not share it; this consumer waits until that "
+                f"one releases it, or is silent for two heartbeat intervals"
+            )
+        named = f"{key.topic}/{key.topic_partition}"
+        partition = {"topic": key.topic, "partition": key.topic_partition}
+        self._write(logging.INFO, "awaits_owner", f"{named}: {what}", **partition)
 
     def left(self, claim: Claim) -> None:
         self._of(logging.INFO, "left", claim, "left without being given back; it becomes stale")
@@ -247,7 +264,7 @@ class LoggingObserver(Observer):
         what = (
             f"late: no heartbeat was read back for {late.silent_ms / 1000:.1f} s, "
             f"{late.late_ms / 1000:.1f} s more than an interval after it was due; "
-            f"{_LATE[late.cause]}. Another client that asks takes the claim when the owner is stale"
+            f"{_LATE[late.cause]}. {_TAKES_OVER[claim.range is not None]}"
         )
         self._of(logging.WARNING, "late", claim, what, reason=late.cause.value)
 
@@ -310,10 +327,10 @@ class LoggingObserver(Observer):
         self._write(
             level,
             event,
-            f"{claim.topic}/{claim.partition} (epoch {claim.epoch}): {what}",
+            f"{claim.topic}/{claim.partition} ({token_in_words(claim)}): {what}",
             topic=claim.topic,
             partition=claim.partition,
-            epoch=claim.epoch,
+            **{"epoch" if claim.range is None else "range": claim.epoch},
             **fields,
         )
 

@@ -89,6 +89,9 @@ class PrometheusObserver(Observer):
         self._late = counter(
             "late", "Times that heartbeats were not in the log in time.", [*of_topic, "cause"]
         )
+        self._awaits = gauge(
+            "awaits_owner", "1: shared, and owned by a consumer that does not share.", of_partition
+        )
         self._idle = counter("idle", "Times that there was nothing left to own.", of_group)
         self._processing = Histogram(
             "marshal_consumer_processing_seconds",
@@ -194,6 +197,10 @@ class PrometheusObserver(Observer):
 
     def late(self, claim: Claim, late: LateHeartbeat) -> None:
         self._late.labels(*_topic(claim), late.cause.value).inc()
+
+    def awaits_owner(self, key: ClaimKey, client: str | None) -> None:
+        labels = (key.group, key.topic, str(key.topic_partition))
+        self._awaits.labels(*labels).set(client is not None)
 
     def idle(self, group: str, idle: Idle) -> None:
         self._idle.labels(group).inc()

@@ -75,6 +75,9 @@ class Observer:
     def range_ended(self, claim: Claim, reason: Lost) -> None:
         """A range is not ours any more. FINISHED: all of it is processed."""
 
+    def awaits_owner(self, key: ClaimKey, client: str | None) -> None:
+        """A client that does not share this shared partition owns it; None: not any more."""
+
     def left(self, claim: Claim) -> None:
         """The consumer has ended with this claim: nobody gave it back, and it becomes stale."""
 
@@ -158,6 +161,9 @@ class Observers(Observer):
 
     def range_ended(self, claim: Claim, reason: Lost) -> None:
         self._notify(lambda one: one.range_ended(claim, reason))
+
+    def awaits_owner(self, key: ClaimKey, client: str | None) -> None:
+        self._notify(lambda one: one.awaits_owner(key, client))
 
     def left(self, claim: Claim) -> None:
         self._notify(lambda one: one.left(claim))

@@ -1,8 +1,9 @@
 """Spans around what is processed, for OpenTelemetry (`pip install 'kafka-marshal[otel]'`).
 
-Names and attributes are those of its semantic conventions for messaging, and `marshal.epoch`. What
-the sender of a message left in its headers (`traceparent`) becomes the span's parent, or a link of
-it. Nothing is exported here: that is the business of the SDK that the application sets up.
+Names and attributes are those of its semantic conventions for messaging, and `marshal.epoch`, or
+`marshal.range` where the partition is shared. What the sender of a message left in its headers
+(`traceparent`) becomes the span's parent, or a link of it. Nothing is exported here: that is the
+business of the SDK that the application sets up.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class OpenTelemetryObserver(Observer):
             "messaging.kafka.offset": message.offset,
             "messaging.consumer.group.name": message.claim.key.group,
             "messaging.client.id": self._client_id,
-            "marshal.epoch": message.epoch,
+            "marshal.epoch" if message.range is None else "marshal.range": message.epoch,
         }
         key, value = message.key, message.value
         if key is not None:

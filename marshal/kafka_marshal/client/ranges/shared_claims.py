@@ -37,7 +37,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
-from kafka_marshal.machines.ranges.participant import HeldRange
+from kafka_marshal.machines.ranges.participant import ANCHOR, HeldRange
 from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
 
 
@@ -69,6 +69,14 @@ class Spoke:
     """A record that we wrote under our own id was read: we are alive, by the log."""
 
 
+@frozen
+class OwnerAwaited:
+    """A client that does not share the partition owns it, so it is waited for."""
+
+    client: str | None
+    """None: nobody is waited for any more."""
+
+
 SharedEffect: TypeAlias = (
     SendRecord
     | RangeGranted
@@ -78,6 +86,7 @@ SharedEffect: TypeAlias = (
     | RangeFinished
     | RangeLost
     | Spoke
+    | OwnerAwaited
     | TenureBegan
     | TenureEnded
     | WindowDiffers
@@ -121,7 +130,7 @@ class RangeMachine:
     @property
     def known(self) -> Claim:
         """The claim that is shared."""
-        return self.shared.driver.participant.claim
+        return self.shared.known
 
     @property
     def certain(self) -> bool:
@@ -177,11 +186,18 @@ class SharedClaim:
     leaving: bool = False
     again: int | None = None
     """It is shared again once it was left, and begins there if nobody ever set a position."""
+    awaits: str | None = None
+    """The client that was reported to own the partition without sharing it."""
 
     @property
     def key(self) -> ClaimKey:
         """Which claim is shared."""
         return self.driver.key
+
+    @property
+    def known(self) -> Claim:
+        """The claim as far as it was read."""
+        return self.driver.participant.claim
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -194,7 +210,11 @@ class SharedClaim:
 
     def caught_up(self, now_ms: int) -> Effects:
         """The log was read to its end."""
-        return self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
+        effects = self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
+        owned_by_others = self.known.owned and self.known.owner_instance != ANCHOR
+        # One that is stale is still waited for, until its successor is known.
+        client = self.driver.waits_for(now_ms) or (self.awaits if owned_by_others else None)
+        return effects + self._await(None if self.leaving else client)
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
@@ -223,13 +243,18 @@ class SharedClaim:
 
     def leave(self, now_ms: int) -> Effects:
         """Ask for no more, and give back what nobody has begun."""
-        return self._of(self.driver.leave(now_ms))
+        return self._of(self.driver.leave(now_ms)) + self._await(None)
 
     def truncated(self) -> Effects:
         """What was read does not hold any more."""
-        return self._of(self.driver.truncated())
+        return self._of(self.driver.truncated()) + self._await(None)
 
     # --- what follows -----------------------------------------------------------------------------
+
+    def _await(self, client: str | None) -> Effects:
+        """Report whom it waits for, where that changes."""
+        before, self.awaits = self.awaits, client
+        return [] if client == before else [SharedClaimEffect(self.key, OwnerAwaited(client))]
 
     def _of(self, effects: Iterable[Effect]) -> Effects:
         found: Effects = []

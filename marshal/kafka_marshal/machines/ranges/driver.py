@@ -221,6 +221,8 @@ class ParticipantDriver:
         self._heard = True
         """Its last ClaimingRange was read back."""
         self._given_back_ms = AT_ONCE
+        self._kept: int | None = None
+        """From where on its last record of that kind gave back."""
         self._unheard = 0
         """Finished messages that none of its records has named yet."""
         self._unheard_since_ms = AT_ONCE
@@ -263,6 +265,11 @@ class ParticipantDriver:
     def is_asleep(self) -> bool:
         """Nobody owns the claim: nothing new may be begun."""
         return not self.participant.claim.owned
+
+    def waits_for(self, now_ms: int) -> str | None:
+        """The client that owns the claim, does not share it and may be alive; None: nobody."""
+        claim = self.participant.claim
+        return claim.owner_client if claim.owned and self._claimable_at_ms > now_ms else None
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -847,6 +854,8 @@ class ParticipantDriver:
         if moves.may_give_back(me, participant) is not None:
             return _NEVER
         again_ms = self._given_back_ms + self.timing.ask_again_after_ms
+        if again_ms > now_ms and moves.keep_to_send(me, participant) != self._kept:
+            again_ms = AT_ONCE  # it gives back more than before
         wants = participant.leaving or moves.owed_from(me, participant) is not None
         if wants:
             # While ranges sleep it would be refused.
@@ -859,7 +868,7 @@ class ParticipantDriver:
             return []
         sent = moves.give_back_sent(self.me, before, self.key)
         self.participant = moves.after_give_back(self.me, before)
-        self._given_back_ms = now_ms
+        self._given_back_ms, self._kept = now_ms, sent.range_headers.keep
         self._spoke_ms, self._heard = now_ms, False
         return [*self._cuts(before), sent]
 
