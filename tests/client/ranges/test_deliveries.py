@@ -52,11 +52,12 @@ def dead_letters(stage: Stage, topic: str) -> list[Fetched]:
         consumer.close()
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
 def test_a_message_that_kills_its_process_is_put_aside_alone(
-    kafka_broker: Broker, tmp_path: Path
+    kafka_broker: Broker, tmp_path: Path, partitions: int
 ) -> None:
     stage = Stage(kafka_broker)
-    topic, dead = stage.topic(1, MESSAGES), stage.topic(1, 0)
+    topic, dead = stage.topic(partitions, MESSAGES), stage.topic(1, 0)
     handled = tmp_path / "handled"
     handled.touch()
     arguments = [topic, dead, str(handled), str(INTERVAL_S), str(MOST)]

@@ -830,7 +830,8 @@ class Consumer:
             else DeadLetters(self._config.settings, dead_letter_topic)
         )
         held = self._coordinator.held
-        self._unless_stopped(partial(held.begin_alone, max_deliveries))
+        if max_deliveries is not None:
+            self._unless_stopped(partial(held.begin_alone, max_deliveries))
         return Handling(
             kept,
             retrying,
@@ -851,8 +852,10 @@ class Consumer:
     def give_again(self, handling: Handling) -> None:
         """What a `run` that ends has not done is given out again. Not for applications."""
         left = handling.end()
+        held = self._coordinator.held
         with suppress(MarshalError):  # it has ended, so nobody gets any more
-            self._coordinator.call(partial(self._coordinator.held.give_again, left))
+            self._coordinator.call(partial(held.give_again, left))
+            self._coordinator.call(partial(held.begin_alone, None))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

@@ -191,6 +191,8 @@ class SharedClaim:
     """What was taken from silent holders, since the first record that was read."""
     alone_from: int | None = None
     """Messages that were given to somebody this often are begun one by one, with nothing else."""
+    turn: Turn = field(factory=lambda: Turn({}))
+    """Whose message is in hand alone."""
     alone: int | None = None
     """The range whose only message is in hand, until the log has that it is done."""
 
@@ -298,16 +300,20 @@ class SharedClaim:
 
     def _allow(self, now_ms: int) -> Effects:
         """Allow what was fetched of the lowest range that was not given out."""
-        driver = self.driver
-        self._look_who_is_alone()
-        first = next((each for each in driver.held if not self._is_over(each)), None)
+        first = next((each for each in self.driver.held if not self._is_over(each)), None)
+        self._look_who_is_alone(first)
+        if self.alone is not None:  # a lower one may have come meanwhile
+            first = self.driver.participant.holding(self.alone)
         machine = None if first is None else self.ranges.get(first.id)
         if first is None or machine is None or machine.taken_back or self.leaving:
             return []
-        if self.alone not in (None, first.id):
-            return []
-        if self.alone == first.id or self._goes_alone(first):
+        holder = self.turn.holder
+        if holder is self:
             return self._allow_alone(first, machine, now_ms)
+        return self._allow_of(first, machine, now_ms) if holder is None else []
+
+    def _allow_of(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
+        driver = self.driver
         end = min(machine.fetched, first.to)
         if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
             return []
@@ -318,18 +324,46 @@ class SharedClaim:
         allowed = RangeAllowed(first.id, range(first.begun, end))
         return [*begun, SharedClaimEffect(self.key, allowed)]
 
+    # --- a message alone --------------------------------------------------------------------------
+
     def _goes_alone(self, held: HeldRange) -> bool:
-        """Its holders fell silent so often that one message of it may be why."""
+        """Its holders fell silent so often that the first message of it may be why."""
         machine = self.ranges.get(held.id)
         if machine is None or self.alone_from is None or held.begun > held.from_:
             return False
-        return machine.deliveries >= self.alone_from
+        return machine.deliveries >= self.alone_from and machine.fetched > held.from_
 
-    def _look_who_is_alone(self) -> None:
-        held = self.driver.participant.held
-        if all(each.id != self.alone for each in held):
+    def _look_who_is_alone(self, first: HeldRange | None) -> None:
+        if all(each.id != self.alone for each in self.driver.participant.held):
             self.alone = None
-        self.driver.may_ask = self.alone is None and not any(map(self._goes_alone, held))
+        may_go = first is not None and not self.leaving and self._goes_alone(first)
+        wants, turn = may_go or self.alone is not None, self.turn
+        if turn.holder is self and not wants:
+            turn.pass_on()
+        elif turn.holder is None and wants:
+            turn.holder = self
+        self.driver.may_ask = turn.holder is None
+
+    @property
+    def _makes_way(self) -> bool:
+        """Nothing of it is in hand, or waits to be begun."""
+        driver = self.driver
+        if driver.in_hand:
+            return False
+        if not driver.participant.claim.owned:
+            return True
+        owes = owed_from(driver.me, driver.participant) is not None
+        waits = any(each.begun == each.from_ < each.to for each in driver.held)
+        return not (owes or waits or driver.participant.requested)
+
+    def _make_way(self, now_ms: int) -> Effects:
+        """Ask for nothing, and give back what was not begun, behind all that was."""
+        driver = self.driver
+        driver.may_ask = False
+        owes = owed_from(driver.me, driver.participant) is not None
+        if owes or not driver.participant.claim.owned:
+            return []
+        return self._of(driver.give_back(now_ms))
 
     def _allow_alone(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
         """Allow the first message of a range, and have nothing else in hand.
@@ -339,24 +373,51 @@ class SharedClaim:
         """
         driver = self.driver
         effects: Effects = []
-        end = first.from_ + 1
         if self.alone is None:
-            if any(each.begun > each.from_ for each in driver.held if each.id != first.id):
-                return self._of(driver.commit(now_ms))  # these are finished first, and in the log
-            if driver.may_begin(first.id, first.from_) is not None:
-                return []
-            effects += self._of(driver.begun(first.id, first.from_, now_ms))
-            held = driver.participant.holding(first.id)
-            if held is None or held.begun < end:
-                return effects  # it could not be recorded
-            self.alone = first.id
-            effects += self._of(driver.give_back(now_ms))
-        owed = owed_from(driver.me, driver.participant) is not None
-        if owed or machine.given_alone or machine.fetched < end:
+            effects = self._clear(first, now_ms)
+        owes = owed_from(driver.me, driver.participant) is not None
+        if self.alone != first.id or owes or machine.given_alone:
             return effects
         machine.given_alone = True
-        allowed = RangeAllowed(first.id, range(first.from_, end))
+        allowed = RangeAllowed(first.id, range(first.from_, first.from_ + 1))
         return [*effects, SharedClaimEffect(self.key, allowed)]
+
+    def _clear(self, first: HeldRange, now_ms: int) -> Effects:
+        """Finish what was begun of other ranges, give the rest back, then begin this message."""
+        driver = self.driver
+        others = [each for each in self.turn.claims.values() if each is not self]
+        effects = [effect for each in others for effect in each._make_way(now_ms)]
+        if any(each.begun > each.from_ for each in driver.held if each.id != first.id):
+            effects += self._make_way(now_ms)
+            for each in driver.held:
+                if each.id != first.id and each.from_ < each.begun < each.to:
+                    effects += self._allow_of(each, self.ranges[each.id], now_ms)
+                    break
+            return effects + self._of(driver.commit(now_ms))
+        if not all(each._makes_way for each in others):
+            return effects
+        if driver.may_begin(first.id, first.from_) is not None:
+            return effects
+        effects += self._of(driver.begun(first.id, first.from_, now_ms))
+        held = driver.participant.holding(first.id)
+        if held is None or held.begun == held.from_:
+            return effects  # it could not be recorded
+        self.alone = first.id
+        return effects + self._of(driver.give_back(now_ms))
+
+
+@define(eq=False)
+class Turn:
+    """Which shared claim has a message in hand alone: nothing else of any is begun meanwhile."""
+
+    claims: Mapping[ClaimKey, SharedClaim]
+    holder: SharedClaim | None = None
+    passed_on: bool = False
+    """Others may go on that have not heard of it."""
+
+    def pass_on(self) -> None:
+        """Others may begin messages."""
+        self.holder, self.passed_on = None, True
 
 
 @frozen
@@ -405,6 +466,7 @@ class SharedClaims:
         self._folded: dict[ClaimKey, _Counted] = {}
         """Claims that others share, and that may be added later."""
         self._alone_from: int | None = None
+        self._turn = Turn(self._claims)
 
     def __iter__(self) -> Iterator[SharedClaim]:
         return iter(list(self._claims.values()))
@@ -482,7 +544,11 @@ class SharedClaims:
         if folded is not None and folded.ranges.clock_ms >= 0:
             driver.clock.read(folded.ranges.clock_ms, now_ms)
         taken = NOTHING_TAKEN if counted is None else counted.taken
-        self._claims[key] = SharedClaim(driver, taken=taken, alone_from=self._alone_from)
+        self._claims[key] = SharedClaim(
+            driver, taken=taken, alone_from=self._alone_from, turn=self._turn
+        )
+        if self._turn.holder is not None and self._turn.holder not in list(self):
+            self._turn.pass_on()
 
     def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
         """Share it once more, if that is wanted and it was left."""
@@ -498,6 +564,10 @@ class SharedClaims:
         self._alone_from = deliveries
         for each in self:
             each.alone_from = deliveries
+            if deliveries is None:
+                each.alone = None
+        if deliveries is None:
+            self._turn.pass_on()
 
     def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
         """The next record of a coordinating partition, of any group and claim.
@@ -550,11 +620,16 @@ class SharedClaims:
         for each in self:
             if self.home(each.key.topic) == partition:
                 self._begin_again(each, now_ms)
+        passed_on, self._turn.passed_on = self._turn.passed_on, False
         return [
             effect
             for each in self
-            if self.home(each.key.topic) == partition
-            for effect in each.caught_up(now_ms)
+            if passed_on or self.home(each.key.topic) == partition
+            for effect in (
+                each.caught_up(now_ms)
+                if self.home(each.key.topic) == partition
+                else each.timer(now_ms)
+            )
         ]
 
     def timer(self, now_ms: int) -> Effects:
