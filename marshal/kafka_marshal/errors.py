@@ -52,6 +52,13 @@ class HandlerFailed(MarshalError):
     """A handler failed for good, and there is no dead-letter topic. Its message is not done."""
 
 
+class TooManyDeliveries(MarshalError):
+    """A message was given to consumers that fell silent with it, more often than it may be.
+
+    A dead letter names it as its error: no handler was called for it again.
+    """
+
+
 class ThreadFailed(MarshalError):
     """A thread of the consumer met an error that nothing here expects, and so the consumer ended.
 

@@ -78,6 +78,7 @@ class Compared:
 
 WITHOUT_COUNTERPART = (
     *(
+        "MCDeliveries",
         "MCEndPause",
         "MCGroups",
         "MCLate",

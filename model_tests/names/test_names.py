@@ -140,7 +140,7 @@ def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name()
     names_only = {"KnownVerdicts", "KnownReasons", "ClaimsAreApart", "SuffixGuessGrows"}
     names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
-    known |= OF_WHO_ENDS_A_PAUSE | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
+    known |= OF_WHO_ENDS_A_PAUSE | OF_WHO_COUNTS | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
     assert checked(*holding) - names_only == known
 
 
@@ -165,6 +165,12 @@ OF_A_PARTICIPANT = {
 }
 """What `MCParticipant.tla` promises of participants, by what they remember."""
 
+OF_WHO_COUNTS = {
+    *("CountsTheSilent", "BegunIsCounted", "CountsAreBounded", "CountsNeverFall"),
+    "LateCountsNoMore",
+}
+"""What `MCDeliveries.tla` promises of a reader that counts deliveries."""
+
 OF_WHO_ENDS_A_PAUSE = {"GivesBackWhatItWon"}
 """What `MCResume.tla` promises of an administrator, who has no machine."""
 
@@ -188,6 +194,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
         *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords", "Lemmas"),
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
         *("Ranges", "RangesReader", "Participant", "MCRanges", "MCParticipant"),
+        *("Deliveries", "MCDeliveries"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}

@@ -11,7 +11,7 @@ import pytest
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Refused
 from kafka_marshal.core.messages import ClaimingRange
-from kafka_marshal.core.ranges import claiming_range, invariants, reader, reducer
+from kafka_marshal.core.ranges import claiming_range, deliveries, invariants, reader, reducer
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
 from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
@@ -131,3 +131,11 @@ def test_every_rule_of_a_late_reader_is_a_function_or_a_class_of_that_name() -> 
 @pytest.mark.parametrize("kind", [reader.LogEntry, reader.FoldedState])
 def test_a_late_reader_keeps_the_same_fields(kind: type[attrs.AttrsInstance]) -> None:
     assert record_fields(definition(module("RangesReader"), kind.__name__)) == fields(kind)
+
+
+def test_every_rule_of_who_counts_deliveries_is_a_function_or_a_value_of_that_name() -> None:
+    rules = operators("Deliveries") - {"_"}
+    assert len(rules) > 4
+    in_python = {name.lower() for name in vars(deliveries)}
+    assert {name for name in rules if snake(name) not in in_python} == set()
+    assert record_fields(definition(module("Deliveries"), "AfterTaken")) == fields(deliveries.Taken)

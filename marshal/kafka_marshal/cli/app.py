@@ -14,6 +14,7 @@ from kafka_marshal.cli.cluster.ls import groups, ls
 from kafka_marshal.cli.cluster.pause import pause, release, resume
 from kafka_marshal.cli.cluster.positions import set_position
 from kafka_marshal.cli.cluster.receipts import receipts
+from kafka_marshal.cli.cluster.redrive import redrive
 from kafka_marshal.cli.logs.replay import replay
 from kafka_marshal.cli.logs.shrink import shrink
 from kafka_marshal.cli.logs.trace import trace
@@ -36,7 +37,19 @@ app = typer.Typer(
 )
 for panel, commands in {
     RECORDED: (replay, shrink, trace, validate),
-    LIVE: (watch, init, doctor, ls, groups, set_position, pause, resume, release, receipts),
+    LIVE: (
+        watch,
+        init,
+        doctor,
+        ls,
+        groups,
+        set_position,
+        pause,
+        resume,
+        release,
+        receipts,
+        redrive,
+    ),
     SPECIFIED: (verify,),
     TRIES: (broker,),
 }.items():

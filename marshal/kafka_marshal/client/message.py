@@ -30,6 +30,9 @@ class Range:
     """The first offset."""
     end: int
     """The offset after the last one. There may be no message yet at any of them."""
+    deliveries: int = field(default=1, repr=False)
+    """How often its messages were given to a consumer, at most, with this time. It is one more than
+    the number of consumers that fell silent with them, as far as the log was read."""
 
 
 @define(eq=False)
@@ -109,6 +112,16 @@ class Message:
     def range(self) -> Range | None:
         """The range that it came under; None where its partition is not shared."""
         return self.claim.range
+
+    @property
+    def deliveries(self) -> int | None:
+        """How often it was given to a consumer, at most, with this time; 1 is the first time.
+
+        It is one more than the number of consumers that fell silent with its range, whether they
+        had begun it or not. What a consumer gives back does not count. None where its partition is
+        not shared.
+        """
+        return None if self.claim.range is None else self.claim.range.deliveries
 
     @property
     def offset(self) -> int:

@@ -222,6 +222,7 @@ class AsyncConsumer:
         retries: int = 3,
         backoff_s: float = 0.1,
         dead_letter_topic: str | None = None,
+        max_deliveries: int | None = None,
         timeout_s: float = CLOSE_S,
     ) -> HandlingCounts:
         """At least once: await the handler for every message, many at a time, until `stop`.
@@ -238,6 +239,7 @@ class AsyncConsumer:
                 one.
             dead_letter_topic: gets each message that failed for good; without one, such a message
                 ends `run`.
+            max_deliveries: as `Consumer.run` has it.
             timeout_s: how long to wait for handlers after `stop`, in seconds.
 
         Raises:
@@ -247,7 +249,7 @@ class AsyncConsumer:
         """
         consumer = self._consumer
         consumer.delivery.raise_if_closed()
-        handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
+        handling = consumer.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
         tasks = _Tasks(handler, max(1, concurrency), handling)
         pace = HandlingRate(consumer.delivery.monotonic)
         try:
@@ -422,6 +424,12 @@ class _Tasks:
 
     async def _handle(self, begun: StartedMessage[Message]) -> bool:
         """Try it until it is done, dead, or not ours any more."""
+        too_often = self._handling.given_too_often(begun.message)
+        if too_often is not None:
+            if not_ours(begun):
+                return False
+            await asyncio.to_thread(self._handling.put_aside, begun, too_often, 0)
+            return True
         tried = 0
         while True:
             tried += 1

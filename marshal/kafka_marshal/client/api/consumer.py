@@ -659,6 +659,7 @@ class Consumer:
         retries: int = 3,
         backoff_s: float = 0.1,
         dead_letter_topic: str | None = None,
+        max_deliveries: int | None = None,
         timeout_s: float = CLOSE_S,
     ) -> HandlingCounts:
         """At least once: call the handler for every message, from many threads, until `stop`.
@@ -676,6 +677,9 @@ class Consumer:
                 one.
             dead_letter_topic: gets each message that failed for good; without one, such a message
                 ends `run`.
+            max_deliveries: of a topic that was added with `share="ranges"`: as many consumers may
+                fall silent with a message, because it kills their process. Then the dead-letter
+                topic gets it, and no handler. None: any number.
             timeout_s: how long to wait for handlers at the end, in seconds.
 
         Returns:
@@ -687,7 +691,7 @@ class Consumer:
             ConsumerClosed: the consumer was closed before.
         """
         self.delivery.raise_if_closed()
-        handling = self.handling(order, retries, backoff_s, dead_letter_topic)
+        handling = self.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
         workers = max(1, workers)
         ahead, pace = AHEAD * workers, HandlingRate(self._monotonic)
         pool = WorkerPool(self._environment, handler, workers, handling)
@@ -808,21 +812,31 @@ class Consumer:
     # --- within -----------------------------------------------------------------------------------
 
     def handling(
-        self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
+        self,
+        order: str,
+        retries: int,
+        backoff_s: float,
+        dead_letter_topic: str | None,
+        max_deliveries: int | None = None,
     ) -> Handling:
         """What `run` hands to workers, or to tasks. Not for applications."""
         if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
         try:
             kept = Order(order)
-            retrying = Retrying(retries, backoff_s)
+            retrying = Retrying(retries, backoff_s, max_deliveries)
         except ValueError as error:
             raise InvalidOption(str(error)) from None
+        if max_deliveries is not None and dead_letter_topic is None:
+            raise InvalidOption("max_deliveries needs a dead_letter_topic")
         dead = (
             None
             if dead_letter_topic is None
             else DeadLetters(self._config.settings, dead_letter_topic)
         )
+        held = self._coordinator.held
+        if max_deliveries is not None:
+            self._unless_stopped(partial(held.begin_alone, max_deliveries))
         return Handling(
             kept,
             retrying,
@@ -843,8 +857,10 @@ class Consumer:
     def give_again(self, handling: Handling) -> None:
         """What a `run` that ends has not done is given out again. Not for applications."""
         left = handling.end()
+        held = self._coordinator.held
         with suppress(MarshalError):  # it has ended, so nobody gets any more
-            self._coordinator.call(partial(self._coordinator.held.give_again, left))
+            self._coordinator.call(partial(held.give_again, left))
+            self._coordinator.call(partial(held.begin_alone, None))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

@@ -118,6 +118,7 @@ class Ownership:
         self.stopping = False
         self._abandons = False
         """At most once: nothing that is or will be granted will be processed."""
+        self._alone_from: int | None = None
         self._any_busy = False
         """Something of a claim of ours was in work when it was last looked."""
         self._rests = False
@@ -202,6 +203,7 @@ class Ownership:
         for tenure in self._tenures:
             self.lost(tenure, Lost.LOG_LOST_RECORDS)
         self.session, self.log_lost = session, False
+        session.shared.begin_alone(self._alone_from)
         for tenure in self._tenures.all:
             if tenure.release is not None:
                 tenure.release.until_ms = None
@@ -315,9 +317,9 @@ class Ownership:
         """A range is ours; nothing of it may be handed over yet."""
         id_, from_, to = granted.id, granted.from_, granted.to
         claim = Claim(key, key.topic, key.topic_partition, id_, from_)
-        claim.range = Range(id_, from_, to)
         shared = self.session.shared.of(key)
         assert shared is not None, "what was granted was granted to a participant"
+        claim.range = Range(id_, from_, to, shared.ranges[id_].deliveries)
         fetched = self._fetcher.open(claim, from_, to)
         watched = self._health_monitor.unwatched(claim, self.now_ms)
         self._tenures.begin(
@@ -632,6 +634,11 @@ class Ownership:
                 self.abandon(in_flight)
             tenure.forget(hands)
             self.look_at(tenure)
+
+    def begin_alone(self, deliveries: int | None) -> None:
+        """Begin one by one what was given to somebody this often, of shared partitions."""
+        self._alone_from = deliveries
+        self.session.shared.begin_alone(deliveries)
 
     def handlers_left(self, claim: Claim, *, at_work: bool) -> None:
         """A `run` has ended, and handlers of it have some of this claim in hand, or no longer have.

@@ -26,12 +26,17 @@ from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 from kafka_marshal.core.validators import positive
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, TooManyDeliveries
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
 """Messages that may wait for each worker, so that no worker waits for the feeder."""
 DEAD_S: Final = 30.0
+DEAD_HEADERS: Final = tuple(
+    f"marshal-dead-{name}"
+    for name in ("topic", "partition", "offset", "error", "tries", "deliveries")
+)
+"""What a dead letter has beside the headers of its message."""
 PACE_S: Final = 0.25
 """How often it is measured how fast workers are."""
 
@@ -43,6 +48,10 @@ class Retrying:
     retries: int = field(default=3, validator=validators.ge(0))
     backoff_s: float = field(default=0.1, validator=positive)
     """Before the first time; twice as long before each further one, and a little by chance."""
+    max_deliveries: int | None = field(
+        default=None, validator=validators.optional(validators.ge(1))
+    )
+    """Of a shared topic: a message that was given to consumers more often is handled no more."""
     backoff_max_s: float = field(default=30.0, validator=positive)
 
     def wait_s(self, tried: int) -> float:
@@ -119,6 +128,8 @@ class DeadLetters:
             ("marshal-dead-error", f"{type(error).__name__}: {error}"[:1000]),
             ("marshal-dead-tries", str(tried)),
         ]
+        if message.deliveries is not None:
+            headers.append(("marshal-dead-deliveries", str(message.deliveries)))
         self._producer.produce(
             self._topic,
             message.value,
@@ -329,6 +340,19 @@ class Handling:
                 self._claimed[begun.key].begins(-1)
             self._in_hand[begun.message.claim] -= 1
             self._let_go(begun.message.claim)
+
+    def given_too_often(self, message: Message) -> TooManyDeliveries | None:
+        """Why no handler is called for it: as often as it may be, its consumer fell silent.
+
+        Only where its range held it alone: else another message of the range may be why.
+        """
+        most, its = self._retrying.max_deliveries, message.range
+        if most is None or its is None or its.deliveries <= most or its.end > its.start + 1:
+            return None
+        return TooManyDeliveries(
+            f"{its.deliveries - 1} consumers fell silent after this message was given to them, "
+            f"and max_deliveries is {most}"
+        )
 
     def again_after_s(
         self, begun: StartedMessage[Message], error: Exception, tried: int

@@ -95,6 +95,12 @@ class WorkerPool:
 
     def _handle(self, begun: StartedMessage[Message]) -> bool:
         """Try it until it is done, dead, or not ours any more."""
+        too_often = self._handling.given_too_often(begun.message)
+        if too_often is not None:
+            if not_ours(begun):
+                return False
+            self._handling.put_aside(begun, too_often, 0)
+            return True
         tried = 0
         while True:
             tried += 1

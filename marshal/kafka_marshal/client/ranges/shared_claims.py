@@ -17,10 +17,16 @@ from attrs import define, field, frozen
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.ranges.deliveries import (
+    NOTHING_TAKEN,
+    AllTaken,
+    after_taken,
+    deliveries_of,
+)
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, after
 from kafka_marshal.core.ranges.state import Ranges
-from kafka_marshal.core.state import Claim, ClaimKey
+from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import ReleaseReason
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE
@@ -37,7 +43,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
-from kafka_marshal.machines.ranges.participant import ANCHOR, HeldRange
+from kafka_marshal.machines.ranges.participant import ANCHOR, HeldRange, owed_from
 from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
 
 
@@ -112,6 +118,10 @@ class RangeMachine:
     id: int
     fetched: int
     """Messages below this were fetched, or there are none."""
+    deliveries: int = 1
+    """How often its messages were given to somebody, at most, with this time."""
+    given_alone: bool = False
+    """Its first message was allowed, and is the only one in hand."""
     taken_back: bool = False
     """What nobody has begun of it was taken back from the application."""
     given_out: bool = False
@@ -188,6 +198,14 @@ class SharedClaim:
     """It is shared again once it was left, and begins there if nobody ever set a position."""
     awaits: str | None = None
     """The client that was reported to own the partition without sharing it."""
+    taken: AllTaken = NOTHING_TAKEN
+    """What was taken from silent holders, since the first record that was read."""
+    alone_from: int | None = None
+    """Messages that were given to somebody this often are begun one by one, with nothing else."""
+    turn: Turn = field(factory=lambda: Turn({}))
+    """Whose message is in hand alone."""
+    alone: int | None = None
+    """The range whose only message is in hand, until the log has that it is done."""
 
     @property
     def key(self) -> ClaimKey:
@@ -203,7 +221,12 @@ class SharedClaim:
 
     def record(self, record: RangesRecord, checkpoint: FoldedState | None, now_ms: int) -> Effects:
         """The next record of the claim, or of its group."""
-        effects = self._of(self.driver.record(record, now_ms, checkpoint))
+        known, before = self.driver.known, self.driver.participant.ranges
+        found = self.driver.record(record, now_ms, checkpoint)
+        if known:
+            after_ = self.driver.participant.ranges
+            self.taken = after_taken(self.taken, record.message, before, after_)
+        effects = self._of(found)
         if record.message.instance_id == self.driver.me.instance_id:
             effects += self._of_ours()
         return effects + self._finished() + self._allow(now_ms)
@@ -227,6 +250,8 @@ class SharedClaim:
     def finished(self, range_id: int, offset: int, now_ms: int) -> Effects:
         """Everything of a range below this offset is processed."""
         effects = self._of(self.driver.finished(range_id, offset - 1, now_ms))
+        if range_id == self.alone:
+            effects += self._of(self.driver.commit(now_ms))
         return effects + self._finished() + self._allow(now_ms)
 
     def take_back(self, range_id: int, offset: int, now_ms: int) -> Effects:
@@ -261,7 +286,8 @@ class SharedClaim:
         for effect in effects:
             match effect:
                 case RangeGranted(id_, from_, _):
-                    self.ranges[id_] = RangeMachine(self, id_, from_)
+                    times = deliveries_of(self.taken, from_)
+                    self.ranges[id_] = RangeMachine(self, id_, from_, times)
                 case RangeLost(id_):
                     if self.ranges.pop(id_, None) is None:
                         continue
@@ -299,11 +325,20 @@ class SharedClaim:
 
     def _allow(self, now_ms: int) -> Effects:
         """Allow what was fetched of the lowest range that was not given out."""
-        driver = self.driver
-        first = next((each for each in driver.held if not self._is_over(each)), None)
+        first = next((each for each in self.driver.held if not self._is_over(each)), None)
+        self._look_who_is_alone(first)
+        if self.alone is not None:  # a lower one may have come meanwhile
+            first = self.driver.participant.holding(self.alone)
         machine = None if first is None else self.ranges.get(first.id)
         if first is None or machine is None or machine.taken_back or self.leaving:
             return []
+        holder = self.turn.holder
+        if holder is self:
+            return self._allow_alone(first, machine, now_ms)
+        return self._allow_of(first, machine, now_ms) if holder is None else []
+
+    def _allow_of(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
+        driver = self.driver
         end = min(machine.fetched, first.to)
         if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
             return []
@@ -313,6 +348,116 @@ class SharedClaim:
             return begun  # it could not be recorded
         allowed = RangeAllowed(first.id, range(first.begun, end))
         return [*begun, SharedClaimEffect(self.key, allowed)]
+
+    # --- a message alone --------------------------------------------------------------------------
+
+    def _goes_alone(self, held: HeldRange) -> bool:
+        """Its holders fell silent so often that the first message of it may be why."""
+        machine = self.ranges.get(held.id)
+        if machine is None or self.alone_from is None or held.begun > held.from_:
+            return False
+        return machine.deliveries >= self.alone_from and machine.fetched > held.from_
+
+    def _look_who_is_alone(self, first: HeldRange | None) -> None:
+        if all(each.id != self.alone for each in self.driver.participant.held):
+            self.alone = None
+        may_go = first is not None and not self.leaving and self._goes_alone(first)
+        wants, turn = may_go or self.alone is not None, self.turn
+        if turn.holder is self and not wants:
+            turn.pass_on()
+        elif turn.holder is None and wants:
+            turn.holder = self
+        self.driver.may_ask = turn.holder is None
+
+    @property
+    def _makes_way(self) -> bool:
+        """Nothing of it is in hand, or waits to be begun."""
+        driver = self.driver
+        if driver.in_hand:
+            return False
+        if not driver.participant.claim.owned:
+            return True
+        owes = owed_from(driver.me, driver.participant) is not None
+        waits = any(each.begun == each.from_ < each.to for each in driver.held)
+        return not (owes or waits or driver.participant.requested)
+
+    def _make_way(self, now_ms: int) -> Effects:
+        """Ask for nothing, and give back what was not begun, behind all that was."""
+        driver = self.driver
+        driver.may_ask = False
+        owes = owed_from(driver.me, driver.participant) is not None
+        if owes or not driver.participant.claim.owned:
+            return []
+        return self._of(driver.give_back(now_ms))
+
+    def _allow_alone(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
+        """Allow the first message of a range, and have nothing else in hand.
+
+        A consumer that falls silent now does so with this message. What is behind it is given back,
+        and does not count as given to anybody.
+        """
+        driver = self.driver
+        effects: Effects = []
+        if self.alone is None:
+            effects = self._clear(first, now_ms)
+        owes = owed_from(driver.me, driver.participant) is not None
+        if self.alone != first.id or owes or machine.given_alone:
+            return effects
+        machine.given_alone = True
+        allowed = RangeAllowed(first.id, range(first.from_, first.from_ + 1))
+        return [*effects, SharedClaimEffect(self.key, allowed)]
+
+    def _clear(self, first: HeldRange, now_ms: int) -> Effects:
+        """Finish what was begun of other ranges, give the rest back, then begin this message."""
+        driver = self.driver
+        others = [each for each in self.turn.claims.values() if each is not self]
+        effects = [effect for each in others for effect in each._make_way(now_ms)]
+        if any(each.begun > each.from_ for each in driver.held if each.id != first.id):
+            effects += self._make_way(now_ms)
+            for each in driver.held:
+                if each.id != first.id and each.from_ < each.begun < each.to:
+                    effects += self._allow_of(each, self.ranges[each.id], now_ms)
+                    break
+            return effects + self._of(driver.commit(now_ms))
+        if not all(each._makes_way for each in others):
+            return effects
+        if driver.may_begin(first.id, first.from_) is not None:
+            return effects
+        effects += self._of(driver.begun(first.id, first.from_, now_ms))
+        held = driver.participant.holding(first.id)
+        if held is None or held.begun == held.from_:
+            return effects  # it could not be recorded
+        self.alone = first.id
+        return effects + self._of(driver.give_back(now_ms))
+
+
+@define(eq=False)
+class Turn:
+    """Which shared claim has a message in hand alone: nothing else of any is begun meanwhile."""
+
+    claims: Mapping[ClaimKey, SharedClaim]
+    holder: SharedClaim | None = None
+    passed_on: bool = False
+    """Others may go on that have not heard of it."""
+
+    def pass_on(self) -> None:
+        """Others may begin messages."""
+        self.holder, self.passed_on = None, True
+
+
+@frozen
+class _Counted:
+    """A claim that is folded, and what was taken of it from silent holders."""
+
+    state: FoldedState
+    taken: AllTaken = NOTHING_TAKEN
+
+    def after(self, record: RangesRecord, rules: Rules) -> _Counted:
+        """One record later."""
+        state = after(self.state, record, rules)
+        return _Counted(
+            state, after_taken(self.taken, record.message, self.state.ranges, state.ranges)
+        )
 
 
 class SharedClaims:
@@ -343,8 +488,10 @@ class SharedClaims:
         self._claims: dict[ClaimKey, SharedClaim] = {}
         self._next: dict[int, int] = {}
         """By coordinating partition, the offset after the last record that was read."""
-        self._folded: dict[ClaimKey, FoldedState] = {}
+        self._folded: dict[ClaimKey, _Counted] = {}
         """Claims that others share, and that may be added later."""
+        self._alone_from: int | None = None
+        self._turn = Turn(self._claims)
 
     def __iter__(self) -> Iterator[SharedClaim]:
         return iter(list(self._claims.values()))
@@ -400,27 +547,33 @@ class SharedClaims:
             key = ClaimKey(self._group, topic, number)
             known = self._claims.get(key)
             if known is None:
-                folded = self._folded.pop(key, None) or _without_ranges(claim_of(key))
-                self._begin(key, start(number), folded, now_ms)
+                counted = self._folded.pop(key, None) or _Counted(_without_ranges(claim_of(key)))
+                self._begin(key, start(number), counted, now_ms)
             elif known.leaving:
                 known.again = start(number)
                 self._begin_again(known, now_ms)
 
-    def _begin(self, key: ClaimKey, start: int, folded: FoldedState | None, now_ms: int) -> None:
-        """Take part; what was read before this is in `folded`."""
+    def _begin(self, key: ClaimKey, start: int, counted: _Counted | None, now_ms: int) -> None:
+        """Take part; what was read before this is in `counted`."""
         me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
         home = self.home(key.topic)
         unread = self._firsts.get(home, 0)
         first = max(unread, self._next.get(home, 0))
         if unread:
-            folded = None  # the head of the log is gone, and with it whatever ranges there were
+            counted = None  # the head of the log is gone, and with it whatever ranges there were
+        folded = None if counted is None else counted.state
         rules, timing = self._me.rules, self._timing
         driver = self._new_driver(
             me, key, self.window, start, rules, timing, first=first, folded=folded
         )
         if folded is not None and folded.ranges.clock_ms >= 0:
             driver.clock.read(folded.ranges.clock_ms, now_ms)
-        self._claims[key] = SharedClaim(driver)
+        taken = NOTHING_TAKEN if counted is None else counted.taken
+        self._claims[key] = SharedClaim(
+            driver, taken=taken, alone_from=self._alone_from, turn=self._turn
+        )
+        if self._turn.holder is not None and self._turn.holder not in list(self):
+            self._turn.pass_on()
 
     def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
         """Share it once more, if that is wanted and it was left."""
@@ -428,7 +581,18 @@ class SharedClaims:
             return
         participant = claim.driver.participant
         folded = FoldedState(participant.claim, participant.ranges)
-        self._begin(claim.key, claim.again, folded if claim.driver.known else None, now_ms)
+        counted = _Counted(folded, claim.taken) if claim.driver.known else None
+        self._begin(claim.key, claim.again, counted, now_ms)
+
+    def begin_alone(self, deliveries: int | None) -> None:
+        """From now on begin one by one what was given to somebody this often; None: nothing."""
+        self._alone_from = deliveries
+        for each in self:
+            each.alone_from = deliveries
+            if deliveries is None:
+                each.alone = None
+        if deliveries is None:
+            self._turn.pass_on()
 
     def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
         """The next record of a coordinating partition, of any group and claim.
@@ -449,7 +613,7 @@ class SharedClaims:
             claims = [each for each in self if self.home(each.key.topic) == raw.partition]
             for key, state in self._folded.items():
                 if self.home(key.topic) == raw.partition:
-                    self._folded[key] = after(state, record, self._me.rules)
+                    self._folded[key] = state.after(record, self._me.rules)
         else:
             if self.home(message.topic) != raw.partition:
                 return []
@@ -472,20 +636,25 @@ class SharedClaims:
         """Remember what others do with a claim, from the first record of ranges on."""
         state = self._folded.get(key)
         if state is None and _is_of_ranges(raw):
-            state = _without_ranges(claim_of(key))
+            state = _Counted(_without_ranges(claim_of(key)))
         if state is not None:
-            self._folded[key] = after(state, record, self._me.rules)
+            self._folded[key] = state.after(record, self._me.rules)
 
     def caught_up(self, partition: int, now_ms: int) -> Effects:
         """This coordinating partition was read to its end."""
         for each in self:
             if self.home(each.key.topic) == partition:
                 self._begin_again(each, now_ms)
+        passed_on, self._turn.passed_on = self._turn.passed_on, False
         return [
             effect
             for each in self
-            if self.home(each.key.topic) == partition
-            for effect in each.caught_up(now_ms)
+            if passed_on or self.home(each.key.topic) == partition
+            for effect in (
+                each.caught_up(now_ms)
+                if self.home(each.key.topic) == partition
+                else each.timer(now_ms)
+            )
         ]
 
     def timer(self, now_ms: int) -> Effects:

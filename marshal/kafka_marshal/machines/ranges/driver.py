@@ -202,6 +202,8 @@ class ParticipantDriver:
         """The log's; drivers of one coordinating partition may share it."""
         self.left = False
         """It has left: nothing is in hand, and nothing of it is in the log."""
+        self.may_ask = True
+        """It may ask for ranges, as far as the program that runs it is concerned."""
         self.end_offset = 0
         """The data topic's partition holds messages below this, as far as is known."""
         unknown = first > 0 and folded is None
@@ -718,7 +720,7 @@ class ParticipantDriver:
         if moves.may_ask_range(me, participant, self.messages_wanted) is not None:
             pool.at(False, now_ms, 0)
             return _NEVER
-        if self._hangs_since_ms <= now_ms:
+        if not self.may_ask or self._hangs_since_ms <= now_ms:
             return _NEVER
         wanted = self._wanted_ahead
         free = bool(participant.ranges.pool)

@@ -1,0 +1,88 @@
+"""How often the messages of a range were given to somebody who then fell silent with them.
+
+No record says so: the log has it. Whose range is taken from it because it was silent may have begun
+any message of it, so each counts once more. What is given back was not begun, and what is done is
+given to nobody again. So neither counts. Nothing here decides who is granted what.
+
+Ranges and intervals of the pool are cut and never merged, so all of one counts the same. A number
+for each of them is enough, and what was never taken needs none. Spec: module Deliveries.
+
+>>> from kafka_marshal.core.messages import ClaimingRange
+>>> from kafka_marshal.core.ranges.state import OpenRange
+>>> asks = ClaimingRange(1, 1700000000, "i2", "c2", "g", "events", 0, 10)
+>>> before = Ranges(100, 10, open=(OpenRange(8, 0, 10, "i1"),))
+>>> after = Ranges(100, 10, open=(OpenRange(9, 0, 10, "i2"),))
+>>> taken = after_taken(NOTHING_TAKEN, asks, before, after)
+>>> taken, deliveries_of(taken, 4), deliveries_of(taken, 10)
+((Taken(from_=0, to=10, times=1),), 2, 1)
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.ranges.messages import RangesMessage
+from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges
+from kafka_marshal.core.values import value
+
+
+@value
+class Taken:
+    """The offsets from `from_` up to `to`: open, or in the pool, and taken from silent holders."""
+
+    from_: int
+    to: int
+    times: int
+    """From how many, at least 1."""
+
+
+AllTaken: TypeAlias = tuple[Taken, ...]
+"""By offset; what is not among them was taken from nobody."""
+
+NOTHING_TAKEN: Final[AllTaken] = ()
+"""Before the first record, and for who begins to read in the middle. Spec: NothingTaken."""
+
+
+def times_taken(taken: AllTaken, offset: int) -> int:
+    """From how many silent holders an offset was taken. Spec: TimesTaken."""
+    return next((each.times for each in taken if each.from_ <= offset < each.to), 0)
+
+
+def deliveries_of(taken: AllTaken, offset: int) -> int:
+    """How often an offset was given to somebody, at most, with the present time or the next one.
+
+    Spec: DeliveriesOf. Keeps: BegunIsCounted. It counts since the reader began.
+    """
+    return times_taken(taken, offset) + 1
+
+
+def taken_by(message: RangesMessage, before: Ranges, after: Ranges) -> list[OpenRange]:
+    """The ranges that a record took from silent holders.
+
+    Spec: TakenBy. A ClaimingRange ends ranges of others only because these are silent.
+    """
+    if not isinstance(message, ClaimingRange) or before.open is after.open:
+        return []
+    left = {each.id for each in after.open}
+    return [
+        each for each in before.open if each.instance != message.instance_id and each.id not in left
+    ]
+
+
+def after_taken(taken: AllTaken, message: RangesMessage, before: Ranges, after: Ranges) -> AllTaken:
+    """The counts after one more record, which led from some ranges to others.
+
+    Spec: AfterTaken. Keeps: CountsTheSilent, CountsAreBounded, CountsNeverFall.
+    """
+    gone = taken_by(message, before, after)
+    if not gone and not taken:
+        return taken  # most records
+    found = []
+    intervals: list[OpenRange | Interval] = [*after.open, *after.pool]
+    for each in sorted(intervals, key=lambda each: each.from_):
+        now = len([r for r in gone if r.from_ <= each.from_ < r.to])
+        times = times_taken(taken, each.from_) + now
+        if times:
+            found.append(Taken(each.from_, each.to, times))
+    return tuple(found)
