@@ -9,7 +9,7 @@ from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, R
 from kafka_marshal.core.ranges.state import Interval
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver
-from kafka_marshal.machines.ranges.effects import Effect, RangeLost, SendRecord
+from kafka_marshal.machines.ranges.effects import Effect, Left, RangeLost, SendRecord
 
 KEY = ClaimKey("g", "orders", 0)
 LOG_MS = 1_000_000
@@ -148,3 +148,10 @@ def test_what_the_log_refuses_to_take_back_is_said_again_only_after_a_while() ->
     desk.do(driver.leave(desk.now_ms))
     desk.wait(3 * driver.timing.ask_again_after_ms - 1)
     assert desk.sent == 3
+
+
+def test_who_does_not_know_the_claim_yet_has_nothing_to_give_back() -> None:
+    driver = ParticipantDriver(Identity("i1", "c1"), KEY, 100, 0, first=10)
+    assert driver.caught_up(0) == []
+    assert driver.leave(1) == [Left()]
+    assert driver.left

@@ -400,6 +400,9 @@ class ParticipantDriver:
             return []
         before = self.participant
         self.participant = moves.after_leaving(self.me, before)
+        if not self.known:  # it has asked for nothing yet
+            self.left = True
+            return [Left()]
         return [*self._cuts(before), *self._go_on(now_ms)]
 
     def give_back(self, now_ms: int) -> list[Effect]:
