@@ -86,7 +86,9 @@ class PartitionFold:
     def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
         self._place = place
         self._rows = Rows()
-        self._books = tuple(RulesetFold(rules, self._emit) for rules in judging.rules())
+        self._books = tuple(
+            RulesetFold(rules, self._emit, compares=not judging.forced) for rules in judging.rules()
+        )
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
