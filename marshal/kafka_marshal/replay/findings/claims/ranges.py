@@ -111,8 +111,8 @@ class SharedRanges(FindingObserver):
         sighting = JudgedRecord(raw, message, verdict, clock_ms)
         if before is None or not isinstance(verdict, RangeAccepted):
             return sighting
-        after = self._ranges.of(key)
-        assert after is not None
+        assert not isinstance(outcome, ReadTwice)
+        after = outcome.ranges
         if before.window != 0 and self._world.claim(key).position > before.low:
             self._above_low(sighting, key, before.low)
         if before.window == 0:
@@ -120,7 +120,6 @@ class SharedRanges(FindingObserver):
             for lost in before.open:
                 if lost.instance != message.instance_id and lost.id not in open_now:
                     self._lost(sighting, key, lost)
-        assert not isinstance(outcome, ReadTwice)
         self._held.request(message, before, after, clock_ms)
         claim = self._world.claim(key)
         stands = self._standstills.seen(sighting, record, message, before, claim, outcome, rules)
