@@ -21,6 +21,10 @@ Of a million records both engines are checked to write the same.
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
 warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
 and the Python workers held. A log is on disk only while it is replayed.
+
+`--shared` replays a log of claims that 16 participants share (`shared_logs.py`), beside a log of
+heartbeats of the same length, in this process. It prints CPU time a record. Every record of the
+first is folded in Python, one by one; of the second most are folded in runs.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from benchmarks import logs
+from benchmarks import logs, shared_logs
 from benchmarks.account import Kernel
 from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
 from benchmarks.written import written
@@ -57,6 +61,7 @@ WARM = 200_000
 """Records of the warm run."""
 ENGINES_CHECKED = 1_000_000
 SCALES = (1_000_000, 10_000_000, 30_000_000)
+SHARED, SHARED_WARM = (1_000_000,), 5_000
 FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
 
 
@@ -258,6 +263,24 @@ def scale(sizes: Sequence[int]) -> None:
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
 
 
+def shared(sizes: Sequence[int]) -> None:
+    """Print what a record of a shared claim costs, and one of a log without any."""
+    print(f"{'records':>12}{'heartbeats: CPU us':>20}{'shared: CPU us':>20}")
+    with Scratch("desk") as desk:
+        warm = desk / "warm.parquet"
+        shared_logs.write(warm, SHARED_WARM)
+        replay_here(warm, desk / "warm")
+        for count in sizes:
+            costs_us = []
+            for write in (logs.write, shared_logs.write):
+                write(desk / "log.parquet", count)
+                with Meter() as meter:
+                    replay_here(desk / "log.parquet", desk / "out")
+                costs_us.append(1e6 * meter.cpu_s / count)
+                shutil.rmtree(desk / "out")
+            print(f"{count:12,}" + "".join(f"{cost_us:20.1f}" for cost_us in costs_us), flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser()
@@ -271,7 +294,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="RECORDS",
         help="the replay alone at these sizes, or at 1, 10 and 30 million records",
     )
+    parser.add_argument(
+        "--shared",
+        nargs="*",
+        type=int,
+        metavar="RECORDS",
+        help="claims that several share, at these sizes, or at a million records",
+    )
     asked = parser.parse_args(arguments)
+    if asked.shared is not None:
+        shared(asked.shared or SHARED)
+        return 0
     if asked.scale is not None:
         scale(asked.scale or SCALES)
         return 0

@@ -95,10 +95,11 @@ def test_a_new_claim_has_new_ranges_of_which_the_invariant_is_true() -> None:
     assert [name for name, holds in INVARIANT.items() if holds(now) is not True] == []
 
 
+@pytest.mark.parametrize("solver", ["z3", "cvc5"])
 @pytest.mark.parametrize("name", ["GivesAllOfIt", "ReapsBelowThePosition", "NoLimit"])
-def test_a_mistake_is_refuted_with_a_story(name: str) -> None:
+def test_a_mistake_is_refuted_with_a_story_by_either_solver(name: str, solver: str) -> None:
     number = next(n for n, each in enumerate(MUTANTS) if each.mistake.name == name)
-    found = judged.judge_ranges(number)
+    found = judged.judge_ranges(number, solver)
     assert found.verdict in NAMES
     assert found.story.startswith(f"{found.verdict} is broken\n  claim ")
 

@@ -6,7 +6,7 @@
 - `2.0 RG x1/X 20`: a ReleaseGroup that expires at second 20
 - `... p=3 late=5 at=17`: partition 3, written 5 s before it landed, at offset 17
 - `... epoch=4 seen=3`: headers; also clock=, supersedes=, set-position=, interval=, start=, done=,
-  ranges=, keep=
+  ranges=, keep=, ranges-at= (a checkpoint)
 - `... v=7 topic=logs stamp=create`
 - `... mac=k1`: signed with the key of `KEYS`; `mac=k2` names another one
 - `3.0 garbage`: no message
@@ -34,7 +34,10 @@ KEYS = Keyring({"k1": bytes(32)}, sign_with="k1")
 BOTH = (RuleSet.FENCED, RuleSet.ORIGINAL)
 _TYPES = {"".join(filter(str.isupper, each.name)): each.name for each in wire.MESSAGES}
 _TYPES |= {"HB": _TYPES.pop("H"), "CR": ClaimingRange.__name__}
-_HEADERS = tuple(name.removeprefix("marshal-") for name in {**HEADER_FIELDS, **RANGE_HEADER_FIELDS})
+_HEADERS = tuple(
+    name.removeprefix("marshal-")
+    for name in (*{**HEADER_FIELDS, **RANGE_HEADER_FIELDS}, wire.CHECKPOINT_HEADER)
+)
 
 
 def records(lines: Iterable[str]) -> list[RawRecord]:

@@ -195,3 +195,16 @@ def test_every_move_is_known_by_what_only_it_says() -> None:
     assert {move: move_of(sent) for move, sent in made.items()} == {move: move for move in Move}
     released = SendRecord(ReleaseGroup(0, 0, "a", "a", "g", "", Partition(0), 1), Headers())
     assert guard_of(shares.part.send(released)) is Impossible.NOT_WHAT_IT_SENDS
+
+
+def test_a_checkpoint_of_what_it_has_not_read_is_not_what_it_sends() -> None:
+    shares = Tale().shares()
+    true = moves.beat_anchor_sent(ME, shares.part.participant, KEY)
+    assert true.checkpoint is not None
+    ranges = attrs.evolve(true.checkpoint.ranges, frontier=7, window=3)
+    lie = attrs.evolve(true, checkpoint=attrs.evolve(true.checkpoint, ranges=ranges))
+    objection = shares.part.send(lie)
+    assert objection is not None
+    assert objection.guard is Impossible.NOT_WHAT_IT_SENDS
+    assert objection.expected.endswith("a checkpoint with another window, frontier")
+    assert shares.part.send(true) is None

@@ -21,7 +21,12 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.ranges.messages import RangesMessage
-from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
+from kafka_marshal.core.ranges.reader import (
+    FoldedState,
+    LogEntry,
+    RangesReader,
+    differing,
+)
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import Forbidden
@@ -176,7 +181,7 @@ class SharedPart:
         would = would_be()
         would = of_ranges(would.message, would.headers, would.range_headers, would.checkpoint)
         if would != did:
-            return Objection(Impossible.NOT_WHAT_IT_SENDS, said(would))
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, said(would) + _other_than(would, did))
         self.participant = after()
         return None
 
@@ -270,6 +275,14 @@ def said(sent: SendRecord) -> str:
     if sent.checkpoint is not None:
         words.append("a checkpoint")
     return ", ".join(words)
+
+
+def _other_than(would: SendRecord, did: SendRecord) -> str:
+    """In which fields a checkpoint differs from the one that it would have sent."""
+    if would.checkpoint is None or did.checkpoint is None or would.checkpoint == did.checkpoint:
+        return ""
+    fields = (name for _, name in differing(would.checkpoint, did.checkpoint))
+    return f" with another {', '.join(fields)}"
 
 
 def new_state() -> FoldedState:

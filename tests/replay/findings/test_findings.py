@@ -14,7 +14,7 @@ from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import DIVERGENCES, FINDINGS, PARTITIONS, PUBLISHED, SENDERS
-from tests.replay.told import BOTH, INTERVAL_MS, KEYS, beats, records, replayed
+from tests.replay.told import BEGIN_S, BOTH, INTERVAL_MS, KEYS, beats, records, replayed
 
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]
 TAKEN = ["0 CP a1/A", "1 HB a1/A 10", "10 CP b1/B", "11 HB b1/B 20"]
@@ -42,6 +42,9 @@ def moving(end: int, *steps: int) -> list[str]:
 
 SHARED = ["0 CP a1/ranges ranges=9", "0.2 CR p1/P 4"]
 RESERVED = ["0 CP a1/ranges ranges=0", "0.1 CM a1/ranges 10 epoch=0", "0.3 CR p1/P 4"]
+
+AS_OF_1 = "1/=a1/=ranges/0/0/{0}000/{0}000/1///0/9/{1}/{0}200/1/p1/{0}200/1/1/0/4/0/0"
+TRUE, FALSE = (AS_OF_1.format(BEGIN_S, frontier) for frontier in (4, 5))
 
 STUCK = [*SHARED, "0.3 CR q1/Q 9", "0.4 CR q1/Q 0 seen=2 done=9"]
 RESTS = [f"{4 * at + 1} CR {who} 0" for at in range(1, 6) for who in ("p1/P", "q1/Q")]
@@ -82,6 +85,11 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
         "fenced",
         [*SHARED, "1 HB a1/ranges 4 epoch=0", "2 CR p1/P 0"],
         [*SHARED, "1 HB a1/ranges 0 epoch=0", "2 CR p1/P 0"],
+    ),
+    "checkpoint_differs": (
+        "fenced",
+        [*SHARED, f"1 HB a1/ranges 0 epoch=0 seen=1 ranges-at={FALSE}"],
+        [*SHARED, f"1 HB a1/ranges 0 epoch=0 seen=1 ranges-at={TRUE}"],
     ),
     "stuck_holder": ("fenced", [*STUCK, *STANDS], [*STUCK, *STANDS[:-1]]),
     "starved_range": (

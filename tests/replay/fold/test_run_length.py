@@ -17,8 +17,11 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims import world
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import Verdict
-from kafka_marshal.core.messages import Record
-from kafka_marshal.core.state import Claim, Rules
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.ranges.reader import FoldedState, after
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.range_codec import encode_checkpoint
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold import run_length as collapse
@@ -36,6 +39,8 @@ from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
+
+RULES = evolve(FENCED, heartbeat_interval_ms=INTERVAL_MS)
 
 
 def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> JudgingOptions:
@@ -182,7 +187,8 @@ def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
 def sharing(seed: int) -> list[RawRecord]:
     """A claim that two share under window 0, among the heartbeats of its anchor and of others.
 
-    The position moves with each heartbeat, and what a request finds depends on it.
+    The position moves with each heartbeat, and what a request finds depends on it. Few heartbeats
+    hold a checkpoint, as of a little while ago, and of those every second one lies.
     """
     chance = Random(seed)
     lines = ["0 CP anchor/ranges ranges=0", "0 CP a1/A p=1", "0 CP b1/B topic=logs"]
@@ -196,7 +202,29 @@ def sharing(seed: int) -> list[RawRecord]:
             last = len(lines)
             lines.append(f"{second} CR {chance.choice(('p1/P', 'q1/Q'))} {chance.randrange(-1, 9)}")
     assert last > 1000
-    return records(lines)
+    return with_checkpoints(records(lines), chance)
+
+
+def with_checkpoints(raws: list[RawRecord], chance: Random) -> list[RawRecord]:
+    held: list[RawRecord] = []
+    states = [FoldedState(Claim(), Ranges())]
+    for raw in raws:
+        record = raw.decoded_with_ranges()
+        beats = raw.offset > 9 and b"/ranges/g/" in (raw.value or b"")
+        if beats and chance.random() < 0.03:
+            seen = raw.offset - chance.randrange(1, 9)
+            state = states[seen + 1]
+            if len(held) % 2:
+                state = evolve(state, ranges=evolve(state.ranges, frontier=99))
+            checkpoint = ("marshal-ranges-at", encode_checkpoint(state))
+            headers = (*raw.headers, ("marshal-seen", b"%d" % seen), checkpoint)
+            raw = evolve(raw, headers=headers)
+            record = raw.decoded_with_ranges()
+        held.append(raw)
+        assert not isinstance(record.message, ReleaseGroup)
+        is_about = record.message.key == ClaimKey("g", "events", 0)
+        states.append(after(states[-1], record, RULES) if is_about else states[-1])
+    return held
 
 
 @pytest.mark.parametrize("size", [50, 400, 5_000])
@@ -206,7 +234,28 @@ def test_a_log_with_ranges_is_told_the_same_from_its_runs(seed: int, size: int) 
     if size == 50:
         assert chunked.kinds[HeartbeatRun] > 10, "only chunks with a request have no runs"
     found = {row.code for row in chunked.told(judging()) if isinstance(row, FindingRow)}
-    assert "range_lost" in found
+    assert {"range_lost", "checkpoint_differs"} <= found
+
+
+LIE = "1/=a1/=ranges/0/0/1/1/1///0/9/4/1/1/p1/1/1/1/0/4/0/0"
+
+
+@pytest.mark.parametrize("window", ["", " ranges=9"], ids=["nobody shares", "shared"])
+def test_a_checkpoint_is_seen_and_compared_wherever_chunks_begin(window: str) -> None:
+    """Ordinary heartbeats come before it, that hold none."""
+    quiet = beats("a1/A", 1, 21, tail="10 epoch=0 seen=0")
+    late = beats("a1/A", 23, 43, tail="10 epoch=0 seen=0")
+    state = FoldedState(Claim(), Ranges())
+    for raw in records([f"0 CP a1/A{window}", *quiet])[:6]:
+        state = after(state, raw.decoded_with_ranges(), RULES)
+    for text in (LIE, encode_checkpoint(state).decode()):
+        holds = f"21 HB a1/A 10 epoch=0 seen=5 ranges-at={text}"
+        raws = records([f"0 CP a1/A{window}", *quiet, holds, *late])
+        differ = not window or text == LIE
+        for size in (11, 12, 1_000):
+            chunked = alike(raws, judging(), size)
+            found = [row.code for row in chunked.told(judging()) if isinstance(row, FindingRow)]
+            assert ("checkpoint_differs" in found) is differ
 
 
 def test_without_ranges_a_value_that_is_no_message_breaks_no_run() -> None:

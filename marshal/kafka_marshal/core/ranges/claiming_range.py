@@ -11,7 +11,8 @@ not done: at least once. No flag tells the two apart; the bound does.
 
 from __future__ import annotations
 
-import attrs
+from operator import attrgetter
+from typing import Final
 
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS, header_guard
 from kafka_marshal.core.claims.verdicts import Refused
@@ -27,7 +28,9 @@ from kafka_marshal.core.ranges.state import (
 )
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, RangeVerdict, Unmet
 from kafka_marshal.core.state import Claim, Rules
-from kafka_marshal.core.values import value
+from kafka_marshal.core.values import evolved, value
+
+_INSTANCE: Final = attrgetter("instance")
 
 
 @value
@@ -123,9 +126,9 @@ def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
     Spec: Alive.
     """
     sign = SignOfLife(message.instance_id, ranges.clock_ms)
-    others = (each for each in ranges.alive if each.instance != sign.instance)
-    signs = sorted([*others, sign], key=lambda each: each.instance)
-    return attrs.evolve(ranges, alive=tuple(signs))
+    others = [each for each in ranges.alive if each.instance != sign.instance]
+    signs = sorted([*others, sign], key=_INSTANCE)
+    return evolved(ranges, alive=tuple(signs))
 
 
 def its_own(range_: OpenRange, record: RangesRecord) -> bool:
@@ -140,11 +143,11 @@ def progressed(ranges: Ranges, record: RangesRecord) -> Ranges:
     done = record.range_headers.done
     if done is None:
         return ranges
-    moved = (
-        attrs.evolve(each, from_=max(each.from_, done)) if its_own(each, record) else each
+    moved = [
+        evolved(each, from_=max(each.from_, done)) if its_own(each, record) else each
         for each in ranges.open
-    )
-    return attrs.evolve(ranges, open=tuple(each for each in moved if each.from_ < each.to))
+    ]
+    return evolved(ranges, open=tuple([each for each in moved if each.from_ < each.to]))
 
 
 def cut(range_: OpenRange, keep: int) -> bool:
@@ -171,10 +174,9 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
         return ranges
     back = [each for each in ranges.open if gives_back(ranges, each, record, limits)]
     kept = (
-        attrs.evolve(each, to=max(each.from_, keep)) if each in back else each
-        for each in ranges.open
+        evolved(each, to=max(each.from_, keep)) if each in back else each for each in ranges.open
     )
-    return attrs.evolve(
+    return evolved(
         ranges,
         open=tuple(each for each in kept if each.from_ < each.to),
         pool=in_order(*ranges.pool, *(Interval(max(each.from_, keep), each.to) for each in back)),
@@ -186,8 +188,11 @@ def is_silent(ranges: Ranges, instance: str, rules: Rules) -> bool:
 
     Spec: ClockSaysSilent.
     """
-    signs = (each for each in ranges.alive if each.instance == instance)
-    return all(ranges.clock_ms - each.ms > rules.stale_after_ms for each in signs)
+    return all(
+        ranges.clock_ms - each.ms > rules.stale_after_ms
+        for each in ranges.alive
+        if each.instance == instance
+    )
 
 
 def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:
@@ -206,7 +211,7 @@ def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -
         for each in ranges.open
         if each.instance in gone
     )
-    return attrs.evolve(
+    return evolved(
         ranges,
         open=tuple(each for each in ranges.open if each.instance not in gone),
         pool=in_order(*ranges.pool, *(each for each in taken if each.from_ < each.to)),
@@ -267,13 +272,13 @@ def window_full(ranges: Ranges, claim: Claim, limits: Limits) -> bool:
 def holding(ranges: Ranges, interval: Interval, record: RangesRecord) -> Ranges:
     """The interval is the sender's from here on, under the record's offset. Spec: Holding."""
     held = OpenRange(record.offset, interval.from_, interval.to, record.message.instance_id)
-    return attrs.evolve(ranges, open=(*ranges.open, held))
+    return evolved(ranges, open=(*ranges.open, held))
 
 
 def from_pool(ranges: Ranges, record: RangesRecord) -> Ranges:
     """The lowest interval of the pool, whole. Spec: FromPool, InPool."""
     lowest, *others = ranges.pool
-    return holding(attrs.evolve(ranges, pool=tuple(others)), lowest, record)
+    return holding(evolved(ranges, pool=tuple(others)), lowest, record)
 
 
 def from_frontier(
@@ -281,4 +286,4 @@ def from_frontier(
 ) -> Ranges:
     """A range that nobody ever held; the frontier is behind it. Spec: FromFrontier."""
     interval = at_the_frontier(ranges, claim, message, limits)
-    return holding(attrs.evolve(ranges, frontier=interval.to), interval, record)
+    return holding(evolved(ranges, frontier=interval.to), interval, record)

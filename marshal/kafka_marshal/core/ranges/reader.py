@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import attrs
+
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reducer import claim_outcome, step
@@ -27,6 +29,20 @@ class FoldedState:
 
     claim: Claim
     ranges: Ranges
+
+
+def differing(one: FoldedState, other: FoldedState) -> tuple[tuple[str, str], ...]:
+    """The fields in which two states differ, each with the part that it is of.
+
+    >>> differing(FoldedState(Claim(), Ranges()), FoldedState(Claim(position=5), Ranges()))
+    (('claim', 'position'),)
+    """
+    return tuple(
+        (part, name)
+        for part, kind in (("claim", Claim), ("ranges", Ranges))
+        for name in (each.name for each in attrs.fields(kind))
+        if getattr(getattr(one, part), name) != getattr(getattr(other, part), name)
+    )
 
 
 @value

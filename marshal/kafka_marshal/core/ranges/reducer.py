@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
-
 from kafka_marshal.core.claims.reducer import step as claim_step
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, Verdict
 from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Message
@@ -18,6 +16,7 @@ from kafka_marshal.core.ranges.claiming_range import RangeOutcome, claiming_rang
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
 from kafka_marshal.core.state import FENCED, Claim, Rules
+from kafka_marshal.core.values import evolved
 
 NEW_CLAIM: Final = Claim()
 """Before the first old record of the key. Spec: NewClaim."""
@@ -64,7 +63,7 @@ def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) ->
     """
     if isinstance(record.message, ClaimingRange) and claim == NEW_CLAIM:
         return ranges
-    return attrs.evolve(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
+    return evolved(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
 
 
 def claim_outcome(
@@ -102,7 +101,7 @@ def begun(ranges: Ranges, claim: Claim, window: int) -> Ranges:
     """
     if ranges.window == window:
         return ranges
-    return attrs.evolve(void(ranges), window=window, frontier=claim.position)
+    return evolved(void(ranges), window=window, frontier=claim.position)
 
 
 def void(ranges: Ranges) -> Ranges:

@@ -7,6 +7,8 @@ how they change (`claiming_range`, `reducer`), nor anything of the claim below.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from attrs import field
@@ -16,6 +18,7 @@ from kafka_marshal.core.values import value
 
 OFFSET_MAX: Final = 2**63 - 1
 """The highest offset that a message can name."""
+_FROM: Final[Callable[[Interval | OpenRange], int]] = attrgetter("from_")
 
 
 @value
@@ -107,9 +110,8 @@ class Ranges:
     @property
     def low(self) -> int:
         """The lowest offset that is not done. Spec: Low."""
-        held, free = (each.from_ for each in self.open), (each.from_ for each in self.pool)
-        return min([self.frontier, *held, *free])
+        return min([self.frontier, *map(_FROM, self.open), *map(_FROM, self.pool)])
 
     def open_of(self, instance: str) -> tuple[OpenRange, ...]:
         """The open ranges of one instance. Spec: OpenOf."""
-        return tuple(each for each in self.open if each.instance == instance)
+        return tuple([each for each in self.open if each.instance == instance])

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-import attrs
-
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, ReadTwice, Verdict
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
@@ -17,6 +15,7 @@ from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reducer import after_claim, step
 from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
+from kafka_marshal.core.values import evolved
 
 BEGIN_OR_END: Final = FENCED_WINS | {Accepted.POSITION_SET}
 """What one of the five messages does to a claim if it does anything to its ranges."""
@@ -102,4 +101,4 @@ class RangesWorld:
         ranges = self._ranges.get(key, NO_RANGES)
         if ranges.clock_ms >= claim.clock_ms:
             return ranges
-        return attrs.evolve(ranges, clock_ms=claim.clock_ms)
+        return evolved(ranges, clock_ms=claim.clock_ms)

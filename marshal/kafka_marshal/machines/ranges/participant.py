@@ -36,8 +36,7 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.ranges.messages import RangeHeaders, RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState
-from kafka_marshal.core.ranges.reducer import claim_outcome, step
+from kafka_marshal.core.ranges.reader import FoldedState, outcome
 from kafka_marshal.core.ranges.state import LIMITS, Limits, OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeVerdict
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
@@ -577,26 +576,25 @@ def read(
     me: _Who, participant: Participant, record: RangesRecord
 ) -> tuple[Participant, RangeVerdict]:
     """`after_read`, and what the record did or the guard that refused it."""
-    outcome = step(participant.ranges, participant.claim, record, me.rules, me.limits)
-    claim, message = participant.claim, record.message
-    if not isinstance(message, ClaimingRange):
-        claim, _ = claim_outcome(claim, record, message, me.rules)
+    before = FoldedState(participant.claim, participant.ranges)
+    folded, verdict = outcome(before, record, me.rules, me.limits)
+    message, ranges = record.message, folded.ranges
     sender = message.instance_id
-    ids = {each.id for each in outcome.ranges.open_of(me.instance_id)}
-    kept = (each for each in participant.held if still_holds(me, each, ids, outcome.verdict))
-    granted = grant_read(me, record, outcome.ranges, outcome.verdict)
+    ids = {each.id for each in ranges.open_of(me.instance_id)}
+    kept = (each for each in participant.held if still_holds(me, each, ids, verdict))
+    granted = grant_read(me, record, ranges, verdict)
     claims = isinstance(message, ClaimingPartition) and sender in (ANCHOR, me.instance_id)
     asks = isinstance(message, ClaimingRange) and message.count > 0
     after = Participant(
-        claim,
-        outcome.ranges,
+        folded.claim,
+        ranges,
         record.offset + 1,
         (*kept, *granted),
         participant.asked and not claims,
         participant.requested and not (asks and sender == me.instance_id),
         participant.leaving,
     )
-    return after, outcome.verdict
+    return after, verdict
 
 
 def still_holds(me: _Who, held: HeldRange, ids: set[int], verdict: Verdict | RangeVerdict) -> bool:

@@ -138,6 +138,19 @@ _KINDS: Final = (
         "done. Messages between the two may have been skipped.",
     ),
     FindingKind(
+        "checkpoint_differs",
+        ERROR,
+        None,
+        "fenced",
+        "A heartbeat's checkpoint of a shared claim differs from what the log says as of its "
+        "`marshal-seen`. One finding for each tenure. It is a warning where that lies more than "
+        "1,024 records of the claim back, so that nobody compared. Nothing is compared where the "
+        "log's head is missing, or with `--force`.",
+        "A consumer that begins to read in the middle may believe it. Find the sender. It may be "
+        "no consumer at all, or one with another heartbeat interval. Or it had read records that "
+        "the log has lost since. Restart the consumers that began to read at such a time.",
+    ),
+    FindingKind(
         "stuck_holder",
         WARNING,
         None,

@@ -23,7 +23,7 @@ from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
 from kafka_marshal.errors import OR_FORCE, contradicted
-from kafka_marshal.range_codec import is_claiming_range
+from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
@@ -86,7 +86,9 @@ class PartitionFold:
     def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
         self._place = place
         self._rows = Rows()
-        self._books = tuple(RulesetFold(rules, self._emit) for rules in judging.rules())
+        self._books = tuple(
+            RulesetFold(rules, self._emit, compares=not judging.forced) for rules in judging.rules()
+        )
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
@@ -219,13 +221,13 @@ class PartitionFold:
 
     def _judge(self, raw: RawRecord, clock_ms: int) -> JudgedRecord | None:
         """One record; what the first book made of it, or None if it says nothing new."""
+        if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
+            self._claiming_range(raw, clock_ms)
+            return None
         try:
             record = raw.decoded()
         except MalformedRecord as error:
-            if is_claiming_range(raw.value):
-                self._claiming_range(raw, clock_ms)
-            else:
-                self._malformed(raw, error)
+            self._malformed(raw, error)
             return None
         interval_ms = self._intervals.judging(record)
         judged = [
@@ -249,7 +251,14 @@ class PartitionFold:
 
     def _claiming_range(self, raw: RawRecord, clock_ms: int) -> None:
         """A ClaimingRange: no claim changes, so most books and comparisons do not look at it."""
-        record = raw.decoded_with_ranges()
+        try:
+            record = raw.decoded_with_ranges()
+        except MalformedRecord:
+            try:
+                raw.decoded()
+            except MalformedRecord as error:  # as to who knows no ranges
+                self._malformed(raw, error)
+            return
         message = record.message
         assert isinstance(message, ClaimingRange)
         interval_ms = self._intervals.judging(record)

@@ -17,9 +17,9 @@ from attrs import define, field
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import WINS, Accepted, ReadTwice, Refused
-from kafka_marshal.core.claims.world import Transition, World
+from kafka_marshal.core.claims.world import Outcome, Transition, World
 from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
-from kafka_marshal.core.messages import ClaimingRange, Record, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.ranges.messages import RangesMessage, RangesRecord
 from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
@@ -78,9 +78,11 @@ class RulesetFold:
     shortcut = True
     """Whether ordinary heartbeats take `_goes_on`; a test holds it to the long way."""
 
-    def __init__(self, rules: Rules, emit: Emit) -> None:
+    def __init__(self, rules: Rules, emit: Emit, *, compares: bool = True) -> None:
         self.rules = rules
         """With the heartbeat interval of groups that say none."""
+        self._compares = compares
+        """Checkpoints were folded by the same heartbeat intervals."""
         self._rules = RulesByInterval(rules)
         self.world = World(rules)
         self._emit = emit
@@ -178,6 +180,7 @@ class RulesetFold:
         elif verdict is Accepted.REFRESHED and self._goes_on(
             outcome.transitions[0], record, sighting, rules
         ):
+            self._after(outcome, record, sighting)
             return sighting
         for transition in outcome.transitions:
             key = transition.key
@@ -194,8 +197,19 @@ class RulesetFold:
                 ),
                 group,
             )
+        self._after(outcome, record, sighting)
         self._report_drained()
         return sighting
+
+    def _after(self, outcome: Outcome, record: Record, sighting: JudgedRecord) -> None:
+        """What the checkpoints of shared claims are compared with, if the log's head is there."""
+        if self._suffix is not None or self.rules.rule_set is RuleSet.ORIGINAL:
+            return
+        message = record.message
+        if isinstance(message, Heartbeat) and self._compares:
+            self._observed |= self._shared.compare(sighting, record, message)
+        for transition in outcome.transitions:
+            self._shared.keep(record.offset, transition.key)
 
     def claiming_range(
         self,
@@ -216,6 +230,8 @@ class RulesetFold:
         if self._suffix is None:
             rules = self._rules[interval_ms]
             judged = self._shared.claiming_range(raw, record, message, clock_ms, rules)
+            if not isinstance(judged.verdict, ReadTwice):
+                self._shared.keep(record.offset, message.key)
             self._observed = True
             for held in self._shared.held():
                 self._row(held)
@@ -364,6 +380,7 @@ class RulesetFold:
             or claim.position > run.position
             or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(rules)
             or self._pauses.known(key.group)
+            or self._shared.of(key) is not None
         ):
             return None
         # The heartbeats are of one sender, and none falls behind the one before it: each is obeyed

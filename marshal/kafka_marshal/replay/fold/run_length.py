@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.core import wire
 from kafka_marshal.kernel import runs
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
 from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT
@@ -194,16 +195,19 @@ class _Records:
 
     @property
     def shared(self) -> Codes:
-        """The places with a ClaimingRange, in which no run is looked for.
+        """The places with a ClaimingRange or a checkpoint, in which no run is looked for.
 
-        What it does depends on the claim as it stands before it, so that no run of its claim may
-        reach beyond it. The kernel does not know the message, nor whose claim it is about.
+        What a ClaimingRange does depends on the claim as it stands before it, so that no run of its
+        claim may reach beyond it. The kernel does not know the message, nor whose claim it is
+        about. A checkpoint is compared with the claim after some record before it.
         """
+        found = [self.places[_with_checkpoint(self.batches)]]
         rows = np.flatnonzero(self.columns.kind == MALFORMED)
-        if not rows.size:
-            return rows.astype(np.int32)
-        named = pc.starts_with(_taken(self.batches, rows).column("value"), CLAIMING_RANGE)
-        return np.unique(self.places[rows[named.fill_null(False).to_numpy(zero_copy_only=False)]])
+        if rows.size:
+            named = pc.starts_with(_taken(self.batches, rows).column("value"), CLAIMING_RANGE)
+            ranged = named.fill_null(False).to_numpy(zero_copy_only=False)
+            found.append(self.places[rows[ranged]])
+        return np.unique(np.concatenate(found))
 
     def sorted(self, names: NameCodes) -> _Records:
         """Each place in the order of its offsets; what is there more than once is marked."""
@@ -258,6 +262,27 @@ def _places(partitions: Ints) -> tuple[Ints, Codes]:
         return known, places.reshape(-1).astype(np.int32)
     there = np.bincount(partitions) > 0
     return np.flatnonzero(there), (np.cumsum(there) - 1).astype(np.int32)[partitions]
+
+
+def _with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
+    """The rows with a checkpoint among their headers, counted through all batches."""
+    found, before = [np.zeros(0, np.int64)], 0
+    for batch in batches:
+        headers = batch.column("headers")
+        keys = headers.values.field("key")
+        if pa.types.is_dictionary(keys.type):
+            name = pc.index(keys.dictionary, wire.CHECKPOINT_HEADER).as_py()
+            places = keys.indices.fill_null(-2).to_numpy(zero_copy_only=False)
+            entries = np.flatnonzero(places == name)
+        else:
+            named = pc.equal(keys, wire.CHECKPOINT_HEADER).fill_null(False)
+            entries = np.flatnonzero(named.to_numpy(zero_copy_only=False))
+        if entries.size:
+            ends = headers.offsets.to_numpy()
+            rows = np.searchsorted(ends, entries, side="right") - 1
+            found.append(before + rows[(rows >= 0) & (rows < batch.num_rows)])
+        before += batch.num_rows
+    return np.concatenate(found)
 
 
 def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import define
 
 from kafka_marshal.core.messages import ClaimingRange
-from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.model.internal import RangeRow
 
@@ -49,10 +49,30 @@ class HeldRanges:
     def request(self, message: ClaimingRange, before: Ranges, after: Ranges, clock_ms: int) -> None:
         """What an accepted request ended, and what it was granted."""
         key, sender = message.key, message.instance_id
-        of_claim = self._claims.setdefault(key, _OfClaim({}))
+        of_claim = self._claims.get(key)
+        if of_claim is None:
+            of_claim = self._claims[key] = _OfClaim({})
+        if of_claim.held:
+            self._ends(key, of_claim, sender, before, after, clock_ms)
+        if not after.open or of_claim.rows + len(of_claim.held) >= ROWS_MAX:
+            return
+        latest = after.open[-1]  # a request is granted one range, under a higher id than others
+        if not before.open or latest.id > before.open[-1].id:
+            of_claim.held[latest.id] = _Held(
+                latest.from_, latest.to, sender, message.client_id, clock_ms
+            )
+
+    def _ends(
+        self,
+        key: ClaimKey,
+        of_claim: _OfClaim,
+        sender: str,
+        before: Ranges,
+        after: Ranges,
+        clock_ms: int,
+    ) -> None:
+        """What became of the ranges that are drawn."""
         now = {each.id: each for each in after.open}
-        free = [(each.from_, each.to) for each in after.pool]
-        free += [(each.from_, each.to) for each in after.open]
         for was in before.open:
             is_ = now.get(was.id)
             if is_ is not None and is_.to == was.to:
@@ -64,19 +84,14 @@ class HeldRanges:
                 self._row(key, was.id, held, is_.to, was.to, clock_ms, GIVEN_BACK)
                 held.end = is_.to
                 continue
-            back = any(from_ < was.to and was.from_ < to for from_, to in free)
+            free: list[Interval | OpenRange] = [*after.pool, *after.open]
+            back = any(each.from_ < was.to and was.from_ < each.to for each in free)
             if was.instance == sender:
                 how = GIVEN_BACK if back else DONE
             else:
                 how = TAKEN if back else LOST
             self._row(key, was.id, held, held.start, was.to, clock_ms, how)
             del of_claim.held[was.id]
-        known = {each.id for each in before.open}
-        for granted in after.open:
-            if granted.id not in known and of_claim.rows + len(of_claim.held) < ROWS_MAX:
-                of_claim.held[granted.id] = _Held(
-                    granted.from_, granted.to, sender, message.client_id, clock_ms
-                )
 
     def ended(self, key: ClaimKey, clock_ms: int) -> None:
         """The ranges of a claim have ended all at once."""

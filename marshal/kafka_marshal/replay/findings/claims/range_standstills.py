@@ -72,10 +72,11 @@ class Standstills:
     ) -> tuple[StandstillCause, LowestRange] | None:
         """Why the claim stands still, if after this accepted request that is certain."""
         key, after = message.key, outcome.ranges
-        reached = max([self._reached.get(key, -1), *_reported(before, record)])
+        reached = max(self._reached.get(key, -1), *_reported(before, record), -1)
         self._reached[key] = reached
-        piece = _at(after, after.low)
-        if after.window == 0 or piece is None or reached <= after.low:
+        low = after.low
+        piece = _at(after, low)
+        if after.window == 0 or piece is None or reached <= low:
             self._lowest.pop(key, None)
             return None
         lowest = self._lowest.get(key)
@@ -95,7 +96,7 @@ class Standstills:
         if not isinstance(piece, OpenRange):
             return StandstillCause.STARVED_RANGE, lowest
         full = outcome.guard is Unmet.WINDOW_FULL and after.frontier >= frontier_max(after, claim)
-        if full and claim.position == after.low:
+        if full and claim.position == low:
             return StandstillCause.STUCK_HOLDER, lowest
         return None
 
@@ -105,12 +106,14 @@ def _reported(before: Ranges, record: RangesRecord) -> list[int]:
     done = record.range_headers.done
     if done is None:
         return []
-    return [
-        min(done, each.to) for each in before.open if its_own(each, record) and done > each.from_
-    ]
+    own = before.open_of(record.message.instance_id)
+    return [min(done, each.to) for each in own if its_own(each, record) and done > each.from_]
 
 
 def _at(ranges: Ranges, low: int) -> OpenRange | Interval | None:
     """What begins at this offset and is not done; None if nothing is."""
     pieces: list[OpenRange | Interval] = [*ranges.open, *ranges.pool]
-    return next((each for each in pieces if each.from_ == low), None)
+    for piece in pieces:
+        if piece.from_ == low:
+            return piece
+    return None

@@ -7,20 +7,31 @@ ranges cannot be known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
+
+import attrs
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.claims.world import World
-from kafka_marshal.core.messages import ClaimingRange
+from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record
 from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.range_codec import checkpoint_of
 from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.catalogue import WARNING
+from kafka_marshal.replay.findings.claims.checkpoints import (
+    RecentStates,
+    differences,
+    differs,
+    too_old,
+)
 from kafka_marshal.replay.findings.claims.range_standstills import (
     LowestRange,
     StandstillCause,
@@ -42,6 +53,8 @@ class SharedRanges(FindingObserver):
         self._ranges = RangesWorld(world)
         self._standstills = Standstills()
         self._held = HeldRanges()
+        self._recent: dict[ClaimKey, RecentStates] = {}
+        """Of every claim that was ever shared."""
 
     def of(self, key: ClaimKey) -> Ranges | None:
         """The ranges of a claim as they stand; None if it is not shared."""
@@ -98,8 +111,8 @@ class SharedRanges(FindingObserver):
         sighting = JudgedRecord(raw, message, verdict, clock_ms)
         if before is None or not isinstance(verdict, RangeAccepted):
             return sighting
-        after = self._ranges.of(key)
-        assert after is not None
+        assert not isinstance(outcome, ReadTwice)
+        after = outcome.ranges
         if before.window != 0 and self._world.claim(key).position > before.low:
             self._above_low(sighting, key, before.low)
         if before.window == 0:
@@ -107,13 +120,65 @@ class SharedRanges(FindingObserver):
             for lost in before.open:
                 if lost.instance != message.instance_id and lost.id not in open_now:
                     self._lost(sighting, key, lost)
-        assert not isinstance(outcome, ReadTwice)
         self._held.request(message, before, after, clock_ms)
         claim = self._world.claim(key)
         stands = self._standstills.seen(sighting, record, message, before, claim, outcome, rules)
         if stands is not None:
             self._stands(sighting, key, *stands)
         return sighting
+
+    def keep(self, offset: int, key: ClaimKey) -> None:
+        """Remember how a shared claim stands after one of its records, or of its group's."""
+        recent = self._recent.get(key)
+        ranges = self.of(key)
+        if recent is None:
+            if ranges is None:
+                return
+            recent = self._recent[key] = RecentStates()
+        state = None if ranges is None else FoldedState(self._world.claim(key), ranges)
+        recent.add(offset, state)
+
+    def compare(self, sighting: JudgedRecord, record: Record, message: Heartbeat) -> bool:
+        """Hold a heartbeat's checkpoint against the fold; whether there was something to tell.
+
+        It counts for any sender, and also in a heartbeat that was refused, as for a late reader.
+        """
+        seen = record.headers.seen
+        if seen is None or not 0 <= seen < record.offset:
+            return False
+        checkpoint = checkpoint_of(message, sighting.raw.headers)
+        if checkpoint is None:
+            return False
+        key = message.key
+        recent = self._recent.get(key) or RecentStates()
+        if not recent.reach(seen):
+            self._checkpoint(sighting, key, partial(too_old, key, seen), WARNING)
+            return True
+        folded = recent.after(seen)
+        if folded == checkpoint:
+            return False
+        fields = None if folded is None else differences(checkpoint, folded)
+        self._checkpoint(sighting, key, partial(differs, key, seen, fields))
+        return True
+
+    def _checkpoint(
+        self,
+        sighting: JudgedRecord,
+        key: ClaimKey,
+        sentence: Callable[[Case], str],
+        severity: str | None = None,
+    ) -> None:
+        """One case for each tenure of a claim, and one for those that cannot be compared."""
+        message = sighting.message
+        sender = message.instance_id, message.client_id
+        self._cases.add(
+            (key, "checkpoint_differs", severity),
+            key,
+            sighting,
+            lambda: attrs.evolve(
+                Case.about("checkpoint_differs", key, sender, sentence, []), severity=severity
+            ),
+        )
 
     def _passed_over(self, event: Event, before: Ranges) -> None:
         """One case for each takeover. The claim is already as it left it."""
