@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import frozen
 
@@ -51,7 +51,7 @@ class FindingObserver(ABC):
         """The findings whose story began since this was last asked, as they stand now."""
         return self._cases.begun(rules)
 
-    def drain(self) -> Iterator[FindingRow]:
+    def drain(self) -> Iterable[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
