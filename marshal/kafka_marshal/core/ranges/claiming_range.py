@@ -24,6 +24,7 @@ from kafka_marshal.core.ranges.state import (
     OpenRange,
     Ranges,
     SignOfLife,
+    changed,
 )
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, RangeVerdict, Unmet
 from kafka_marshal.core.state import Claim, Rules
@@ -122,17 +123,22 @@ def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
 
     Spec: Alive.
     """
-    sign = SignOfLife(message.instance_id, ranges.clock_ms)
-    others = (each for each in ranges.alive if each.instance != sign.instance)
-    signs = sorted([*others, sign], key=lambda each: each.instance)
-    return attrs.evolve(ranges, alive=tuple(signs))
+    instance = message.instance_id
+    sign = SignOfLife(instance, ranges.clock_ms)
+    names, signs = [each.instance for each in ranges.alive], [*ranges.alive]
+    if instance in names:
+        signs[names.index(instance)] = sign
+    else:
+        signs = sorted([*signs, sign], key=lambda each: each.instance)
+    return changed(ranges, alive=tuple(signs))
 
 
 def its_own(range_: OpenRange, record: RangesRecord) -> bool:
     """The record speaks of this range: its sender's, who had read that it is. Spec: ItsOwn."""
+    if range_.instance != record.message.instance_id:
+        return False  # most are of others
     seen = record.headers.seen
-    own = range_.instance == record.message.instance_id
-    return own and seen is not None and range_.id <= seen
+    return seen is not None and range_.id <= seen
 
 
 def progressed(ranges: Ranges, record: RangesRecord) -> Ranges:
@@ -140,11 +146,11 @@ def progressed(ranges: Ranges, record: RangesRecord) -> Ranges:
     done = record.range_headers.done
     if done is None:
         return ranges
-    moved = (
+    moved = [
         attrs.evolve(each, from_=max(each.from_, done)) if its_own(each, record) else each
         for each in ranges.open
-    )
-    return attrs.evolve(ranges, open=tuple(each for each in moved if each.from_ < each.to))
+    ]
+    return changed(ranges, open=tuple([each for each in moved if each.from_ < each.to]))
 
 
 def cut(range_: OpenRange, keep: int) -> bool:
@@ -181,13 +187,12 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
     )
 
 
-def is_silent(ranges: Ranges, instance: str, rules: Rules) -> bool:
-    """The instance was silent for *more than* twice the heartbeat interval.
+def is_silent(ranges: Ranges, heard_ms: int | None, rules: Rules) -> bool:
+    """An instance was silent for *more than* twice the heartbeat interval.
 
-    Spec: ClockSaysSilent.
+    Spec: ClockSaysSilent. It was last heard at `heard_ms`; None: never.
     """
-    signs = (each for each in ranges.alive if each.instance == instance)
-    return all(ranges.clock_ms - each.ms > rules.stale_after_ms for each in signs)
+    return heard_ms is None or ranges.clock_ms - heard_ms > rules.stale_after_ms
 
 
 def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:
@@ -196,15 +201,17 @@ def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -
     Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. What lies below the position was reserved, at
     most once, and is forgotten: its holder may process it yet.
     """
-    known = {each.instance for each in ranges.open} | {each.instance for each in ranges.alive}
-    others = known - {message.instance_id}
-    gone = {instance for instance in others if is_silent(ranges, instance, rules)}
+    heard_ms: dict[str, int | None] = {each.instance: None for each in ranges.open}
+    for each in ranges.alive:
+        heard_ms[each.instance] = each.ms
+    heard_ms.pop(message.instance_id, None)
+    gone = {instance for instance, ms in heard_ms.items() if is_silent(ranges, ms, rules)}
     if not gone:
         return ranges
     taken = (
-        Interval(max(each.from_, claim.position), each.to)
-        for each in ranges.open
-        if each.instance in gone
+        Interval(max(held.from_, claim.position), held.to)
+        for held in ranges.open
+        if held.instance in gone
     )
     return attrs.evolve(
         ranges,
@@ -267,7 +274,7 @@ def window_full(ranges: Ranges, claim: Claim, limits: Limits) -> bool:
 def holding(ranges: Ranges, interval: Interval, record: RangesRecord) -> Ranges:
     """The interval is the sender's from here on, under the record's offset. Spec: Holding."""
     held = OpenRange(record.offset, interval.from_, interval.to, record.message.instance_id)
-    return attrs.evolve(ranges, open=(*ranges.open, held))
+    return changed(ranges, open=(*ranges.open, held))
 
 
 def from_pool(ranges: Ranges, record: RangesRecord) -> Ranges:
@@ -281,4 +288,4 @@ def from_frontier(
 ) -> Ranges:
     """A range that nobody ever held; the frontier is behind it. Spec: FromFrontier."""
     interval = at_the_frontier(ranges, claim, message, limits)
-    return holding(attrs.evolve(ranges, frontier=interval.to), interval, record)
+    return holding(changed(ranges, frontier=interval.to), interval, record)

@@ -16,7 +16,7 @@ from kafka_marshal.core.claims.verdicts import FENCED_WINS, Accepted, Verdict
 from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange, Message
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome, claiming_range
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges, changed
 from kafka_marshal.core.state import FENCED, Claim, Rules
 
 NEW_CLAIM: Final = Claim()
@@ -64,7 +64,7 @@ def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) ->
     """
     if isinstance(record.message, ClaimingRange) and claim == NEW_CLAIM:
         return ranges
-    return attrs.evolve(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
+    return changed(ranges, clock_ms=max(ranges.clock_ms, record.timestamp_ms))
 
 
 def claim_outcome(

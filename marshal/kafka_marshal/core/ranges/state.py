@@ -107,9 +107,31 @@ class Ranges:
     @property
     def low(self) -> int:
         """The lowest offset that is not done. Spec: Low."""
-        held, free = (each.from_ for each in self.open), (each.from_ for each in self.pool)
+        held, free = [each.from_ for each in self.open], [each.from_ for each in self.pool]
         return min([self.frontier, *held, *free])
 
     def open_of(self, instance: str) -> tuple[OpenRange, ...]:
         """The open ranges of one instance. Spec: OpenOf."""
-        return tuple(each for each in self.open if each.instance == instance)
+        return tuple([each for each in self.open if each.instance == instance])
+
+
+def changed(
+    ranges: Ranges,
+    *,
+    frontier: int | None = None,
+    open: tuple[OpenRange, ...] | None = None,  # noqa: A002  # as the field
+    alive: tuple[SignOfLife, ...] | None = None,
+    clock_ms: int | None = None,
+) -> Ranges:
+    """The ranges with these fields changed: `attrs.evolve`, at a fifth of its price.
+
+    Each participant folds the records of all, and a ClaimingRange changes four fields.
+    """
+    return Ranges(
+        ranges.window,
+        ranges.frontier if frontier is None else frontier,
+        ranges.open if open is None else open,
+        ranges.pool,
+        ranges.alive if alive is None else alive,
+        ranges.clock_ms if clock_ms is None else clock_ms,
+    )
