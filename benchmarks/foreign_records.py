@@ -1,10 +1,9 @@
 """What the records of others cost who shares a partition: `python -m benchmarks.foreign_records`.
 
-Each consumer of a shared partition reads the records of all. A fleet in memory writes a log, and
-one of its participants then reads it as the shipped client does: each record by itself, from bytes
-on, and up to the end of the log after it. What it would send is not sent. CPU time of this process,
-the best of some passes over the same log. A consumer does besides what Kafka's client does for it.
-Seeded: all but the times is the same each time.
+Each consumer of a shared partition reads the records of all. A fleet in memory writes a log. One
+of its participants then reads it as the shipped client does, record by record, from bytes on. What
+it would send is not sent. Kafka's client is not part of it. Printed is CPU time of this process,
+the best of some passes over the same log. Seeded: all but the times is the same each time.
 """
 
 from __future__ import annotations

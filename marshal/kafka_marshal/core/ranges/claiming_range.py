@@ -11,6 +11,8 @@ not done: at least once. No flag tells the two apart; the bound does.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import attrs
 
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS, header_guard
@@ -123,14 +125,9 @@ def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
 
     Spec: Alive.
     """
-    instance = message.instance_id
-    sign = SignOfLife(instance, ranges.clock_ms)
-    names, signs = [each.instance for each in ranges.alive], [*ranges.alive]
-    if instance in names:
-        signs[names.index(instance)] = sign
-    else:
-        signs = sorted([*signs, sign], key=lambda each: each.instance)
-    return changed(ranges, alive=tuple(signs))
+    sign = SignOfLife(message.instance_id, ranges.clock_ms)
+    others = [each for each in ranges.alive if each.instance != sign.instance]
+    return changed(ranges, alive=tuple(sorted([*others, sign], key=attrgetter("instance"))))
 
 
 def its_own(range_: OpenRange, record: RangesRecord) -> bool:
@@ -201,11 +198,13 @@ def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -
     Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. What lies below the position was reserved, at
     most once, and is forgotten: its holder may process it yet.
     """
-    heard_ms: dict[str, int | None] = {each.instance: None for each in ranges.open}
-    for each in ranges.alive:
-        heard_ms[each.instance] = each.ms
-    heard_ms.pop(message.instance_id, None)
-    gone = {instance for instance, ms in heard_ms.items() if is_silent(ranges, ms, rules)}
+    never_heard: dict[str, int | None] = {each.instance: None for each in ranges.open}
+    heard_ms = never_heard | {each.instance: each.ms for each in ranges.alive}
+    gone = {
+        instance
+        for instance, ms in heard_ms.items()
+        if instance != message.instance_id and is_silent(ranges, ms, rules)
+    }
     if not gone:
         return ranges
     taken = (
