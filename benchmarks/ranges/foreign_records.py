@@ -1,4 +1,4 @@
-"""What the records of others cost who shares a partition: `python -m benchmarks.foreign_records`.
+"""What the records of others cost who shares a partition: `python -m benchmarks.ranges.foreign_records`.
 
 Each consumer of a shared partition reads the records of all. A fleet in memory writes a log. One
 of its participants then reads it as the shipped client does, record by record, from bytes on. What
@@ -85,7 +85,7 @@ def _no_claim(key: ClaimKey) -> Claim:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each size of a fleet; the exit code."""
-    parser = argparse.ArgumentParser(prog="benchmarks.foreign_records", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.ranges.foreign_records", description=__doc__)
     parser.add_argument("--participants", type=int, nargs="+", default=[4, 32])
     parser.add_argument("--messages", type=int, default=60_000)
     parser.add_argument("--window", type=int, default=20_000, help="0: at most once")
