@@ -1,4 +1,4 @@
-"""What the records of others cost who shares a partition: `python -m benchmarks.ranges.foreign_records`.
+"""What records of others cost who shares: `python -m benchmarks.ranges.foreign_records`.
 
 Each consumer of a shared partition reads the records of all. A fleet in memory writes a log. One
 of its participants then reads it as the shipped client does, record by record, from bytes on. What
