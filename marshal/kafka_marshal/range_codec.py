@@ -19,7 +19,14 @@ import attrs
 from kafka_marshal import codec
 from kafka_marshal.codec import MalformedRecord, UnsendableMessage
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingRange, Headers, Heartbeat, Message
+from kafka_marshal.core.messages import (
+    NO_HEADERS,
+    NOT_DECIMAL,
+    ClaimingRange,
+    Headers,
+    Heartbeat,
+    Message,
+)
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
 from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OFFSET_MAX, Interval, OpenRange, Ranges, SignOfLife
@@ -102,15 +109,17 @@ def decode_claiming_range_headers(pairs: Iterable[tuple[str, bytes | str | None]
     >>> decode_claiming_range_headers([("marshal-seen", b"7"), ("marshal-interval", b"x")]).seen
     7
     """
-    pairs = list(pairs)
-    found: dict[str, Any] = {}
+    present = False
+    found: dict[str, int] = {}
     for name, text in pairs:
-        field = codec.HEADER_FIELDS.get(name)
-        if field is not None:
-            found[field] = _offset(text)
+        if name.startswith(wire.HEADER_PREFIX):
+            present = True
+            field = codec.HEADER_FIELDS.get(name)
+            if field is not None:
+                found[field] = _offset(text)
     if found.get("interval_ms") == 0:
         del found["interval_ms"]  # decimal, and no interval
-    return attrs.evolve(codec.decode_headers(pairs), **{"interval_ms": None, **found})
+    return Headers(True, **found) if present else NO_HEADERS
 
 
 def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[tuple[str, bytes]]:

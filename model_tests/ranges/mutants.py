@@ -377,9 +377,8 @@ def forgets_nobody(ranges: Ranges, *rest: object) -> Ranges:
     return attrs.evolve(_reaped(ranges, *rest), alive=ranges.alive)
 
 
-def silent_at_twice_the_interval(ranges: Ranges, instance: str, rules: Rules) -> bool:
-    signs = (each for each in ranges.alive if each.instance == instance)
-    return all(ranges.clock_ms - each.ms >= rules.stale_after_ms for each in signs)
+def silent_at_twice_the_interval(ranges: Ranges, heard_ms: int | None, rules: Rules) -> bool:
+    return heard_ms is None or ranges.clock_ms - heard_ms >= rules.stale_after_ms
 
 
 def merges(*pool: Interval) -> tuple[Interval, ...]:

@@ -194,7 +194,8 @@ class EnvironmentOfRanges:
         """Spec: IsSilent."""
         if self.world.storeys.time_is_free:
             return instance in landed.silent
-        return claiming_range.is_silent(ranges, instance, self.world.storeys.rules)
+        heard_ms = {each.instance: each.ms for each in ranges.alive}.get(instance)
+        return claiming_range.is_silent(ranges, heard_ms, self.world.storeys.rules)
 
     def more_repeatable(self, before: Moment, built: Built) -> int:
         """Spec: MoreRepeatable, TakenFrom."""

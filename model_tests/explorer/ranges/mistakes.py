@@ -35,8 +35,13 @@ def _taken(ranges: Ranges, gone: Sequence[OpenRange], from_: Callable[[OpenRange
 
 
 def _of_the_silent(ranges: Ranges, message: ClaimingRange, rules: Rules) -> list[OpenRange]:
-    others = (each for each in ranges.open if each.instance != message.instance_id)
-    return [each for each in others if claiming_range.is_silent(ranges, each.instance, rules)]
+    heard_ms = {each.instance: each.ms for each in ranges.alive}
+    return [
+        each
+        for each in ranges.open
+        if each.instance != message.instance_id
+        and claiming_range.is_silent(ranges, heard_ms.get(each.instance), rules)
+    ]
 
 
 def reaps_all(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:

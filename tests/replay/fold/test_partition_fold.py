@@ -10,6 +10,7 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
+from kafka_marshal.replay.findings.observer import FindingObserver
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
 from kafka_marshal.replay.model.events import LogPartition
@@ -25,6 +26,7 @@ from kafka_marshal.replay.model.tables import (
     Rows,
 )
 from kafka_marshal.trace import trace
+from tests.kernel import hostile
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
 
@@ -245,6 +247,19 @@ def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
     short = [replayed(given) for given in logs]
     monkeypatch.setattr(RulesetFold, "shortcut", False)
     assert [replayed(given) for given in logs] == short
+
+
+def test_observers_miss_nothing_in_the_records_that_they_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [capture(name) for name in NAMES]
+    logs += [records(lines) for story in STORIES.values() for lines in story[1:]]
+    logs += [list(hostile.log(seed, 400)) for seed in range(6)]
+    shown = [replayed(given) for given in logs]
+    for observer in FindingObserver.__subclasses__():
+        monkeypatch.setattr(observer, "only_changes", False)
+        monkeypatch.setattr(observer, "passes_over_releases", False)
+    assert [replayed(given) for given in logs] == shown
 
 
 def test_one_rule_set_needs_no_comparison() -> None:

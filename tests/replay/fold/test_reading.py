@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -64,3 +66,25 @@ def test_one_batch_is_made_of_no_more_bytes_than_its_limit(monkeypatch: pytest.M
     batches = list(columns.batches_of("log", 7, rows))
     assert [batch.num_rows for batch in batches] == [3, 7]
     assert [batch.column("input_order")[0].as_py() for batch in batches] == [7, 10]
+
+
+def test_of_a_batch_that_is_part_of_a_table_only_its_own_headers_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lists = [
+        None if row % 7 == 3 else [{"key": f"k{row}", "value": b"v"}] * (row % 4)
+        for row in range(400)
+    ]
+    whole = pa.array(lists, columns.HEADERS)
+    looked_at: list[int] = []
+    right = columns.values_of
+
+    def values_of(column: pa.Array) -> list[Any]:
+        looked_at.append(len(column))
+        return right(column)
+
+    monkeypatch.setattr(columns, "values_of", values_of)
+    cut = [pairs for begin in range(0, 400, 10) for pairs in right(whole.slice(begin, 10))]
+    assert cut == [tuple((p["key"], p["value"]) for p in pairs or ()) for pairs in lists]
+    members = len(whole.flatten())
+    assert sum(looked_at) == 3 * members  # each as a struct, a key and a value

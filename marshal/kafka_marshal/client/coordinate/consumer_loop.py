@@ -45,6 +45,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed, IntervalMismatch, InvalidOption, MarshalError
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.intervals import OwnerReport
+from kafka_marshal.range_codec import CLAIMING_RANGE
 
 COMMIT_EVERY_MS: Final = 1_000
 """How often the positions in the log are committed to Kafka's group offsets, and the state of the
@@ -323,6 +324,8 @@ class ConsumerLoop:
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
             self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
+            if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
+                continue  # to a member it is malformed, and most records are such ones
             try:
                 record = raw.decoded()
             except MalformedRecord:

@@ -44,7 +44,7 @@ from kafka_marshal.machines.ranges.effects import (
     WindowDiffers,
 )
 from kafka_marshal.machines.ranges.participant import ANCHOR, HeldRange, owed_from
-from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, is_claiming_range
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, checkpoint_of, is_claiming_range
 
 
 @frozen
@@ -485,6 +485,7 @@ class SharedClaims:
         self._new_driver = new_driver
         self._me, self._group, self._partitions = me, group, partitions
         self._timing, self._firsts = timing, dict(firsts)
+        self._homes: dict[str, int] = {}
         self._claims: dict[ClaimKey, SharedClaim] = {}
         self._next: dict[int, int] = {}
         """By coordinating partition, the offset after the last record that was read."""
@@ -603,10 +604,10 @@ class SharedClaims:
         if not self._claims and not self._folded and not _is_of_ranges(raw):
             return []
         try:
-            entry = raw.log_entry()
+            record = raw.decoded_with_ranges()
         except MalformedRecord:
             return []
-        record, message = entry.record, entry.record.message
+        message = record.message
         if message.group_id != self._group:
             return []
         if isinstance(message, ReleaseGroup):
@@ -622,9 +623,10 @@ class SharedClaims:
                 self._fold(raw, record, message.key, claim_of)
                 return []
             claims = [claim]
-        return [
-            effect for each in claims for effect in each.record(record, entry.checkpoint, now_ms)
-        ]
+        checkpoint = None
+        if not all(each.driver.known for each in claims):
+            checkpoint = checkpoint_of(message, raw.headers)
+        return [effect for each in claims for effect in each.record(record, checkpoint, now_ms)]
 
     def _fold(
         self,
@@ -710,7 +712,10 @@ class SharedClaims:
 
     def home(self, topic: str) -> int:
         """The coordinating partition of a topic's claims."""
-        return coordinating_partition(topic, self._partitions)
+        home = self._homes.get(topic)
+        if home is None:
+            home = self._homes[topic] = coordinating_partition(topic, self._partitions)
+        return home
 
 
 def _is_of_ranges(raw: RawRecord) -> bool:

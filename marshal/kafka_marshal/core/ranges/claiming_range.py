@@ -12,7 +12,6 @@ not done: at least once. No flag tells the two apart; the bound does.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Final
 
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS, header_guard
 from kafka_marshal.core.claims.verdicts import Refused
@@ -29,8 +28,6 @@ from kafka_marshal.core.ranges.state import (
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeRefused, RangeVerdict, Unmet
 from kafka_marshal.core.state import Claim, Rules
 from kafka_marshal.core.values import evolved, value
-
-_INSTANCE: Final = attrgetter("instance")
 
 
 @value
@@ -127,15 +124,15 @@ def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
     """
     sign = SignOfLife(message.instance_id, ranges.clock_ms)
     others = [each for each in ranges.alive if each.instance != sign.instance]
-    signs = sorted([*others, sign], key=_INSTANCE)
-    return evolved(ranges, alive=tuple(signs))
+    return evolved(ranges, alive=tuple(sorted([*others, sign], key=attrgetter("instance"))))
 
 
 def its_own(range_: OpenRange, record: RangesRecord) -> bool:
     """The record speaks of this range: its sender's, who had read that it is. Spec: ItsOwn."""
+    if range_.instance != record.message.instance_id:
+        return False  # most are of others
     seen = record.headers.seen
-    own = range_.instance == record.message.instance_id
-    return own and seen is not None and range_.id <= seen
+    return seen is not None and range_.id <= seen
 
 
 def progressed(ranges: Ranges, record: RangesRecord) -> Ranges:
@@ -174,7 +171,8 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
         return ranges
     back = [each for each in ranges.open if gives_back(ranges, each, record, limits)]
     kept = (
-        evolved(each, to=max(each.from_, keep)) if each in back else each for each in ranges.open
+        evolved(each, to=max(each.from_, keep)) if each in back else each
+        for each in ranges.open
     )
     return evolved(
         ranges,
@@ -183,16 +181,12 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
     )
 
 
-def is_silent(ranges: Ranges, instance: str, rules: Rules) -> bool:
-    """The instance was silent for *more than* twice the heartbeat interval.
+def is_silent(ranges: Ranges, heard_ms: int | None, rules: Rules) -> bool:
+    """An instance was silent for *more than* twice the heartbeat interval.
 
-    Spec: ClockSaysSilent.
+    Spec: ClockSaysSilent. It was last heard at `heard_ms`; None: never.
     """
-    return all(
-        ranges.clock_ms - each.ms > rules.stale_after_ms
-        for each in ranges.alive
-        if each.instance == instance
-    )
+    return heard_ms is None or ranges.clock_ms - heard_ms > rules.stale_after_ms
 
 
 def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:
@@ -201,15 +195,19 @@ def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -
     Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. What lies below the position was reserved, at
     most once, and is forgotten: its holder may process it yet.
     """
-    known = {each.instance for each in ranges.open} | {each.instance for each in ranges.alive}
-    others = known - {message.instance_id}
-    gone = {instance for instance in others if is_silent(ranges, instance, rules)}
+    never_heard: dict[str, int | None] = {each.instance: None for each in ranges.open}
+    heard_ms = never_heard | {each.instance: each.ms for each in ranges.alive}
+    gone = {
+        instance
+        for instance, ms in heard_ms.items()
+        if instance != message.instance_id and is_silent(ranges, ms, rules)
+    }
     if not gone:
         return ranges
     taken = (
-        Interval(max(each.from_, claim.position), each.to)
-        for each in ranges.open
-        if each.instance in gone
+        Interval(max(held.from_, claim.position), held.to)
+        for held in ranges.open
+        if held.instance in gone
     )
     return evolved(
         ranges,

@@ -38,7 +38,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
-from kafka_marshal.core.ranges.state import LIMITS, Limits, Ranges
+from kafka_marshal.core.ranges.state import LIMITS, Limits, OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted, RangeVerdict
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.validators import positive
@@ -113,10 +113,19 @@ class _Outlook:
     ranges: Ranges | None = None
     rank: int = 0
     """Its place among those alive, who see the same log; of who is not known yet, any of a few."""
-    low: int = 0
     oldest_sign_ms: int | None = None
     """The oldest sign of life of another holder, by the log's clock."""
-    is_holder: bool = False
+    own: tuple[OpenRange, ...] = ()
+    """The ranges that the log gives it."""
+
+
+@frozen
+class _Giving:
+    """Whether it may give something back, and owes it; worked out once for what is its own."""
+
+    own: tuple[bool, tuple[OpenRange, ...], tuple[HeldRange, ...]] | None = None
+    may: bool = False
+    owes: bool = False
 
 
 @define
@@ -238,6 +247,7 @@ class ParticipantDriver:
         self._due_ms: int | None = None
         """When the next of its plans is due; None: something happened since it was worked out."""
         self._outlook = _Outlook()
+        self._giving = _Giving()
         self._progress_ms: dict[int, int] = {}
         """By range, when it was last begun or finished anew."""
 
@@ -530,13 +540,12 @@ class ParticipantDriver:
             me = self.me.instance_id
             names = [each.instance for each in ranges.alive]
             holders = {each.instance for each in ranges.open} - {me}
-            signs = (each.ms for each in ranges.alive if each.instance in holders)
+            signs = [each.ms for each in ranges.alive if each.instance in holders]
             self._outlook = _Outlook(
                 ranges,
                 rank=names.index(me) if me in names else zlib.crc32(me.encode()) % _PLACES,
-                low=ranges.low,
                 oldest_sign_ms=min(signs, default=None),
-                is_holder=bool(moves.own_open(self.me, self.participant)),
+                own=moves.own_open(self.me, self.participant),
             )
         return self._outlook
 
@@ -662,11 +671,9 @@ class ParticipantDriver:
         last_ms = self.participant.claim.last_heartbeat_ms
         assert last_ms is not None
         due_ms = self.clock.own_ms(last_ms + self.timing.heartbeat_every_ms)
-        due_ms += self._turn_ms(self._half_interval_ms)
-        narrow_ms = self._turns["room"].at(
-            self._room_is_narrow, now_ms, self._turn_ms(self._half_interval_ms)
-        )
-        return max(again_ms, min(due_ms, narrow_ms))
+        turn_ms = self._turn_ms(self._half_interval_ms)
+        narrow_ms = self._turns["room"].at(self._room_is_narrow, now_ms, turn_ms)
+        return max(again_ms, min(due_ms + turn_ms, narrow_ms))
 
     @property
     def _room_is_narrow(self) -> bool:
@@ -674,7 +681,7 @@ class ParticipantDriver:
         window, participant = self.me.window, self.participant
         if window == 0 or not self.shares or moves.room(participant) >= window // 2 + 1:
             return False
-        gain = self._seen.low - participant.claim.position
+        gain = participant.ranges.low - participant.claim.position
         return gain >= max(1, window // 8)
 
     def _beat(self, now_ms: int) -> list[Effect]:
@@ -720,17 +727,19 @@ class ParticipantDriver:
     def _ask_at_ms(self, now_ms: int) -> int:
         me, participant = self.me, self.participant
         pool = self._turns["pool"]
+        wanted = self._wanted_ahead
+        lacks = self._ahead < wanted
+        # Also with its hands full of ranges that have no messages yet.
+        takes = bool(participant.ranges.pool) and self._waiting < wanted
+        if not lacks and not takes and pool.since_ms is None:
+            return _NEVER  # mostly, so what costs more is asked after this
         if moves.may_ask_range(me, participant, self.messages_wanted) is not None:
             pool.at(False, now_ms, 0)
             return _NEVER
         if not self.may_ask or self._hangs_since_ms <= now_ms:
             return _NEVER
-        wanted = self._wanted_ahead
-        free = bool(participant.ranges.pool)
-        if self._ahead < wanted:
+        if lacks:
             return AT_ONCE
-        # Also with its hands full of ranges that have no messages yet.
-        takes = free and self._waiting < wanted
         return pool.at(takes, now_ms, self._turn_ms(self._half_interval_ms))
 
     def _ask(self, now_ms: int) -> list[Effect]:
@@ -790,7 +799,7 @@ class ParticipantDriver:
         if hangs_ms + self.timing.stuck_after_ms <= now_ms:
             return _NEVER
         again_ms = _NEVER
-        if self._seen.is_holder:
+        if self._seen.own:
             every_ms = self.timing.heartbeat_every_ms
             if not self._heard:
                 every_ms = min(every_ms, self.timing.ask_again_after_ms)
@@ -856,13 +865,17 @@ class ParticipantDriver:
 
     def _give_back_at_ms(self, now_ms: int) -> int:
         me, participant = self.me, self.participant
-        if moves.may_give_back(me, participant) is not None:
+        # Both follow from what is its own, which the records of others leave as it is.
+        own = participant.ranges.has_begun, self._seen.own, participant.held
+        if self._giving.own != own:
+            owes = moves.owed_from(me, participant) is not None
+            self._giving = _Giving(own, moves.may_give_back(me, participant) is None, owes)
+        if not self._giving.may:
             return _NEVER
         again_ms = self._given_back_ms + self.timing.ask_again_after_ms
         if again_ms > now_ms and moves.keep_to_send(me, participant) != self._kept:
             again_ms = AT_ONCE  # it gives back more than before
-        wants = participant.leaving or moves.owed_from(me, participant) is not None
-        if wants:
+        if participant.leaving or self._giving.owes:
             # While ranges sleep it would be refused.
             return again_ms if participant.claim.owned else _NEVER
         return max(again_ms, self._hangs_since_ms)

@@ -9,7 +9,7 @@ never a closure.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final
 
 from attrs import define, field
@@ -155,10 +155,12 @@ class Cases:
         for name in self._by_key.pop(key, ()):
             self._ready.append(self._open.pop(name).row())
 
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings of the stories that are over."""
-        ready, self._ready = self._ready, []
-        yield from ready
+    def drain(self) -> Iterable[FindingRow]:
+        """The findings of the stories that are over. Asked after every record: mostly none."""
+        ready = self._ready
+        if ready:
+            self._ready = []
+        return ready
 
     def at_the_end(self) -> Iterator[FindingRow]:
         """All that are left: the log is over."""

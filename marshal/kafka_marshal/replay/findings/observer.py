@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -40,6 +41,11 @@ class FindingObserver(ABC):
     What is here is enough for one whose findings are all in `_cases`.
     """
 
+    only_changes: ClassVar[bool] = False
+    """It looks only at records with which a tenure begins or ends."""
+    passes_over_releases: ClassVar[bool] = False
+    """So it does if the record is a ReleaseGroup, which may reach thousands of claims."""
+
     def __init__(self) -> None:
         self._cases = Cases()
 
@@ -51,7 +57,7 @@ class FindingObserver(ABC):
         """The findings whose story began since this was last asked, as they stand now."""
         return self._cases.begun(rules)
 
-    def drain(self) -> Iterator[FindingRow]:
+    def drain(self) -> Iterable[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 

@@ -120,6 +120,8 @@ class RulesetFold:
             Imbalance(),
             Churn(),
         )
+        self._without_change = tuple(o for o in self._observers if not o.only_changes)
+        self._of_releases = tuple(o for o in self._without_change if not o.passes_over_releases)
         self._claims: dict[ClaimKey, ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
         self._last: JudgedRecord | None = None
@@ -436,7 +438,13 @@ class RulesetFold:
         for mark in self._lanes.observe(event):
             self._row(mark)
         self._observed = True
-        for observer in self._observers:
+        if event.tenure is not event.tenure_after:
+            observers = self._observers
+        elif isinstance(event.message, ReleaseGroup):
+            observers = self._of_releases
+        else:
+            observers = self._without_change
+        for observer in observers:
             observer.observe(event)
 
     def _count_group(self, message: RangesMessage) -> _GroupCount:

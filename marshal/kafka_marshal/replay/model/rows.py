@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import (
     Annotated,
     Any,
@@ -176,7 +177,7 @@ def stored(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Values of one type, column by column."""
     if pa.types.is_struct(arrow_type):
         fields = list(arrow_type)
-        columns = [stored([getattr(v, each.name) for v in values], each.type) for each in fields]
+        columns = [stored([*map(attrgetter(each.name), values)], each.type) for each in fields]
         return pa.StructArray.from_arrays(columns, fields=fields)
     if pa.types.is_list(arrow_type):
         ends = np.cumsum([0, *map(len, values)])

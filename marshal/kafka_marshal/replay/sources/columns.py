@@ -183,8 +183,14 @@ def values_of(column: pa.Array) -> list[Any]:
     if pa.types.is_struct(column.type):
         return list(zip(*map(values_of, column.flatten()), strict=True))
     if pa.types.is_list(column.type):
-        members, ends = values_of(column.values), column.offsets.to_numpy().tolist()
-        return [tuple(members[begin:end]) for begin, end in itertools.pairwise(ends)]
+        # Of a slice, `values` has the members of the whole: a table cut in many would take the
+        # square of the time.
+        ends = column.offsets.to_numpy().tolist()
+        first = ends[0] if ends else 0
+        members = values_of(column.values.slice(first, ends[-1] - first if ends else 0))
+        return [
+            tuple(members[begin - first : end - first]) for begin, end in itertools.pairwise(ends)
+        ]
     if pa.types.is_int64(column.type) and not column.null_count:
         return list(column.to_numpy().tolist())
     return list(column.to_pylist())

@@ -39,6 +39,8 @@ class _Failovers:
 class Failovers(FindingObserver):
     """Takeovers of stale owners' claims: how long each took, and those that took too long."""
 
+    passes_over_releases = True
+
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Failovers] = {}

@@ -48,6 +48,8 @@ class _Claim:
 class GrantedTwice(FindingObserver):
     """Grants that overlap an earlier one."""
 
+    passes_over_releases = True
+
     def __init__(self) -> None:
         super().__init__()
         self._claims: dict[ClaimKey, _Claim] = {}

@@ -64,6 +64,8 @@ class WedgedClaims(FindingObserver):
     which order the records of different claims were folded.
     """
 
+    only_changes = True
+
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, dict[ClaimKey, _Known]] = defaultdict(dict)
@@ -135,6 +137,8 @@ class _Moved:
 
 class LagMovement(FindingObserver):
     """Claims whose position moves far slower than is usual in their group."""
+
+    only_changes = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -163,6 +163,8 @@ def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str
 class ActsWithoutOwning(FindingObserver):
     """The fenced rules: records of somebody who is not the owner are refused."""
 
+    passes_over_releases = True
+
     def __init__(self) -> None:
         super().__init__()
         self.known_from: Mapping[ClaimKey, int] = {}
@@ -256,6 +258,8 @@ class _Acted:
 
 class UnownedReleases(FindingObserver):
     """Both rule sets: a release by somebody who does not own."""
+
+    passes_over_releases = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,6 +47,8 @@ from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, 
 class SharedRanges(FindingObserver):
     """The ranges of one coordinating partition, under the fenced rules."""
 
+    passes_over_releases = True
+
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world

@@ -12,7 +12,7 @@ nothing, so what it leaves is not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
@@ -108,10 +108,12 @@ class HalfSet(FindingObserver):
             if won is not None:
                 yield _row(key, won, pause.work, next_pause)
 
-    def drain(self) -> Iterator[FindingRow]:
+    def drain(self) -> Iterable[FindingRow]:
         """The findings whose story is over."""
-        ready, self._ready = self._ready, []
-        yield from ready
+        ready = self._ready
+        if ready:
+            self._ready = []
+        return ready
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Those of administrators that were silent when the log ended."""

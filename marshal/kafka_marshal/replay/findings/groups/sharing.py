@@ -47,6 +47,8 @@ class _Races:
 class LostRaces(FindingObserver):
     """Requests that came after somebody else's."""
 
+    passes_over_releases = True
+
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Races] = {}
@@ -114,6 +116,8 @@ class GroupShares:
 class Starvation(FindingObserver):
     """Clients that ask and win nothing, while others have more than one claim."""
 
+    passes_over_releases = True
+
     def __init__(self) -> None:
         super().__init__()
         self._shares = GroupShares()
@@ -177,6 +181,8 @@ class Imbalance(FindingObserver):
 
     Counted while at least two clients own; one claim more than another is as even as it gets.
     """
+
+    only_changes = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,6 +251,8 @@ class _Turns:
 
 class Churn(FindingObserver):
     """Claims that change hands all the time."""
+
+    only_changes = True
 
     def __init__(self) -> None:
         super().__init__()
