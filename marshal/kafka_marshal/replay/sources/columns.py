@@ -183,11 +183,13 @@ def values_of(column: pa.Array) -> list[Any]:
     if pa.types.is_struct(column.type):
         return list(zip(*map(values_of, column.flatten()), strict=True))
     if pa.types.is_list(column.type):
+        if not len(column):
+            return []  # Java writes no offsets then
         # Of a slice, `values` has the members of the whole: a table cut in many would take the
         # square of the time.
         ends = column.offsets.to_numpy().tolist()
-        first = ends[0] if ends else 0
-        members = values_of(column.values.slice(first, ends[-1] - first if ends else 0))
+        first = ends[0]
+        members = values_of(column.values.slice(first, ends[-1] - first))
         return [
             tuple(members[begin - first : end - first]) for begin, end in itertools.pairwise(ends)
         ]
