@@ -171,8 +171,7 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
         return ranges
     back = [each for each in ranges.open if gives_back(ranges, each, record, limits)]
     kept = (
-        evolved(each, to=max(each.from_, keep)) if each in back else each
-        for each in ranges.open
+        evolved(each, to=max(each.from_, keep)) if each in back else each for each in ranges.open
     )
     return evolved(
         ranges,
