@@ -107,6 +107,18 @@ def test_what_cannot_be_redriven_is_listed_and_passed_over(stage: Stage) -> None
     assert marshal("redrive", *where).returncode == 0
 
 
+def test_a_letter_that_cannot_be_appended_is_named(stage: Stage) -> None:
+    topic, letters = stage.topic(1, 0), stage.topic(1, 0)
+    append(stage, letters, [(b"k", b"x" * 5_000, dead(topic, 0, 1))])
+    where = (letters, "--bootstrap", stage.bootstrap, "--group", f"redrives-{letters}")
+    ran = marshal("redrive", *where, "-X", "message.max.bytes=2000")
+    assert ran.returncode == 2
+    assert f"{letters}: letter 0:0: " in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert marshal("redrive", *where).returncode == 0
+    assert len(read(stage, topic, 0)) == 1
+
+
 def test_without_such_a_topic_it_does_not_run(stage: Stage) -> None:
     ran = marshal("redrive", "no-such-topic", "--bootstrap", stage.bootstrap)
     assert ran.returncode == 2

@@ -231,14 +231,18 @@ class DeadLetterTopic:
             why = self.why_not(letter)
             if why is None:
                 assert letter.to_topic is not None
-                producer.produce(
-                    letter.to_topic,
-                    letter.value,
-                    letter.key,
-                    partition=letter.to_partition,
-                    headers=list(letter.headers),
-                    on_delivery=delivered,
-                )
+                try:
+                    producer.produce(
+                        letter.to_topic,
+                        letter.value,
+                        letter.key,
+                        partition=letter.to_partition,
+                        headers=list(letter.headers),
+                        on_delivery=delivered,
+                    )
+                except KafkaException as error:
+                    where = f"letter {letter.partition}:{letter.offset}"
+                    raise BrokerFailed(self._plainly(f"{where}: {error.args[0].str()}")) from None
                 found.appended += 1
             else:
                 found.passed_over.append((letter, why))

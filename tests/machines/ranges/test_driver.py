@@ -69,7 +69,8 @@ class Desk:
     def others(self, message: object, said: RangeHeaders | None = None, **headers: int) -> None:
         """Somebody else's record lands."""
         assert isinstance(
-            message, ClaimingRange | ClaimingPartition | ReleasingPartition | ReleaseGroup
+            message,
+            ClaimingRange | ClaimingPartition | Heartbeat | ReleasingPartition | ReleaseGroup,
         )
         more = said or RangeHeaders()
         self.land(SendRecord(message, Headers(True, **headers), more))
@@ -144,6 +145,15 @@ def test_a_claim_that_somebody_won_with_a_window_under_another_name_is_not_share
     other.others(claiming("x"), RangeHeaders(window=100))
     assert desk.driver.shares
     assert not other.driver.shares
+
+
+def test_who_says_where_to_begin_is_not_waited_for_as_one_that_does_not_share() -> None:
+    desk = Desk()
+    desk.others(claiming("i2"))
+    assert desk.driver.waits_for(desk.now_ms) is None
+    says = Heartbeat(1, 0, "i2", "i2", "g", "events", Partition(0), Offset(7))
+    desk.others(says, epoch=0)
+    assert desk.driver.waits_for(desk.now_ms) == "i2"
 
 
 def asking_alone(start: int = 0) -> tuple[Desk, SendRecord]:

@@ -279,9 +279,13 @@ class ParticipantDriver:
         return not self.participant.claim.owned
 
     def waits_for(self, now_ms: int) -> str | None:
-        """The client that owns the claim, does not share it and may be alive; None: nobody."""
+        """The client that owns the claim, does not share it and may be alive; None: nobody.
+
+        As long as no position was set, that one may be about to say where all begin.
+        """
         claim = self.participant.claim
-        return claim.owner_client if claim.owned and self._claimable_at_ms > now_ms else None
+        waits = claim.position_set and claim.owned and self._claimable_at_ms > now_ms
+        return claim.owner_client if waits else None
 
     @property
     def next_timer_ms(self) -> int | None:
