@@ -153,8 +153,8 @@ def as_captured(world: World) -> list[RawRecord]:
 def test_what_participants_send_is_true_whatever_fails(window: int) -> None:
     faults = Faults(crash_every_ms=9_000, stall_every_ms=7_000, pause_every_ms=20_000)
     setting = Setting(window=window, others=1, faults=faults, lives_ms=90_000)
-    world = World(setting, 2).run()
+    worlds = (World(setting, seed).run() for seed in range(20))
+    world = next(each for each in worlds if sum(bool(it) for _, it in each.log) > 20)
     raws = as_captured(world)
-    assert sum(checkpoint is not None for _, checkpoint in world.log) > 20
     rows = replayed(raws, rule_sets=(RuleSet.FENCED,), interval_ms=setting.interval_ms)
     assert [row for row in rows[FINDINGS] if row.code == "checkpoint_differs"] == []
