@@ -22,9 +22,9 @@ Of a million records both engines are checked to write the same.
 warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
 and the Python workers held. A log is on disk only while it is replayed.
 
-`--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a log of
-heartbeats of the same length, in this process. It prints CPU time a record. Every record of the
-first is folded in Python, one by one; of the second most are folded in runs.
+`--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
+log of heartbeats of the same length, in this process. It prints CPU time a record. Every record of
+the first is folded in Python, one by one; of the second most are folded in runs.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from benchmarks import logs
-from benchmarks.ranges import shared_logs
 from benchmarks.account import Kernel
 from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
+from benchmarks.ranges import shared_logs
 from benchmarks.written import written
 
 from kafka_marshal import World

@@ -220,6 +220,21 @@ def test_a_request_that_was_not_read_back_is_repeated() -> None:
     assert isinstance(desk.sent[-1].message, ClaimingRange)
 
 
+@pytest.mark.parametrize(("others", "behind", "times"), [(15, 10**6, 2), (15, 0, 1), (7, 10**6, 1)])
+def test_ranges_of_many_are_longer_far_behind_the_end(others: int, behind: int, times: int) -> None:
+    desk = Desk(window=10**6).begins()
+    for number in range(others):
+        desk.others(ranging(f"other{number}", 10))
+    [held, *_] = desk.driver.held
+    desk.do(desk.driver.begun(held.id, held.from_, desk.now_ms))
+    desk.now_ms += 250
+    desk.do(desk.driver.finished(held.id, held.from_ + 9, desk.now_ms))
+    alone = desk.driver.messages_wanted
+    assert alone > 1
+    desk.do(desk.driver.end(desk.driver.participant.ranges.frontier + behind, desk.now_ms))
+    assert desk.driver.messages_wanted == times * alone
+
+
 def test_a_holder_says_that_it_lives_once_an_interval_also_while_ranges_sleep() -> None:
     desk = Desk().begins()
     desk.others(release_group(3_600))

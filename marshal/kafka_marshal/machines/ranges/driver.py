@@ -89,6 +89,9 @@ class RangesTiming:
     range_ms: int = field(default=250, validator=positive)
     """How long a range should take: shorter waits less behind a slow message, longer costs fewer
     records."""
+    longer_from: int = field(default=8, validator=positive)
+    """With more participants than this, ranges far behind the end of the data take longer, in
+    proportion: each participant reads the records of all."""
     range_messages_min: int = field(default=1, validator=positive)
     range_messages_first: int = field(default=10, validator=positive)
     """How many offsets the first request is for, while the pace is not known."""
@@ -702,10 +705,19 @@ class ParticipantDriver:
         wanted = timing.range_messages_first
         if self._pace.known:
             wanted = self._pace.messages_in(max(timing.range_ms, 4 * self._pace.round_trip_ms))
+            wanted = max(wanted, self._wanted_far_behind)
         most = limits.range_messages_max
         if self.me.window:
             most = min(most, max(1, self.me.window // (2 * self._participants)))
         return max(1, min(most, max(timing.range_messages_min, wanted)))
+
+    @property
+    def _wanted_far_behind(self) -> int:
+        """With more data left than this for each participant, nobody waits for a message's turn."""
+        longer_ms = self.timing.range_ms * self._participants // self.timing.longer_from
+        wanted = self._pace.messages_in(longer_ms)
+        left = self.end_offset - self.participant.ranges.frontier
+        return wanted if left >= wanted * self._participants else 0
 
     @property
     def _participants(self) -> int:
