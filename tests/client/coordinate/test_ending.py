@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -14,6 +16,7 @@ from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import LogWriter, OutcomeUnknown
 from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.coordinate import consumer_loop
 from kafka_marshal.client.coordinate.consumer_loop import LogLost
 from kafka_marshal.client.observe.health import LateHeartbeat
 from kafka_marshal.core.messages import (
@@ -261,28 +264,45 @@ def test_what_was_done_before_a_stop_may_be_committed_after_it(kafka: Kafka) -> 
 
 @pytest.mark.parametrize("share", ["partitions", "ranges"])
 def test_who_stops_while_the_log_is_read_does_not_wait_for_its_end(
-    kafka: Kafka, share: Literal["partitions", "ranges"], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka,
+    share: Literal["partitions", "ranges"],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    for number in range(3_000):
-        name = f"i{number}"
-        kafka.says(ClaimingPartition(1, 0, name, name, "g", "orders", Partition(0)))
+    """A snapshot that is written then holds what was folded, and not more or less."""
+
+    def ask(count: int) -> None:
+        for name in (f"i{number}" for number in range(count)):
+            kafka.says(ClaimingPartition(1, 0, name, name, "g", "orders", Partition(0)))
+
     read, begun, stopped = list[int](), threading.Event(), threading.Event()
     fold = Member.record
 
     def when_stopped(member: Member, record: Record, now_ms: int) -> list[ClaimEffect]:
-        begun.set()
-        stopped.wait(WITHIN_S)
+        if record.offset >= 1_000:
+            begun.set()
+            stopped.wait(WITHIN_S)
         read.append(record.offset)
         return fold(member, record, now_ms)
 
     monkeypatch.setattr(Member, "record", when_stopped)
-    with kafka.consumer() as consumer:
+    monkeypatch.setattr(consumer_loop, "COMMIT_EVERY_MS", 10**9)  # nor is one written before
+    ask(10)
+    snapshot = tmp_path / "snapshot" if share == "partitions" else None
+    with kafka.consumer(snapshot=snapshot) as consumer:
         consumer.add_topic("orders", share=share)
+        until(lambda: len(read) >= 10)
+        kafka.hold_log()
+        ask(3_000)
+        kafka.flow()
         assert begun.wait(WITHIN_S)
         consumer.stop()
         stopped.set()
         assert list(consumer) == []
-    assert len(read) < 1_000
+    assert len(read) < 2_000
+    for written in tmp_path.iterdir():
+        kept = json.loads(written.read_text().splitlines()[1])["partitions"]["0"]
+        assert kept["last"]["offset"] == read[-1]
 
 
 @pytest.mark.parametrize("stops", [True, False])

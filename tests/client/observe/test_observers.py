@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, IdUsedTwice
-from kafka_marshal.client.connect.reader import ReadResult
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.machines.consumer.effects import Lost
@@ -168,7 +167,7 @@ def test_heartbeats_that_do_not_come_back_are_late(
             pass
         until(lambda: notes.of("late"))
         for _ in range(32):
-            session.folded(ReadResult([], frozenset()))
+            session.taken()
         time.sleep(0.5)
     [(_, late)] = notes.of("late")
     assert late.cause is LateCause.NOT_READ_BACK

@@ -312,13 +312,14 @@ class ConsumerLoop:
         return self.over
 
     def _read(self, session: Session, result: ReadResult) -> None:
-        session.folded(result)
+        session.taken()
         if session is not self.session or self._ends_early():
             return
         member, now_ms = session.member, self.held.now_ms
         gaps = {partition: deque(ends) for partition, ends in result.gaps.items()}
         for number, raw in enumerate(result.records, start=1):
             if number % LOOK_UP_EVERY == 0 and self._ends_early():
+                session.abandon()
                 return
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
@@ -338,6 +339,7 @@ class ConsumerLoop:
         for partition, ends in gaps.items():
             for first in ends:
                 self._pass_gap(session, partition, first)
+        session.folded(result)
         for partition in result.ended:
             if partition in member.coordinating_partitions:
                 self.held.carry_out(member.caught_up(partition, now_ms))

@@ -164,7 +164,7 @@ class Session:
         truncated: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Read, and give on what is of the group; each time `folded` says that it was dealt with.
+        """Read, and give on what is of the group; each time `taken` lets it read on.
 
         `truncated` takes why the log is not what it was, `failed` why reading ended: NotAuthentic
         before anything of a record is folded that is not.
@@ -205,9 +205,16 @@ class Session:
 
         self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
 
-    def folded(self, heard: ReadResult) -> None:
-        """What was given on is dealt with, before anything is put aside."""
+    def taken(self) -> None:
+        """What was given on is dealt with now; more may be read."""
         self._room.release()
+
+    def abandon(self) -> None:
+        """Only a part of what was given on was folded. The snapshot stays as it is."""
+        self._aside = None
+
+    def folded(self, heard: ReadResult) -> None:
+        """All that was given on was folded, before anything is put aside."""
         if self._aside is not None:
             self._aside.read(heard.lasts)
 
