@@ -77,7 +77,7 @@ BY_HAND: Final = (
         "self.loop.commit_positions()",
         "pass",
     ),
-    Edit("client/coordinate/session.py", "Session.folded", "self._room.release()", "pass"),
+    Edit("client/coordinate/session.py", "Session.taken", "self._room.release()", "pass"),
     Edit(_COMMITS, "Commit.settled", "claim.owned or awaited(claim)", "claim.owned"),
     Edit(_COMMITS, "Commit.settled", "if lost:", "if False:"),
     Edit(_COMMITS, "has", "claim.committed >= end", "claim.committed >= end - 1"),
