@@ -19,13 +19,11 @@ from tests.machines.ranges.fleet import LOG_AHEAD_MS, Setting, World
 from kafka_marshal import FENCED, Claim
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.ranges.shared_claims import SharedClaims
-from kafka_marshal.core import wire
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.ranges.driver import RangesTiming
 from kafka_marshal.range_codec import (
     CLAIMING_RANGE,
-    encode_checkpoint,
     encode_range,
     encode_range_headers,
 )
@@ -47,9 +45,7 @@ def log_of(participants: int, messages: int, window: int, seed: int) -> list[Raw
     )
     raws = []
     for record, checkpoint in World(setting, seed).run().log:
-        headers = encode_range_headers(record.headers, record.range_headers)
-        if checkpoint is not None:
-            headers.append((wire.CHECKPOINT_HEADER, encode_checkpoint(checkpoint)))
+        headers = encode_range_headers(record.headers, record.range_headers, checkpoint)
         value = encode_range(record.message)
         raws.append(RawRecord(0, record.offset, record.timestamp_ms, value, tuple(headers)))
     return raws

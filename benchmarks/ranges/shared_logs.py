@@ -29,8 +29,7 @@ from kafka_marshal.core.ranges.messages import RangeHeaders, RangesMessage, Rang
 from kafka_marshal.core.ranges.reader import FoldedState, after
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.wire import CHECKPOINT_HEADER
-from kafka_marshal.range_codec import encode_checkpoint, encode_range, encode_range_headers
+from kafka_marshal.range_codec import encode_range, encode_range_headers
 
 PARTICIPANTS: Final = 16
 WINDOW: Final = 100_000
@@ -87,9 +86,7 @@ def _claim(number: int, chance: Random) -> Iterator[_Row]:
         record = RangesRecord(number, offset, now_ms, message, headers, more)
         state = after(state, record)
         recent.append(state)
-        pairs = encode_range_headers(headers, more)
-        if checkpoint is not None:
-            pairs.append((CHECKPOINT_HEADER, encode_checkpoint(checkpoint)))
+        pairs = encode_range_headers(headers, more, checkpoint)
         yield number, offset, now_ms, encode_range(message), pairs
         offset += 1
 

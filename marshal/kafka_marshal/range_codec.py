@@ -122,12 +122,15 @@ def decode_claiming_range_headers(pairs: Iterable[tuple[str, bytes | str | None]
     return Headers(True, **found) if present else NO_HEADERS
 
 
-def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[tuple[str, bytes]]:
-    """The record headers that say what both say, as both decoders read them.
+def encode_range_headers(
+    headers: Headers, range_headers: RangeHeaders, checkpoint: FoldedState | None = None
+) -> list[tuple[str, bytes]]:
+    """The record headers that say what both say, as both decoders read them, and the checkpoint.
 
     Raises:
         UnsendableMessage: a header is negative, `NOT_DECIMAL` or above every offset; or they say
-            something of ranges while `headers` says that there are none, or another `done`.
+            something of ranges while `headers` says that there are none, or another `done`. Or
+            `encode_checkpoint` refuses the checkpoint.
     """
     said = attrs.asdict(range_headers)
     if not headers.present and any(number is not None for number in said.values()):
@@ -144,6 +147,8 @@ def encode_range_headers(headers: Headers, range_headers: RangeHeaders) -> list[
     pairs = dict(codec.encode_headers(headers))
     if more and "marshal-version" in pairs:
         del pairs["marshal-version"]  # it is there to be some header, and now others are
+    if checkpoint is not None:
+        more[wire.CHECKPOINT_HEADER] = encode_checkpoint(checkpoint)
     return list((pairs | more).items())
 
 

@@ -13,14 +13,13 @@ import attrs
 from attrs import field, frozen
 
 from kafka_marshal.codec import encode, encode_headers
-from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, Record
 from kafka_marshal.core.ranges.messages import NO_RANGE_HEADERS, RangeHeaders, RangesMessage
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.ranges.effects import SendRecord
-from kafka_marshal.range_codec import encode_checkpoint, encode_range, encode_range_headers
+from kafka_marshal.range_codec import encode_range, encode_range_headers
 
 FORM: Final = 1
 """The version of the form."""
@@ -379,9 +378,7 @@ def sent(instance: str, partition: int, message: Message, headers: Headers) -> F
 
 def sent_of_ranges(instance: str, partition: int, send: SendRecord) -> Fields:
     """It produced this as a participant of a shared claim."""
-    pairs = encode_range_headers(send.headers, send.range_headers)
-    if send.checkpoint is not None:
-        pairs.append((wire.CHECKPOINT_HEADER, encode_checkpoint(send.checkpoint)))
+    pairs = encode_range_headers(send.headers, send.range_headers, send.checkpoint)
     return {
         "event": "sent",
         "instance": instance,

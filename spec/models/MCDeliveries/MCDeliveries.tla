@@ -70,7 +70,7 @@ WithoutTheLastRecord == <<WithoutTheLastOne, counts>>
 (***************************************************************************)
 Outstanding == UNION {OfLease(each) : each \in Ranges.open \cup Ranges.pool}
 
-\* It counts whom it was taken from: whoever gave it back is none of them.
+\* It counts whom it was taken from: a holder that gave it back does not count.
 CountsTheSilent ==
     \A x \in Outstanding :
         TimesTaken(taken, x) = Cardinality({each.id : each \in {l \in lost : l.offset = x}})
@@ -110,7 +110,7 @@ CountsWhatIsGivenBack(record, before, after) ==
     {range \in before.open :
         \E each \in after.pool : range.from <= each.from /\ each.from < range.to}
 
-\* Whoever is granted it begins to count anew.
+\* The count begins anew with each grant.
 ForgetsAtTheGrant(old, record, before, after) ==
     LET gone == TakenBy(record, before, after)
     IN  {[from |-> each.from, to |-> each.to, times |-> 1] :

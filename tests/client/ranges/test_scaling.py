@@ -104,6 +104,12 @@ class Fleet:
         print(f"{count} more at work after {self.now_s - began_s:.1f} s")
         return started
 
+    def start_many(self, many: int) -> tuple[Worker, list[Worker], list[Worker]]:
+        """The first one, half of the others, and the other half."""
+        [first] = self.start(1)
+        others = self.start(many - 1)
+        return first, others[::2], others[1::2]
+
     def stop(self, workers: list[Worker]) -> None:
         began_s = self.now_s
         for each in workers:
@@ -149,9 +155,7 @@ def test_from_one_to_many_and_back_each_message_is_given_once(semantics: str, ma
 def test_at_least_once_nothing_is_lost_and_only_what_was_not_said_is_repeated(many: int) -> None:
     fleet = Fleet("at_least_once", messages=300 * many)
     with fleet.scheduler:
-        [first] = fleet.start(1)
-        others = fleet.start(many - 1)
-        killed, stopped = others[::2], others[1::2]
+        first, killed, stopped = fleet.start_many(many)
         fleet.scheduler.sleep(UNSAID_S + 1.0)  # of virtual time: most was reported by then
         fleet.kill(killed)
         killed_s = fleet.now_s
@@ -174,9 +178,7 @@ def test_at_least_once_nothing_is_lost_and_only_what_was_not_said_is_repeated(ma
 def test_at_most_once_nothing_is_repeated_and_only_what_the_killed_held_is_lost(many: int) -> None:
     fleet = Fleet("at_most_once", messages=300 * many)
     with fleet.scheduler:
-        [first] = fleet.start(1)
-        others = fleet.start(many - 1)
-        killed, stopped = others[::2], others[1::2]
+        first, killed, stopped = fleet.start_many(many)
         fleet.kill(killed)
         fleet.scheduler.sleep(0.5)  # of virtual time: what they had asked for lands by then
         held = {offset for each in killed for offset in each.granted - set(each.given)}

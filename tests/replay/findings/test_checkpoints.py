@@ -140,9 +140,7 @@ def as_captured(world: World) -> list[RawRecord]:
     """What a simulated fleet wrote."""
     found = []
     for record, checkpoint in world.log:
-        headers = encode_range_headers(record.headers, record.range_headers)
-        if checkpoint is not None:
-            headers.append(("marshal-ranges-at", encode_checkpoint(checkpoint)))
+        headers = encode_range_headers(record.headers, record.range_headers, checkpoint)
         value = encode_range(record.message)
         stamp = TimestampType.LOG_APPEND_TIME
         found.append(RawRecord(0, record.offset, record.timestamp_ms, value, tuple(headers), stamp))

@@ -22,12 +22,11 @@ from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
-from kafka_marshal.core import wire
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.ranges.effects import SendRecord
-from kafka_marshal.range_codec import encode_checkpoint, encode_range, encode_range_headers
+from kafka_marshal.range_codec import encode_range, encode_range_headers
 
 HeaderPairs = list[tuple[str, bytes]]
 
@@ -181,12 +180,9 @@ class LogWriter:
 
     def append_of_ranges(self, partition: int, send: SendRecord) -> Future[RecordMetadata]:
         """`append` what a participant of a shared claim sends."""
-        checkpoint = send.checkpoint
 
         def encoded(unix_s: int) -> tuple[bytes, HeaderPairs]:
-            pairs = encode_range_headers(send.headers, send.range_headers)
-            if checkpoint is not None:
-                pairs.append((wire.CHECKPOINT_HEADER, encode_checkpoint(checkpoint)))
+            pairs = encode_range_headers(send.headers, send.range_headers, send.checkpoint)
             return encode_range(attrs.evolve(send.message, unix_s=unix_s)), pairs
 
         return self._append(partition, encoded)

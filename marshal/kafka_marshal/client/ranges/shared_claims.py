@@ -352,7 +352,7 @@ class SharedClaim:
     # --- a message alone --------------------------------------------------------------------------
 
     def _goes_alone(self, held: HeldRange) -> bool:
-        """Its holders fell silent so often that the first message of it may be why."""
+        """Its first message may be why several holders fell silent."""
         machine = self.ranges.get(held.id)
         if machine is None or self.alone_from is None or held.begun > held.from_:
             return False
@@ -648,16 +648,13 @@ class SharedClaims:
             if self.home(each.key.topic) == partition:
                 self._begin_again(each, now_ms)
         passed_on, self._turn.passed_on = self._turn.passed_on, False
-        return [
-            effect
-            for each in self
-            if passed_on or self.home(each.key.topic) == partition
-            for effect in (
-                each.caught_up(now_ms)
-                if self.home(each.key.topic) == partition
-                else each.timer(now_ms)
-            )
-        ]
+        effects: Effects = []
+        for each in self:
+            if self.home(each.key.topic) == partition:
+                effects += each.caught_up(now_ms)
+            elif passed_on:
+                effects += each.timer(now_ms)
+        return effects
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
