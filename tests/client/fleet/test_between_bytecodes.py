@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -92,7 +93,8 @@ def test_what_a_thread_raises_goes_to_the_first_one() -> None:
         assert len(scheduler.threads) == 1
 
 
-def test_a_seed_repeats_a_run_in_any_process() -> None:
+def test_a_seed_repeats_a_run_in_any_process(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # as a test before it may have left it
     command = [sys.executable, "-m", "tools.simulate.fine", "--world", "crowd", "--seed", "4"]
     processes = [
         subprocess.Popen(
