@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import json
+import logging
 import os
 import sys
 from collections import defaultdict
@@ -58,6 +59,7 @@ LONGEST = (
 
 
 GROUPS_IN = pytest.StashKey[Scratch]()
+LOG_LEVELS = pytest.StashKey[list[int]]()
 
 
 def groups(items: Iterable[pytest.Item]) -> dict[str, str]:
@@ -162,3 +164,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     file = getattr(config, "workerinput", {}).get("groups")
     if file is not None:
         Path(file).write_text(json.dumps(groups(items)), encoding="utf-8")
+
+
+def log_levels() -> list[int]:
+    """Which lines somebody wants, by the loggers that tests set."""
+    return [logging.getLogger(name).level for name in ("", "kafka_marshal")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note the levels of loggers before a test."""
+    item.stash[LOG_LEVELS] = log_levels()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A test leaves the levels of loggers as they were: a run that a seed repeats depends on them.
+
+    Fixtures of a module, such as a Spark session, may set them: they last longer.
+    """
+    before, after = item.stash[LOG_LEVELS], log_levels()
+    assert before == after, f"{item.nodeid} leaves the levels of loggers {after}, not {before}"
