@@ -363,7 +363,7 @@ class _Tasks:
         self._tasks: set[asyncio.Task[bool]] = set()
         self._hungry = asyncio.Event()
         self._hungry.set()
-        self._ending = False
+        self._over = asyncio.Event()
 
     async def hungry(self, timeout_s: float) -> bool:
         """Wait until more messages are needed; False if that takes longer.
@@ -385,20 +385,20 @@ class _Tasks:
 
     async def end(self, timeout_s: float) -> None:
         """Begin nothing more; wait for what is in hand."""
-        self._ending = True
+        self._over.set()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     async def cancel(self) -> None:
         """Begin nothing more, and end what is in hand."""
-        self._ending = True
+        self._over.set()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _go_on(self) -> None:
         handling = self._handling
-        while len(self._tasks) < self.concurrency and not self._ending:
+        while len(self._tasks) < self.concurrency and not self._over.is_set():
             begun = handling.begin()
             if begun is None:
                 break
@@ -417,7 +417,7 @@ class _Tasks:
             error = task.exception()
             if error is not None:
                 self.failure = self.failure or error
-                self._ending = True
+                self._over.set()
             elif task.result():
                 self._handling.done(begun)
         self._go_on()
@@ -438,11 +438,15 @@ class _Tasks:
                     await self._handler(begun.message)
                 return True
             except Exception as error:
-                if self._ending or not_ours(begun):
+                if self._over.is_set() or not_ours(begun):
                     return False
                 wait_s = self._handling.again_after_s(begun, error, tried)
                 if wait_s is None:
                     put = partial(self._handling.put_aside, begun, error, tried)
                     await asyncio.to_thread(put)
                     return True
-                await asyncio.sleep(wait_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._over.wait()
+                if self._over.is_set() or not_ours(begun):
+                    return False

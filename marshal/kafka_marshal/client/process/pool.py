@@ -115,7 +115,18 @@ class WorkerPool:
                 if wait_s is None:
                     self._handling.put_aside(begun, error, tried)
                     return True
-                self._sleep(wait_s)
+                if not self._waits(begun, wait_s):
+                    return False
+
+    def _waits(self, begun: StartedMessage[Message], wait_s: float) -> bool:
+        """Wait before the next try; False: there is none, since all ends or its claim was lost."""
+        until_s = self._monotonic() + wait_s
+        while not self._ending and not not_ours(begun):
+            left_s = until_s - self._monotonic()
+            if left_s <= 0:
+                return True
+            self._sleep(min(left_s, _WAIT_S))
+        return False
 
     def _finish(self, begun: StartedMessage[Message], *, done: bool) -> None:
         # In one: what nobody handles any more may be handed back, with what is not done of it.
