@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ bench-ranges: setup ## Shared partitions beside share groups, a plain consumer a
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py $(ARGS)
+
+bench-groups: setup ## Assignments of 10,000 members and 100,000 partitions beside Kafka's own
+	$(BIN)/python -m benchmarks.groups.assignment --kafka $(ARGS)
 
 night: setup ## Every long target, a line for each; ARGS="spec walks" for some of them
 	$(BIN)/python -m tools.night $(ARGS)
