@@ -156,7 +156,7 @@ conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="-
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/reference/rpc.md, docs/pictures
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
@@ -169,6 +169,8 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	mv build/simulation.md docs/simulation.md
 	$(BIN)/python -m tools.pages.mutants > build/simulated-mutants.md
 	mv build/simulated-mutants.md docs/reference/simulated-mutants.md
+	$(BIN)/python -m tools.pages.rpc > build/rpc.md
+	mv build/rpc.md docs/reference/rpc.md
 
 # Its own environment, so that `make setup` does not grow; nothing of the package is imported.
 build/site-venv/.stamp: requirements-site.lock
