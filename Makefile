@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ bench-ranges: setup ## Shared partitions beside share groups, a plain consumer a
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py $(ARGS)
 
+bench-groups: setup ## Assignments of 10,000 members and 100,000 partitions beside Kafka's own
+	$(BIN)/python -m benchmarks.groups.assignment --kafka $(ARGS)
+
 night: setup ## Every long target, a line for each; ARGS="spec walks" for some of them
 	$(BIN)/python -m tools.night $(ARGS)
 
@@ -153,7 +156,7 @@ conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="-
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/reference/rpc.md, docs/pictures
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
@@ -166,6 +169,8 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	mv build/simulation.md docs/simulation.md
 	$(BIN)/python -m tools.pages.mutants > build/simulated-mutants.md
 	mv build/simulated-mutants.md docs/reference/simulated-mutants.md
+	$(BIN)/python -m tools.pages.rpc > build/rpc.md
+	mv build/rpc.md docs/reference/rpc.md
 
 # Its own environment, so that `make setup` does not grow; nothing of the package is imported.
 build/site-venv/.stamp: requirements-site.lock

@@ -10,7 +10,7 @@ from tools.fuzz import corpus
 from tools.fuzz.engine import Fuzzer, checked, minimal
 from tools.fuzz.oracle import Finding, check_text
 from tools.fuzz.supervisor import fuzz
-from tools.fuzz.targets import messages, states
+from tools.fuzz.targets import frames, messages, states
 from tools.fuzz.targets.every import EVERY
 from tools.fuzz.targets.pages import check_page
 from tools.fuzz.targets.planted import PLANTED
@@ -110,6 +110,11 @@ PLANTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = {
             lambda value: codec.decode(value).offset,  # type: ignore[union-attr]
         ),
         "traceback",
+    ),
+    "a frame's answer lets an error out": (
+        "frames",
+        lambda patch: patch.setattr(frames, "encode_answer", lambda answer: b""),
+        "differs",
     ),
     "headers are read with signs": (
         "kernel",

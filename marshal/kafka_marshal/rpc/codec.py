@@ -1,0 +1,256 @@
+"""Requests and answers to bytes and back.
+
+A frame is an int32 with the size of what follows. A request follows as ApiKey (int16), Version
+(int16), CorrelationId (int64), ClientId (string) and the fields of the table. An answer has neither
+ApiKey nor ClientId in front: the request with its CorrelationId names the api. Some tables begin
+with ClientId again.
+
+This room does not know connections: `Frames` takes bytes as they come. It does not know what a
+controller answers either, except to a request that it cannot read.
+
+>>> asked = RpcRequest(BY_NAME["Heartbeat"], 0, 7, "c", {"SessionTimeout": 30_000})
+>>> encode_request(asked).hex(" ", -2)
+'0000 0017 0004 0000 0000 0000 0000 0007 0001 6300 0000 0000 0075 30'
+>>> decode_request(encode_request(asked)[4:]) == asked
+True
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import frozen
+
+from kafka_marshal.rpc.apis import BY_KEY, BY_NAME, Api, fields_of
+from kafka_marshal.rpc.error_codes import ErrorCode
+from kafka_marshal.rpc.fields import INT16, INT64, STRING, Body, empty_value
+from kafka_marshal.rpc.walker import Malformed, MessageReader, Unencodable, written, written_value
+
+__all__ = [
+    "BY_NAME",
+    "FRAME_BYTES_MAX",
+    "Frames",
+    "Malformed",
+    "RefusedRequest",
+    "RpcAnswer",
+    "RpcRequest",
+    "Unencodable",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_request",
+    "refusal",
+]
+
+FRAME_BYTES_MAX: Final = 2**20
+"""The most bytes that may follow a frame's size."""
+_SIZE_BYTES: Final = 4
+
+
+@frozen
+class RpcRequest:
+    """What a client asks for."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str
+    body: Body
+    """By the table's names."""
+
+
+@frozen
+class RpcAnswer:
+    """What the server answers."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    body: Body
+
+    @property
+    def code(self) -> ErrorCode:
+        """The ErrorCode of the answer as a whole."""
+        code = self.body["ErrorCode"]
+        assert isinstance(code, int)
+        return ErrorCode(code)
+
+
+class RefusedRequest(Malformed):
+    """A request of a known api that cannot be read: `answer` is what its client gets.
+
+    `code` is INVALID_REQUEST, after which the connection is closed, or UNSUPPORTED_VERSION.
+    """
+
+    def __init__(self, field: str, reason: str, code: ErrorCode, answer: RpcAnswer) -> None:
+        super().__init__(field, reason)
+        self.code = code
+        self.answer = answer
+
+
+def refusal(api: Api, version: int, correlation_id: int, code: ErrorCode) -> RpcAnswer:
+    """Return an answer that holds nothing but a code.
+
+    It has the layout of the version, or of the highest one if there is no such version.
+    """
+    version = version if version in api.versions else api.newest
+    body = {each.name: empty_value(each) for each in fields_of(api.answer, version)}
+    return RpcAnswer(api, version, correlation_id, {**body, "ErrorCode": code})
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+class Frames:
+    r"""Takes the bytes of one direction of a connection as they come, and gives whole messages.
+
+    A size is judged as soon as it is there, before anything that it announces has come.
+
+    >>> frames = Frames()
+    >>> list(frames.fed(bytes([0, 0, 0, 2, 7]))), list(frames.fed(bytes([8, 0])))
+    ([], [b'\x07\x08'])
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    @property
+    def waits(self) -> bool:
+        """Whether part of a frame has come."""
+        return bool(self._buffer)
+
+    def fed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what is in the frames that are complete now, without their sizes.
+
+        Raises:
+            Malformed: a size is negative, or above `FRAME_BYTES_MAX`. Nothing behind it can be
+                read, so the connection ends.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _SIZE_BYTES:
+            [size] = struct.unpack_from(">i", self._buffer)
+            if not 0 <= size <= FRAME_BYTES_MAX:
+                raise Malformed("size", f"{size} is not in 0..{FRAME_BYTES_MAX}")
+            end = _SIZE_BYTES + size
+            if len(self._buffer) < end:
+                return
+            message = bytes(self._buffer[_SIZE_BYTES:end])
+            del self._buffer[:end]
+            yield message
+
+
+def _framed(message: bytes) -> bytes:
+    if len(message) > FRAME_BYTES_MAX:
+        raise Unencodable("message", f"{len(message)} bytes, at most {FRAME_BYTES_MAX} fit a frame")
+    return struct.pack(">i", len(message)) + message
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def encode_request(request: RpcRequest) -> bytes:
+    """Return the frame of a request.
+
+    Raises:
+        Unencodable: the api has no such version, or a field cannot be written.
+    """
+    api = request.api
+    _expect_version(api, request.version)
+    head = (
+        written_value(INT16, api.key, "ApiKey"),
+        written_value(INT16, request.version, "Version"),
+        written_value(INT64, request.correlation_id, "CorrelationId"),
+        written_value(STRING, request.client_id, "ClientId"),
+    )
+    body = written(fields_of(api.request, request.version), request.body)
+    return _framed(b"".join([*head, body]))
+
+
+def decode_request(message: bytes) -> RpcRequest:
+    """Return the request in a frame, without the frame's size.
+
+    Raises:
+        RefusedRequest: it is malformed or of an unknown version; the client gets its `answer`.
+        Malformed: it has no ApiKey, Version and CorrelationId, or the key is unknown. Nobody could
+            read an answer, so the connection ends.
+    """
+    reader = MessageReader(message)
+    key, version = reader.value(INT16, "ApiKey"), reader.value(INT16, "Version")
+    correlation_id = reader.value(INT64, "CorrelationId")
+    assert isinstance(key, int)
+    assert isinstance(version, int)
+    assert isinstance(correlation_id, int)
+    api = BY_KEY.get(key)
+    if api is None:
+        raise Malformed("ApiKey", f"{key} is unknown")
+
+    def refused(field: str, reason: str, code: ErrorCode) -> RefusedRequest:
+        return RefusedRequest(field, reason, code, refusal(api, version, correlation_id, code))
+
+    if version not in api.versions:
+        reason = f"{api.name} has no version {version}"
+        raise refused("Version", reason, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        client_id = reader.value(STRING, "ClientId")
+        assert isinstance(client_id, str)
+        body = reader.body(fields_of(api.request, version))
+        reader.end()
+    except Malformed as error:
+        raise refused(error.field, error.reason, error.code) from None
+    return RpcRequest(api, version, correlation_id, client_id, body)
+
+
+def encode_answer(answer: RpcAnswer) -> bytes:
+    """Return the frame of an answer.
+
+    Raises:
+        Unencodable: the api has no such version, or a field cannot be written.
+    """
+    _expect_version(answer.api, answer.version)
+    head = (
+        written_value(INT16, answer.version, "Version"),
+        written_value(INT64, answer.correlation_id, "CorrelationId"),
+    )
+    return _framed(
+        b"".join([*head, written(fields_of(answer.api.answer, answer.version), answer.body)])
+    )
+
+
+def correlation_id_of(message: bytes) -> int:
+    """Return to which request a message answers, before its api is known.
+
+    Raises:
+        Malformed: it is too short.
+    """
+    reader = MessageReader(message)
+    reader.value(INT16, "Version")
+    correlation_id = reader.value(INT64, "CorrelationId")
+    assert isinstance(correlation_id, int)
+    return correlation_id
+
+
+def decode_answer(api: Api, message: bytes) -> RpcAnswer:
+    """Return the answer in a frame, without the frame's size.
+
+    Its version is the request's, or the server's highest one where that does not know the
+    request's.
+
+    Raises:
+        Malformed: it is not an answer of the api, or of a version that is unknown here.
+    """
+    reader = MessageReader(message)
+    version, correlation_id = reader.value(INT16, "Version"), reader.value(INT64, "CorrelationId")
+    assert isinstance(version, int)
+    assert isinstance(correlation_id, int)
+    if version not in api.versions:
+        raise Malformed("Version", f"{api.name} has no version {version}")
+    body = reader.body(fields_of(api.answer, version))
+    reader.end()
+    return RpcAnswer(api, version, correlation_id, body)
+
+
+def _expect_version(api: Api, version: int) -> None:
+    if version not in api.versions:
+        raise Unencodable("Version", f"{api.name} has no version {version}")
