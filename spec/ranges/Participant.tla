@@ -264,8 +264,8 @@ AfterGiveBack(me, p) ==
 
 Replaced(p, id, held) == [p EXCEPT !.held = (@ \ {HeldOf(p, id)}) \cup {held}]
 
-\* A program may report a message as begun before it begins it, and take that back.  Participants
-\* of a model report it when they begin it.
+\* A program may report a message as begun before it begins it, a whole range at once, and take
+\* that back.  It then begins without asking, so it takes back only what it cannot begin any more.
 AfterTakeBack(me, p, id, offset) ==
     Replaced(p, id, [HeldOf(p, id) EXCEPT !.begun = Max(HeldOf(p, id).done, Min(@, offset))])
 

@@ -203,6 +203,30 @@ Finish(i, id, offset) ==
     /\ finished' = finished \cup {offset}
     /\ UNCHANGED begun
 
+\* A program may report a whole range as begun, so that it need not ask before each message.  It
+\* begins what it has reported without asking, and takes back what it has not begun.
+Report(i, held) ==
+    /\ MayBegin(Me(i), P(i), held.id, held.to - 1) = PASSES
+    /\ Remembers(i, AfterBegin(Me(i), P(i), held.id, held.to - 1))
+    /\ UNCHANGED <<begun, finished>>
+
+BegunOf(i, id) == {each.offset : each \in {one \in begun : one.instance = i /\ one.id = id}}
+
+BeginReported(i, held) ==
+    /\ \E offset \in Offsets(held.done, held.begun) :
+           /\ \A other \in BegunOf(i, held.id) : other < offset
+           /\ begun' = begun \cup {[instance |-> i, id |-> held.id, offset |-> offset]}
+    /\ StaysAsItIs
+    /\ UNCHANGED <<log, participants, sent, finished>>
+
+MayTakeBack(i, held, offset) == \A other \in BegunOf(i, held.id) : other < offset
+
+TakeBack(i, held) ==
+    \E offset \in Offsets(held.done, held.begun) :
+        /\ MayTakeBack(i, held, offset)
+        /\ Remembers(i, AfterTakeBack(Me(i), P(i), held.id, offset))
+        /\ UNCHANGED <<begun, finished>>
+
 Leave(i) ==
     /\ ~P(i).leaving
     /\ Remembers(i, AfterLeaving(Me(i), P(i)))
@@ -226,8 +250,13 @@ Acts(i) ==
     \/ "GiveUp" \in Does /\ GiveUp(i)
     \/ Read(i)
     \/ \E held \in P(i).held :
-           \/ Begin(i, held.id, held.begun)
-           \/ held.done < held.begun /\ Finish(i, held.id, held.done)
+           IF "Report" \in Does
+           THEN \/ Report(i, held)
+                \/ BeginReported(i, held)
+                \/ TakeBack(i, held)
+                \/ held.done \in BegunOf(i, held.id) /\ Finish(i, held.id, held.done)
+           ELSE \/ Begin(i, held.id, held.begun)
+                \/ held.done < held.begun /\ Finish(i, held.id, held.done)
 
 Everything == {"ClaimAnchor", "ClaimAlone", "ReleaseAlone", "BeatAnchor", "Reserve", "Speak",
                "GiveBack", "Leave", "GiveUp"}
@@ -237,6 +266,7 @@ Shared      == {"Reserve", "Speak", "BeatAnchor", "GiveBack"}
 Starts      == {"ClaimAnchor", "ClaimAlone", "ReleaseAlone", "Reserve"}
 JustLeaves  == {"Leave"}
 WithLeaving == {"Reserve", "Speak", "GiveBack", "Leave", "GiveUp"}
+ReportsFirst == {"Report", "Reserve", "GiveBack", "Leave"}
 
 ParticipantNext == (\E i \in Participants : Acts(i)) \/ Arrive \/ ArriveOfOthers
 
@@ -312,6 +342,9 @@ BegunIsDone(p, range) == IF Holds(p, range.id) THEN HeldOf(p, range.id).begun EL
 
 \* It gives back what it has begun.
 KeepsNothing(me, p) == {}
+
+\* It takes back what its application has begun meanwhile.
+LooksAtNothing(i, held, offset) == TRUE
 
 \* It goes on at least once with what others have.
 HoldsForEver(me, held, ranges, verdict) == TRUE

@@ -545,6 +545,19 @@ def test_the_end_is_reported_when_it_moves_while_something_is_fetched() -> None:
         until(lambda: of.ends == [10, 15])
 
 
+def test_what_was_recalled_is_handed_over_when_it_is_allowed_anew() -> None:
+    kafka = Kafka()
+    kafka.create(EVENTS, messages=6)
+    with ranges(kafka) as one:
+        range_ = one.open(0, 10)
+        assert one.taken(2, maximum=2) == [0, 1]
+        assert one.fetcher.recall(range_) == 2
+        kafka.produce(EVENTS, 2)
+        assert one.chunk(within_s=0.3) is None
+        one.fetcher.allow(range_, range(2, 10))
+        assert one.taken(8) == [2, 3, 4, 5, 6, 7]
+
+
 def test_the_end_is_known_from_a_fetch_that_brought_a_part_of_what_is_there() -> None:
     kafka = kafka_of(10)
     asked: list[str] = []

@@ -18,6 +18,7 @@ from kafka_marshal.core.state import FENCED, ClaimKey
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
 from kafka_marshal.machines.ranges.effects import (
     Effect,
+    HandlerHangs,
     Left,
     LossReason,
     RangeCut,
@@ -289,6 +290,43 @@ def test_a_handler_that_hangs_costs_its_holder_the_rest_and_then_all() -> None:
     before = len(desk.sent)
     desk.pass_ms(60_000)
     assert not any(isinstance(each.message, ClaimingRange) for each in desk.sent[before:])
+
+
+def test_at_most_once_who_has_begun_a_range_before_it_exists_does_not_hang() -> None:
+    desk = Desk(window=0).begins()
+    [held, *_] = desk.driver.held
+    desk.do(desk.driver.begun(held.id, held.to - 1, desk.now_ms))
+    desk.pass_ms(3 * TIMING.stuck_after_ms)
+    assert desk.took(HandlerHangs) == []
+    came_ms = desk.now_ms
+    desk.do(desk.driver.end(held.from_ + 1, desk.now_ms))
+    assert not desk.driver.hangs(came_ms + TIMING.stuck_after_ms - 1)
+    desk.pass_ms(TIMING.stuck_after_ms)
+    assert desk.driver.hangs(desk.now_ms)
+    assert desk.took(HandlerHangs) == [HandlerHangs()]
+
+
+def test_at_most_once_what_a_hanging_handler_has_not_begun_is_given_back_when_it_is_known() -> None:
+    desk = Desk(window=0).begins()
+    desk.do(desk.driver.end(1_000, desk.now_ms))
+    [held, *_] = desk.driver.held
+    desk.do(desk.driver.begun(held.id, held.to - 1, desk.now_ms))
+    desk.pass_ms(TIMING.stuck_after_ms)
+    assert desk.took(HandlerHangs) == [HandlerHangs()]
+    assert RangeCut(held.id, held.from_ + 1) not in desk.took(RangeCut)
+    desk.do(desk.driver.take_back(held.id, held.from_ + 1, desk.now_ms))
+    assert RangeCut(held.id, held.from_ + 1) in desk.took(RangeCut)
+
+
+def test_at_most_once_time_without_messages_does_not_slow_the_measured_pace() -> None:
+    desk = Desk(window=0).begins()
+    [held, *_] = desk.driver.held
+    desk.do(desk.driver.begun(held.id, held.to - 1, desk.now_ms))
+    desk.pass_ms(5_000)
+    desk.do(desk.driver.end(held.to, desk.now_ms))
+    desk.pass_ms(20)
+    desk.do(desk.driver.finished(held.id, held.to - 1, desk.now_ms))
+    assert desk.driver.messages_wanted == (held.to - held.from_) * 250 // 20
 
 
 def test_what_a_silent_holder_had_is_lost_at_least_once() -> None:

@@ -33,6 +33,7 @@ from kafka_marshal.client.ranges.shared_claims import (
     RangeAllowed,
     RangeFinished,
     RangeMachine,
+    RangeRecalled,
     RangeStands,
     SharedClaimEffect,
     Spoke,
@@ -283,6 +284,8 @@ class Ownership:
                 self._granted(key, granted)
             case RangeAllowed(id=id_, offsets=offsets):
                 self._allow(self._range(key, id_), offsets)
+            case RangeRecalled(id=id_):
+                self._recall(self._range(key, id_))
             case RangeStands(id=id_, offset=offset):
                 tenure = self._range(key, id_)
                 tenure.claim.committed = max(tenure.claim.committed, offset)
@@ -419,6 +422,20 @@ class Ownership:
         if self.stopping:
             self._fetch_what_was_granted(tenure)
 
+    def _recall(self, tenure: OwnedPartition) -> None:
+        """At most once: nothing more of a range may be begun than was handed over by now.
+
+        The application takes messages meanwhile, so that is decided at the fetcher, under its lock.
+        """
+        machine = tenure.machine
+        assert isinstance(machine, RangeMachine)
+        if tenure.next >= tenure.allowed_end:
+            return
+        end = self._fetcher.recall(tenure.fetched)
+        tenure.claim.committed = tenure.allowed_end = max(tenure.next, end)
+        if tenure.claim.owned:
+            self.carry_out(machine.recalled(end, self.now_ms))
+
     def lost(self, tenure: OwnedPartition, reason: Lost) -> None:
         """A claim is not ours any more.
 
@@ -426,12 +443,17 @@ class Ownership:
         """
         claim = tenure.claim
         self._rests = False
-        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
+        at_most_once = self._me.mode is Mode.AT_MOST_ONCE
+        if at_most_once and claim.range is not None:
+            taken_end = max(tenure.next, self._fetcher.recall(tenure.fetched))
+            tenure.allowed_end = min(tenure.allowed_end, taken_end)
+        granted = at_most_once and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
             dropped = self._fetcher.end_at(tenure.fetched, tenure.allowed_end)
         else:
             dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
+            tenure.allowed_end = min(tenure.allowed_end, tenure.given_end)
         if claim.lost is None and claim.range is not None:
             claim.lost = reason
             self._observers.range_ended(claim, reason)
@@ -521,7 +543,8 @@ class Ownership:
         if tenure.claim.lost is not None:
             return
         self._observers.done(tenure.claim, offset, further)
-        if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
+        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.claim.range is None
+        if granted and offset < tenure.allowed_end:
             return
         self.carry_out(tenure.machine.done(offset, self.now_ms))
 
@@ -575,6 +598,9 @@ class Ownership:
         if self._me.mode is Mode.AT_MOST_ONCE:
             if self._abandons:
                 self._abandon_grants(release=True)
+            for tenure in self._tenures:
+                if tenure.claim.range is not None and not tenure.machine.wants:
+                    self._recall(tenure)
             return
         for tenure in self._tenures:
             if tenure.withdrawn or tenure.claim.lost is not None or tenure.machine.wants:

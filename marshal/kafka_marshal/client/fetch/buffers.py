@@ -227,6 +227,15 @@ class Buffers(Generic[K, M]):
             buffer.allowed.append(offsets)
         self._look(key, buffer)
 
+    def recall(self, key: K) -> None:
+        """Nothing of it may be handed over, until it is allowed anew."""
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            return
+        buffer.allowed.clear()
+        if buffer.ready:
+            self._end_turn(key, buffer)
+
     # --- and go out -------------------------------------------------------------------------------
 
     def take(self, maximum: int) -> MessageChunk[K, M] | None:

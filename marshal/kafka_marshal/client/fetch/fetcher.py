@@ -298,6 +298,16 @@ class Fetcher:
         if forgotten:
             self._anew(one)
 
+    def recall(self, one: FetchedPartition) -> int:
+        """Nothing more of it may be handed over, until it is allowed anew.
+
+        Returns up to where it was handed over: that is in hand, or about to be.
+        """
+        with self._lock:
+            one.allowed.clear()
+            self._buffers.recall(one)
+            return one.position
+
     def seek(self, one: FetchedPartition, position: int) -> None:
         """Go on from there; what was fetched is forgotten."""
         self._anew(one, position=position)

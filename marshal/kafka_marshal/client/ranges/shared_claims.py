@@ -2,9 +2,9 @@
 
 What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
 and translates what they ask into effects that `ownership` carries out, range by range. A range is
-allowed as far as it was fetched, and only after the lower ones were given out, or handled. So one
-offset can name what is done, and one what is given back. There are no threads here, no Kafka and no
-clock. The caller is the coordinator's thread.
+allowed only after the lower ones were given out, or handled. So one offset can name what is done,
+and one what is given back. At least once it is allowed as far as it was fetched, at most once as a
+whole. There are no threads here, no Kafka and no clock. The caller is the coordinator's thread.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver, RangesTiming
 from kafka_marshal.machines.ranges.effects import (
     Effect,
+    HandlerHangs,
     Left,
     RangeCut,
     RangeGranted,
@@ -53,6 +54,13 @@ class RangeAllowed:
 
     id: int
     offsets: range
+
+
+@frozen
+class RangeRecalled:
+    """What was allowed of a range and not handed over is taken back: `RangeMachine.recalled`."""
+
+    id: int
 
 
 @frozen
@@ -87,6 +95,7 @@ SharedEffect: TypeAlias = (
     SendRecord
     | RangeGranted
     | RangeAllowed
+    | RangeRecalled
     | RangeStands
     | RangeCut
     | RangeFinished
@@ -167,12 +176,16 @@ class RangeMachine:
 
     def hand_back(self, done: int, begun: int, now_ms: int) -> Effects:
         """At least once: nothing from `done` on counts. At most once `begun` may have happened."""
-        if self.shared.driver.me.window:
+        if not self.shared.at_most_once:
             return self.shared.take_back(self.id, done, now_ms)
         # At most once nobody may process again what may have happened: it is gone.
         end = max(done, begun)
         finished = self.shared.finished(self.id, end, now_ms)
         return finished + self.shared.take_back(self.id, end, now_ms)
+
+    def recalled(self, offset: int, now_ms: int) -> Effects:
+        """Nothing at or above this offset was handed over, or will be before it is allowed anew."""
+        return self.shared.recalled(self.id, offset, now_ms)
 
     def commit(self, now_ms: int) -> Effects:
         """Have the log hear at once of what is done."""
@@ -217,16 +230,24 @@ class SharedClaim:
         """The claim as far as it was read."""
         return self.driver.participant.claim
 
+    @property
+    def at_most_once(self) -> bool:
+        """Nothing is granted twice."""
+        return self.driver.me.window == 0
+
     # --- what happens -----------------------------------------------------------------------------
 
     def record(self, record: RangesRecord, checkpoint: FoldedState | None, now_ms: int) -> Effects:
         """The next record of the claim, or of its group."""
         known, before = self.driver.known, self.driver.participant.ranges
+        owned = self.known.owned
         found = self.driver.record(record, now_ms, checkpoint)
         if known:
             after_ = self.driver.participant.ranges
             self.taken = after_taken(self.taken, record.message, before, after_)
         effects = self._of(found)
+        if owned and not self.known.owned:
+            effects += self._recall()
         if record.message.instance_id == self.driver.me.instance_id:
             effects += self._of_ours()
         return effects + self._finished() + self._allow(now_ms)
@@ -262,6 +283,10 @@ class SharedClaim:
         machine.taken_back = True
         return self._of(self.driver.take_back(range_id, offset, now_ms))
 
+    def recalled(self, range_id: int, offset: int, now_ms: int) -> Effects:
+        """Nothing of a range at or above this offset was begun, or may be for now."""
+        return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._allow(now_ms)
+
     def commit(self, now_ms: int) -> Effects:
         """Have the log hear at once of what is done."""
         return self._of(self.driver.commit(now_ms))
@@ -294,12 +319,25 @@ class SharedClaim:
                 case RangeCut(id_):
                     if id_ not in self.ranges:
                         continue
+                case HandlerHangs():
+                    found += self._recall()
+                    continue
                 case Left():
                     continue
                 case _:
                     pass
             found.append(SharedClaimEffect(self.key, effect))
         return found
+
+    def _recall(self) -> Effects:
+        """At most once: take back from the application what it was allowed and has not taken."""
+        if not self.at_most_once:
+            return []
+        return [
+            SharedClaimEffect(self.key, RangeRecalled(each.id))
+            for each in self.driver.participant.held
+            if each.id in self.ranges and each.done < each.begun
+        ]
 
     def _of_ours(self) -> Effects:
         """What the log has of our ranges, now that a record of ours was read."""
@@ -324,13 +362,15 @@ class SharedClaim:
         return [SharedClaimEffect(self.key, RangeFinished(id_)) for id_ in over]
 
     def _allow(self, now_ms: int) -> Effects:
-        """Allow what was fetched of the lowest range that was not given out."""
+        """Allow of the lowest range that was not given out what was fetched; at most once all."""
         first = next((each for each in self.driver.held if not self._is_over(each)), None)
         self._look_who_is_alone(first)
         if self.alone is not None:  # a lower one may have come meanwhile
             first = self.driver.participant.holding(self.alone)
         machine = None if first is None else self.ranges.get(first.id)
         if first is None or machine is None or machine.taken_back or self.leaving:
+            return []
+        if self.at_most_once and self.driver.hangs(now_ms):
             return []
         holder = self.turn.holder
         if holder is self:
@@ -339,7 +379,8 @@ class SharedClaim:
 
     def _allow_of(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
         driver = self.driver
-        end = min(machine.fetched, first.to)
+        # At most once the range is lost with its holder, whatever of it was begun.
+        end = first.to if self.at_most_once else min(machine.fetched, first.to)
         if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
             return []
         begun = self._of(driver.begun(first.id, end - 1, now_ms))

@@ -46,6 +46,7 @@ from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
 from kafka_marshal.machines.ranges import participant as moves
 from kafka_marshal.machines.ranges.effects import (
     Effect,
+    HandlerHangs,
     Left,
     LossReason,
     RangeCut,
@@ -252,7 +253,9 @@ class ParticipantDriver:
         self._outlook = _Outlook()
         self._giving = _Giving()
         self._progress_ms: dict[int, int] = {}
-        """By range, when it was last begun or finished anew."""
+        """By range, when it last had nothing to do, was begun or finished anew."""
+        self._noticed_ms = _NEVER
+        """Since when the handler hung that was reported last."""
 
     # --- what can be asked ------------------------------------------------------------------------
 
@@ -275,6 +278,10 @@ class ParticipantDriver:
     def in_hand(self) -> bool:
         """Some message was begun, and is not finished."""
         return any(each.done < each.begun for each in self.participant.held)
+
+    def hangs(self, now_ms: int) -> bool:
+        """A handler has finished nothing for `stuck_after_ms`."""
+        return self._hangs_since_ms <= now_ms
 
     @property
     def is_asleep(self) -> bool:
@@ -353,7 +360,11 @@ class ParticipantDriver:
         """The data topic's partition holds messages below `high_watermark`."""
         if high_watermark <= self.end_offset:
             return []
+        for each in self.participant.held:
+            if not self._has_work(each):
+                self._progress_ms[each.id] = now_ms
         self.end_offset = high_watermark
+        self._measure_pace(now_ms)
         return self._go_on(now_ms)
 
     def begun(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
@@ -375,7 +386,8 @@ class ParticipantDriver:
     def take_back(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
         """Nothing of a range at or above the offset was begun, or will be before `begun` says so.
 
-        A program that reports messages before it begins them takes back what it did not begin.
+        A program that reports messages before it begins them takes back what it did not begin. It
+        makes sure first that it cannot begin it any more.
         """
         self.participant = moves.after_take_back(self.me, self.participant, range_id, offset)
         self._measure_pace(now_ms)
@@ -597,6 +609,7 @@ class ParticipantDriver:
             yield self._claim_at_ms(now), self._claim
         yield self._release_alone_at_ms, self._release_alone
         yield self._beat_at_ms(now), self._beat
+        yield self._notice_at_ms, self._notice_hanging
         yield self._give_back_at_ms(now), self._give_back
         if live:
             yield self._reserve_at_ms(now), self._reserve
@@ -723,10 +736,20 @@ class ParticipantDriver:
     def _participants(self) -> int:
         return max(1, len(self.participant.ranges.alive))
 
+    def _reached(self, held: HeldRange) -> int:
+        """Below this it has begun what there is. At most once a range is begun before it exists."""
+        if self.me.window:
+            return held.begun
+        return max(held.done, min(held.begun, self.end_offset))
+
+    def _has_work(self, held: HeldRange) -> bool:
+        """Some message of it was begun, or may be, and is not finished."""
+        return held.done < self._reached(held)
+
     @property
     def _ahead(self) -> int:
         """As many offsets does it hold that it has not begun."""
-        return sum(each.to - each.begun for each in self.participant.held)
+        return sum(each.to - self._reached(each) for each in self.participant.held)
 
     @property
     def _waiting(self) -> int:
@@ -752,7 +775,7 @@ class ParticipantDriver:
         if moves.may_ask_range(me, participant, self.messages_wanted) is not None:
             pool.at(False, now_ms, 0)
             return _NEVER
-        if not self.may_ask or self._hangs_since_ms <= now_ms:
+        if not self.may_ask or self.hangs(now_ms):
             return _NEVER
         if lacks:
             return AT_ONCE
@@ -803,7 +826,7 @@ class ParticipantDriver:
         since = [
             self._progress_ms[each.id]
             for each in held
-            if each.done < each.begun and each.id in self._progress_ms
+            if self._has_work(each) and each.id in self._progress_ms
         ]
         return min(since, default=_NEVER) + self.timing.stuck_after_ms
 
@@ -875,9 +898,18 @@ class ParticipantDriver:
         self._progress_ms[range_id] = now_ms
 
     def _measure_pace(self, now_ms: int) -> None:
-        self._pace.looked(now_ms, is_busy=self.in_hand)
+        self._pace.looked(now_ms, is_busy=any(map(self._has_work, self.participant.held)))
 
     # Giving back, and leaving.
+
+    @property
+    def _notice_at_ms(self) -> int:
+        since_ms = self._hangs_since_ms
+        return _NEVER if since_ms == self._noticed_ms else since_ms
+
+    def _notice_hanging(self, now_ms: int) -> list[Effect]:
+        self._noticed_ms = self._hangs_since_ms
+        return [HandlerHangs()]
 
     def _give_back_at_ms(self, now_ms: int) -> int:
         me, participant = self.me, self.participant

@@ -79,6 +79,14 @@ class RangeLost:
 
 
 @frozen
+class HandlerHangs:
+    """Nothing was finished for `stuck_after_ms`: what was not begun is given back now.
+
+    Who reports messages before it begins them takes back (`take_back`) what it has not begun.
+    """
+
+
+@frozen
 class TenureBegan:
     """The claim is shared under this epoch; `position` is where the log has it."""
 
@@ -114,6 +122,7 @@ Effect: TypeAlias = (
     | RangeGranted
     | RangeCut
     | RangeLost
+    | HandlerHangs
     | TenureBegan
     | TenureEnded
     | WindowDiffers

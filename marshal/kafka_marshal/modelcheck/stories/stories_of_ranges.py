@@ -103,6 +103,15 @@ def _own_step(was: Variables, now: Variables) -> Sentence:
     if after["held"] == before["held"]:
         return Sentence(f"{who} gives up waiting", "", "")
     [held] = after["held"] - before["held"]
+    [older] = [each for each in before["held"] if each["id"] == held["id"]]
+    if held["begun"] > older["begun"]:
+        return Sentence(
+            f"{who} reports messages below ", f"{held['begun']}", f" of {held['id']} as begun"
+        )
+    if held["begun"] < older["begun"]:
+        return Sentence(
+            f"{who} takes back messages from ", f"{held['begun']}", f" of {held['id']} on"
+        )
     return Sentence(f"{who} has finished ", f"message {held['done'] - 1}", f" of {held['id']}")
 
 
