@@ -2,8 +2,9 @@
 
 Members that all want every topic, and members of which each wants some: from nothing, again
 without a change, and after one member has left or joined. What is printed is CPU time, because
-other processes of the machine would be in the time of a clock. `--kafka` runs Kafka's
-RangeAssignor, RoundRobinAssignor and CooperativeStickyAssignor on the first kind, in Java.
+other processes of the machine would be in the time of a clock. `--kafka` runs Kafka's assignors on
+the first kind, in Java: those of clients (range, round robin, cooperative sticky), and that of
+brokers (uniform).
 """
 
 from __future__ import annotations
