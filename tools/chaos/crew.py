@@ -14,13 +14,16 @@ from typing import Final
 
 from attrs import define, field
 from tests.client.crew import INTERVAL_S, Stage
-from tools.chaos.agree import Did
-from tools.chaos.compare import WINDOW
+from tools.chaos.judges.agree import Did
+from tools.chaos.judges.compare import WINDOW
+from tools.chaos.load import Load
 from tools.chaos.worker import WAYS
 
 from kafka_marshal.reaper import Reaper
 
 BATCH: Final = 50
+COMMAND_S: Final = 120.0
+"""How long a command may take, also while a broker is down."""
 
 
 @define
@@ -138,14 +141,15 @@ class Crew:
         self,
         semantics: str,
         stage: Stage,
-        topic: str,
+        load: Load,
         options: argparse.Namespace,
         folder: Path,
         pids: dict[str, int],
     ) -> None:
         self._pids = pids
         """Of everybody in the run, by name: a worker's is its group's and its own."""
-        self.semantics = semantics
+        self.semantics, self.load = semantics, load
+        self._stage = stage
         self.group = f"{stage.group}-{semantics}"
         self.folder = folder / semantics
         self.folder.mkdir()
@@ -163,7 +167,7 @@ class Crew:
             "coordination_topic": stage.coordination,
             "heartbeat_interval_s": INTERVAL_S,
             "semantics": semantics,
-            "topic": topic,
+            "topic": load.topic,
             "window": WINDOW,
             "batch": BATCH,
             "pause_s": 0.001,
@@ -210,6 +214,16 @@ class Crew:
         worker = self.running.pop(client)
         self.former.append(worker)
         return worker
+
+    def marshal(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command about the group, as an operator would type it."""
+        command = [sys.executable, "-m", "kafka_marshal.cli", words[0], self.group, *words[1:]]
+        command += ["--bootstrap", self._stage.bootstrap, "--topic", self._stage.coordination]
+        if words[0] in ("set-position", "receipts"):
+            command += ["--heartbeat-interval", f"{INTERVAL_S:g}"]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=COMMAND_S
+        )
 
     def all(self) -> Iterator[Worker]:
         """Everybody who ever ran."""

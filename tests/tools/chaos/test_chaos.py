@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools.chaos.compare import WINDOW, Written, compare
 from tools.chaos.crew import Noted
+from tools.chaos.judges.compare import WINDOW, Written, compare
 from tools.chaos.worker import WAYS, Notes
 from tools.night import ROOT
 

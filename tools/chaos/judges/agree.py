@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 from attrs import frozen
-from tools.chaos.compare import WINDOW, ranges
+from tools.chaos.judges.compare import WINDOW, ranges
 
 from kafka_marshal.replay import run
 
