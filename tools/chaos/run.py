@@ -15,13 +15,13 @@ from typing import Final
 from tests.client.crew import INTERVAL_S, Stage
 from tools.chaos.brokers import BrokerFaults
 from tools.chaos.clocks import Clocks
-from tools.chaos.crew import COMMAND_S, Crew, Worker
+from tools.chaos.crew import COMMAND_S, Crew, Kind, Worker
 from tools.chaos.judges.agree import Replayed, replay
 from tools.chaos.judges.groups import judge, table
 from tools.chaos.load import A_SECOND, SET, Load
 from tools.chaos.plots import RunFacts, plot
 from tools.chaos.proxy import Proxy
-from tools.chaos.worker import WAYS
+from tools.chaos.worker import WAYS, Share
 
 from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.testing import Cluster
@@ -29,9 +29,13 @@ from kafka_marshal.testing import Cluster
 PARTITIONS: Final = 12
 DRAIN_S: Final = 60.0
 """How long nothing new may be processed before the rest is lost."""
+QUIET_S: Final = 10.0
+"""At most once, how long nobody gets anything of a shared topic before the rest is lost. Ranges of
+a silent holder are forgotten, and those that were given back are taken, after two intervals."""
 END_S: Final = 45.0
 """How long a consumer may take to end in order: `close` takes 30 s at most."""
-SEMANTICS: Final = ("at_least_once", "at_most_once")
+SHARED_PARTITIONS: Final = 3
+"""Fewer than a group has consumers."""
 
 
 class Chaos:
@@ -50,7 +54,6 @@ class Chaos:
         self.dice = random.Random(options.seed)
         self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell, clocks)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
-        self.load = Load(self.stage, PARTITIONS)
         self.facts = RunFacts(
             seed=options.seed,
             began_ms=now_ms(),
@@ -59,9 +62,21 @@ class Chaos:
         )
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.happened: Counter[str] = Counter()
-        self.crews = {
-            name: Crew(name, self.stage, self.load, options, folder, pids) for name in SEMANTICS
-        }
+        self.loads: list[Load] = []
+        self.crews: dict[str, Crew] = {}
+        self._begin("partitions", PARTITIONS, options.consumers, pids)
+        self._begin("ranges", SHARED_PARTITIONS, options.sharing, pids)
+
+    def _begin(self, share: Share, partitions: int, consumers: int, pids: dict[str, int]) -> None:
+        """A topic, and a group of each semantics that consumes it; none without consumers."""
+        if consumers == 0:
+            return
+        load = Load(self.stage, partitions)
+        self.loads.append(load)
+        for kind in (Kind(semantics, share) for semantics in WAYS):
+            self.crews[kind.name] = Crew(
+                *(kind, self.stage, load, consumers, self.options, self.folder, pids)
+            )
 
     def tell(self, what: str) -> None:
         """Print one line of what happens."""
@@ -114,7 +129,7 @@ class Chaos:
         crew, client, _ = chosen
         twin = crew.start_twin(client)
         lives_s = self.dice.uniform(4, 12)
-        self.tell(f"{crew.semantics} {twin.name} is a second {client} for {lives_s:.1f} s")
+        self.tell(f"{crew.name} {twin.name} is a second {client} for {lives_s:.1f} s")
         self.after(lives_s, twin.kill)
         return True
 
@@ -127,7 +142,7 @@ class Chaos:
 
     def _again(self, crew: Crew, client: str, worker: Worker, how: str) -> None:
         again_s = self.dice.uniform(0, 5)
-        self.tell(f"{crew.semantics} {worker.name} {how}, starts again in {again_s:.1f} s")
+        self.tell(f"{crew.name} {worker.name} {how}, starts again in {again_s:.1f} s")
         self.after(again_s, lambda: crew.start(client))
 
     def stop_consumer(self) -> bool:
@@ -136,7 +151,7 @@ class Chaos:
             return False
         crew, _, worker = chosen
         asleep_s = self.dice.uniform(0.5, 6)
-        self.tell(f"{crew.semantics} {worker.name} sleeps for {asleep_s:.1f} s")
+        self.tell(f"{crew.name} {worker.name} sleeps for {asleep_s:.1f} s")
         worker.send(signal.SIGSTOP)
         worker.asleep = True
 
@@ -154,15 +169,14 @@ class Chaos:
         crew, _, worker = chosen
         if not worker.read().wins or not worker.running:
             return False  # it may not listen to the signal yet
-        self.tell(f"{crew.semantics} {worker.name}: its clock is set")
+        self.tell(f"{crew.name} {worker.name}: its clock is set")
         worker.send(signal.SIGUSR1)
         return True
 
     # --- administrators and brokers -------------------------------------------------------------
 
-    def _administer(self, *words: str) -> bool:
-        """Of either group, also while a broker is down: it may fail, but not hang."""
-        crew = self.crews[self.dice.choice(SEMANTICS)]
+    def _administer(self, crew: Crew, *words: str) -> bool:
+        """Also while a broker is down: it may fail, but not hang."""
         what = f"marshal {' '.join(words)}"
 
         def types() -> None:
@@ -172,25 +186,30 @@ class Chaos:
                 crew.wrong.append(f"{what} did not end in {COMMAND_S:.0f} s")
                 return
             said = (done.stdout + done.stderr).strip().splitlines()
-            self.tell(f"{crew.semantics} {what}: {done.returncode} {said[-1] if said else ''}")
+            self.tell(f"{crew.name} {what}: {done.returncode} {said[-1] if said else ''}")
 
         self.brokers.then(0.0, types)  # other faults go on meanwhile
         return True
 
     def pause_group(self) -> bool:
         """Nobody owns anything, for some seconds."""
-        return self._administer("pause", "--for", f"{self.dice.randint(1, 4)}s")
+        return self._administer(self._any_crew(), "pause", "--for", f"{self.dice.randint(1, 4)}s")
 
     def release_claims(self) -> bool:
         """Everybody loses a claim, and may have it again at once."""
-        return self._administer(
-            "release", f"{self.load.topic}:{self.dice.choice([*self.load.judged()])}"
-        )
+        crew = self._any_crew()
+        partition = self.dice.choice([*crew.load.judged()])
+        return self._administer(crew, "release", f"{crew.load.topic}:{partition}")
 
     def set_position(self) -> bool:
         """Back, or forward."""
-        target = self.dice.randint(0, max(1, self.load.produced // PARTITIONS))
-        return self._administer("set-position", f"{self.load.topic}:{SET}={target}")
+        crew = self._any_crew()
+        load = crew.load
+        target = self.dice.randint(0, max(1, load.produced // load.partitions))
+        return self._administer(crew, "set-position", f"{load.topic}:{SET}={target}")
+
+    def _any_crew(self) -> Crew:
+        return self.dice.choice([*self.crews.values()])
 
     def fail_link(self) -> bool:
         """Of one consumer, one broker, or all."""
@@ -202,7 +221,7 @@ class Chaos:
 
     def move_leader(self) -> bool:
         """Of the log, or of the messages."""
-        topic = self.dice.choice((self.load.topic, self.stage.coordination))
+        topic = self.dice.choice((*(one.topic for one in self.loads), self.stage.coordination))
         return self.brokers.move_leader(topic, self.folder)
 
     def pause_brokers(self) -> bool:
@@ -231,7 +250,8 @@ class Chaos:
         return self._judge()
 
     def _go(self) -> None:
-        self.load.start()
+        for load in self.loads:
+            load.start()
         self._settle()
         faults: list[tuple[Callable[[], bool], int, str]] = [
             (self.kill_consumer, 6, "consumers"),
@@ -267,7 +287,8 @@ class Chaos:
         self.brokers.wait()
         self.brokers.set_clocks_right()
         self.facts.ended_ms = now_ms()
-        self.load.end()
+        for load in self.loads:
+            load.end()
         self._drain()
         self._settle()
         for crew in self.crews.values():
@@ -286,7 +307,7 @@ class Chaos:
             do()
         for crew in self.crews.values():
             for sentence in crew.bury(faults=bool(self.happened)):
-                self.tell(f"{crew.semantics} WRONG: {sentence}")
+                self.tell(f"{crew.name} WRONG: {sentence}")
 
     def _settle(self) -> None:
         """Until everybody owns something: there is enough for all."""
@@ -295,7 +316,7 @@ class Chaos:
             (crew, worker)
             for crew in self.crews.values()
             for worker in crew.running.values()
-            if not worker.read().claims
+            if not worker.read().holds
         ]:
             time.sleep(0.2)
             self._what_is_due()
@@ -306,39 +327,45 @@ class Chaos:
 
     def _drain(self) -> None:
         """Until all is processed at least once, or nothing more is by anybody for a while."""
-        ends = self.load.ends()
-        most = sum(ends.values())
         before, since = -1, time.monotonic()
         while time.monotonic() - since < DRAIN_S:
             self._what_is_due()
-            done = [len(crew.done()) for crew in self.crews.values()]
-            last = all(
-                {(p, end - 1) for p, end in ends.items()} <= crew.done()
-                for crew in self.crews.values()
-            )
-            if done[0] == most and last:
+            quiet_s = time.monotonic() - since
+            if all(self._has_drained(crew, quiet_s) for crew in self.crews.values()):
                 return
-            if sum(done) != before:
-                before, since = sum(done), time.monotonic()
+            done = sum(len(crew.done()) for crew in self.crews.values())
+            if done != before:
+                before, since = done, time.monotonic()
             time.sleep(0.5)
+
+    def _has_drained(self, crew: Crew, quiet_s: float) -> bool:
+        """All is processed, but where positions are set; at most once some may be lost."""
+        ends = crew.load.judged()
+        done = {each for each in crew.done() if each[0] in ends}
+        if len(done) == sum(ends.values()):
+            return True
+        if crew.shares:
+            return crew.at_most_once and quiet_s > QUIET_S
+        return crew.at_most_once and {(p, end - 1) for p, end in ends.items()} <= done
 
     # --- what must be so ------------------------------------------------------------------------
 
     def _judge(self) -> int:
         write_log(self.stage.cluster.settings, self.stage.coordination, self.folder)
         log = self.folder / "log.jsonl"
-        replayed = replay(log, self.folder / "replay", self.load.topic)
+        out = self.folder / "replay"
+        replayed = replay(log, out, *(one.topic for one in self.loads))
         judged = [
-            judge(crew, log, replayed.get(crew.group, Replayed([], {}, [])))
+            judge(crew, log, out, replayed.get(crew.group, Replayed([], {}, [])))
             for crew in self.crews.values()
         ]
-        wrong = [f"{one.crew.semantics} {what}" for one in judged for what in one.wrong]
+        wrong = [f"{one.crew.name} {what}" for one in judged for what in one.wrong]
         wrong += self.brokers.failed
         if self.options.faults:
             wrong += [
-                f"{semantics}: nothing was processed by {way}"
-                for semantics, crew in self.crews.items()
-                for way in WAYS[semantics]
+                f"{name}: nothing was processed by {way}"
+                for name, crew in self.crews.items()
+                for way in crew.ways
                 if not crew.processed_by(way)
             ]
         counts = table(judged, self.happened)

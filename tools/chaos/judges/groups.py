@@ -7,12 +7,14 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 from tests.client.crew import RULES
 from tools.chaos.crew import BATCH, Crew
 from tools.chaos.judges.agree import Recorded, Replayed, disagreements, processed_by
 from tools.chaos.judges.compare import Compared, Written, compare
+from tools.chaos.judges.shared import RangesOfLog, SharedJudges, ranges_of, replayed_ranges
 from tools.chaos.load import SET
 from tools.chaos.worker import WAYS
 
@@ -21,6 +23,9 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.validate import read_folder, validate
+
+WIDTH: Final = 22
+"""Of a column."""
 
 
 @frozen
@@ -35,6 +40,8 @@ class Judged:
     apart: list[str]
     """Where the three judges disagree."""
     wrong: list[str]
+    log: RangesOfLog | None = None
+    """What the log says of ranges, if the group shares its topic."""
 
     def rows(self) -> dict[str, int | None]:
         """Its column of the table; None where there is nothing to count."""
@@ -50,35 +57,81 @@ class Judged:
             ),
             "accounting: handed over again": self.compared.repeated,
             "accounting: lost": self.compared.lost,
-            "receipts: may be lost": None
+            "listed: may be lost": None
             if listed is None
-            else sum(partition in judged for partition, _ in listed),
-            "receipts: lost, not listed": None if listed is None else self.compared.unlisted,
+            else sum(offset < judged.get(partition, 0) for partition, offset in listed),
+            "listed: lost, not among them": None if listed is None else self.compared.unlisted,
+            "ranges granted": None if self.log is None else len(self.log.granted),
+            "ranges of silent holders": None if self.log is None else len(self.log.taken),
+            "ranges ended by operators": None if self.log is None else self.log.ended,
             "replay: tenures": len(self.replayed.tenures),
             "replay: sum of positions": sum(self.replayed.positions.get(p, 0) for p in judged),
             "replay: errors": len(self.replayed.errors),
             "validate: processed": sum(processed),
             "validate: unexplained": int(self.recorded.unexplained is not None),
+            "validate: not judged": self.recorded.unjudged,
             "the judges disagree": len(self.apart),
             "violations": len(self.wrong),
         }
 
 
-def judge(crew: Crew, log: Path, replayed: Replayed) -> Judged:
-    """Ask every judge, once all processes have ended; `log` is a capture of the whole log."""
+def judge(crew: Crew, log: Path, out: Path, replayed: Replayed) -> Judged:
+    """Ask every judge, once all processes have ended.
+
+    Args:
+        crew: the group.
+        log: a capture of the whole log.
+        out: the tables that its replay wrote.
+        replayed: what they say of the group.
+    """
+    return _judge_shared(crew, log, out, replayed) if crew.shares else _judge(crew, log, replayed)
+
+
+def _judge(crew: Crew, log: Path, replayed: Replayed) -> Judged:
     wrong = list(crew.wrong)
-    at_most_once = crew.semantics == "at_most_once"
-    listed = _receipts(crew, wrong) if at_most_once else None
+    listed = _receipts(crew, wrong) if crew.at_most_once else None
     ends = crew.load.judged()
     written = Written(ends, crew.handed(), crew.done(), _tenures(log, crew.group), listed)
+    recorded = _recorded(crew, log, "processed")
+    apart = disagreements(crew.at_most_once, BATCH, ends, crew.did(), replayed, recorded)
+    return _judged(crew, written, replayed, recorded, apart, wrong)
+
+
+def _judge_shared(crew: Crew, log: Path, out: Path, replayed: Replayed) -> Judged:
+    wrong = list(crew.wrong)
+    of_log = ranges_of(log, crew.group, crew.load.topic)
+    again = of_log.again
+    listed = None
+    if crew.at_most_once:
+        listed = set(again) | of_log.silent_at_the_end()
+        for partition, offset in sorted(_receipts(crew, wrong)):
+            wrong.append(f"a receipt of partition {partition}, offset {offset}, which is shared")
+    ends = crew.load.judged()
+    written = Written(ends, crew.handed(), crew.done(), Counter(), listed, again)
+    recorded = _recorded(crew, log, "begun" if crew.at_most_once else "finished")
+    judges = SharedJudges(
+        *(crew.at_most_once, BATCH, ends, crew.did(), replayed, recorded),
+        log=of_log,
+        ranges=replayed_ranges(out, crew.group, crew.load.topic),
+    )
+    return _judged(crew, written, replayed, recorded, judges.disagreements(), wrong, of_log)
+
+
+def _judged(
+    crew: Crew,
+    written: Written,
+    replayed: Replayed,
+    recorded: Recorded,
+    apart: list[str],
+    wrong: list[str],
+    log: RangesOfLog | None = None,
+) -> Judged:
     compared = compare(written)
-    recorded = _recorded(crew, log)
-    apart = disagreements(at_most_once, BATCH, ends, crew.did(), replayed, recorded)
     wrong += compared.wrong
     wrong += [f"the judges disagree: {sentence}" for sentence in apart]
     if recorded.unexplained is not None:
         wrong.append(f"unexplained: {recorded.unexplained}")
-    return Judged(crew, written, compared, replayed, recorded, apart, wrong)
+    return Judged(crew, written, compared, replayed, recorded, apart, wrong, log)
 
 
 def _receipts(crew: Crew, wrong: list[str]) -> set[tuple[int, int]]:
@@ -96,12 +149,13 @@ def _receipts(crew: Crew, wrong: list[str]) -> set[tuple[int, int]]:
     return listed
 
 
-def _recorded(crew: Crew, log: Path) -> Recorded:
+def _recorded(crew: Crew, log: Path, event: str) -> Recorded:
     """What was recorded, and what of it the specification does not explain."""
     folder = crew.folder / "recorded"
-    processed = processed_by(folder)
+    processed = processed_by(folder, event)
     shutil.copy(log, folder / "log.jsonl")
-    return Recorded(processed, validate(read_folder(folder)).unexplained)
+    judgement = validate(read_folder(folder))
+    return Recorded(processed, judgement.unexplained, len(judgement.unjudged))
 
 
 def _tenures(log: Path, group: str) -> Counter[int]:
@@ -136,16 +190,13 @@ def table(judged: Sequence[Judged], happened: Mapping[str, int]) -> str:
     rows += [
         (
             f"processed by {way}",
-            [
-                one.crew.processed_by(way) if way in WAYS[one.crew.semantics] else None
-                for one in judged
-            ],
+            [one.crew.processed_by(way) if way in one.crew.ways else None for one in judged],
         )
         for way in WAYS["at_least_once"]
     ]
-    head = f"{'':32}" + "".join(f"{one.crew.semantics:>16}" for one in judged)
+    head = f"{'':32}" + "".join(f"{one.crew.name:>{WIDTH}}" for one in judged)
     lines = [
-        f"{name:32}" + "".join(f"{'-' if n is None else f'{n:,}':>16}" for n in counts)
+        f"{name:32}" + "".join(f"{'-' if n is None else f'{n:,}':>{WIDTH}}" for n in counts)
         for name, counts in rows
     ]
     return "\n".join([f"{sum(happened.values())} faults: {told}", "", head, *lines])
