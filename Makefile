@@ -136,7 +136,7 @@ reached: setup ## What simulated runs reach: branches, actions, verdicts, pairs 
 locks: setup ## What is found without one lock of the client; ARGS="--only fetcher", "--clean 100"
 	$(BIN)/python -m tools.simulate.fine $(ARGS)
 
-chaos: setup ## Consumers under random faults on real brokers, ten minutes; ARGS="--night", "--seed 1"
+chaos: setup ## Consumers, also sharing by ranges, under random faults on real brokers, ten minutes; ARGS="--night", "--seed 1"
 	$(BIN)/python -m tools.chaos $(ARGS)
 
 unsafe: setup ## What each unsafe setting of Kafka loses, on real brokers; ARGS="--only acks"

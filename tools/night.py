@@ -53,7 +53,7 @@ TARGETS: Final = (
     Target("golden", "-k pause", generates=True),
     Target(
         "chaos",
-        "--seconds 0 --consumers 1 --brokers 1 --folder {desk}",
+        "--seconds 0 --consumers 1 --sharing 1 --brokers 1 --folder {desk}",
         "--night",
     ),
     Target("unsafe", "--list"),

@@ -11,9 +11,19 @@ from typing import Any, Final
 import attrs
 
 from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 from kafka_marshal.machines.consumer.driver import Driver
+from kafka_marshal.machines.ranges import participant as machine
+from kafka_marshal.machines.ranges.participant import (
+    Done,
+    HeldRange,
+    Participant,
+    ParticipantConfig,
+)
 
 
 def grants_itself() -> None:
@@ -83,4 +93,37 @@ def deaf() -> None:
 MISTAKES: Final[Mapping[str, Callable[[], None]]] = {
     each.__name__: each
     for each in (grants_itself, runs_ahead, asks_twice, forgets_its_release, deaf)
+}
+
+
+# --- of those who share a topic by ranges ---------------------------------------------------------
+
+
+def takes_what_others_are_granted() -> None:
+    """It holds every range that anybody is granted."""
+
+    def granted(
+        me: ParticipantConfig, record: RangesRecord, ranges: Ranges, verdict: object
+    ) -> tuple[HeldRange, ...]:
+        if verdict is not RangeAccepted.RANGE_GRANTED or ranges.window != me.window:
+            return ()
+        new = ranges.open[-1]
+        return (HeldRange(new.id, new.from_, new.to, new.from_, new.from_),)
+
+    machine.grant_read = granted
+
+
+def calls_begun_done() -> None:
+    """It reports as done what it has only begun: if it dies, nobody gets that."""
+    done_to_send = machine.done_to_send
+
+    def begun(me: ParticipantConfig, participant: Participant) -> Done | None:
+        held = tuple(attrs.evolve(each, done=each.begun) for each in participant.held)
+        return done_to_send(me, attrs.evolve(participant, held=held))
+
+    machine.done_to_send = begun
+
+
+RANGE_MISTAKES: Final[Mapping[str, Callable[[], None]]] = {
+    each.__name__: each for each in (takes_what_others_are_granted, calls_begun_done)
 }

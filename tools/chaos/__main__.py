@@ -1,8 +1,9 @@
 """Chaos on real brokers, for a while: `make chaos ARGS="--seconds 600 --seed 1"`.
 
-Two groups consume one topic at once, one at least once and one at most once. Each consumer is a
-process; whenever one is started it takes the way of consuming that has done the least. Consumers
-and brokers reach brokers only through a proxy of our own. Faults are drawn from a seed:
+Two groups consume one topic at once, one at least once and one at most once. Two more share another
+topic by ranges, with more consumers than it has partitions. Each consumer is a process; whenever
+one is started it takes the way of consuming that has done the least. Consumers and brokers reach
+brokers only through a proxy of our own. Faults are drawn from a seed:
 
 - consumers are killed with -9, put to sleep, ended in order and started again. One gets a twin
   under its client id, or its machine's clock is set;
@@ -18,10 +19,15 @@ In the end it compares what consumers wrote down with what must be so:
 - at most once no message is handed over twice;
 - at most once `marshal receipts` lists every message that was not processed, and at most one batch
   for a tenure and partition;
+- of ranges, at least once a message is handed over once more for each holder that fell silent with
+  it, by the log, and not more often. At most once what was not processed was held by one of these;
+- nobody is given a message of a range that the log did not grant to it, and in the end the log has
+  every message as done;
 - no consumer ended by itself, failed, or owns nothing at the end; but while there are faults, one
   that starts may find no broker;
 - the specification explains the whole run as it was recorded;
-- the replay of the log names the same owners, positions and losses, and no error that nobody saw.
+- the replay of the log names the same owners, ranges, positions and losses, and no error that
+  nobody saw.
 
 Exit code 1 if one of these is not so. The seed repeats the faults, not the machine's load.
 """
@@ -35,7 +41,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.client.broken import MISTAKES
+from tests.client.broken import MISTAKES, RANGE_MISTAKES
 from tools.chaos.clocks import Clocks
 from tools.chaos.proxy import Proxy
 from tools.chaos.run import Chaos
@@ -53,11 +59,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="how long there are faults")
     parser.add_argument("--faults", type=int, default=0, help="go on until there were that many")
     parser.add_argument("--night", action="store_true", help=f"--faults {NIGHT_FAULTS}")
-    parser.add_argument("--consumers", type=int, default=6, help="of each group")
+    parser.add_argument("--consumers", type=int, default=6, help="of each group; 0: no such group")
+    parser.add_argument(
+        "--sharing", type=int, default=4, help="of each that shares by ranges; or 0"
+    )
     parser.add_argument("--brokers", type=int, default=3, choices=(1, 3))
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--outcome-ms", type=int, default=3_000, help="then it is unknown")
-    parser.add_argument("--mistake", choices=sorted(MISTAKES), help="c0 is broken, to see it fail")
+    mistakes = sorted({**MISTAKES, **RANGE_MISTAKES})
+    parser.add_argument("--mistake", choices=mistakes, help="c0 is broken, to see it fail")
     parser.add_argument("--folder", type=Path, default=Path("build/chaos"))
     options = parser.parse_args()
     folder = options.folder / str(options.seed)

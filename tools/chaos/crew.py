@@ -12,15 +12,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 from tests.client.crew import INTERVAL_S, Stage
-from tools.chaos.agree import Did
-from tools.chaos.compare import WINDOW
-from tools.chaos.worker import WAYS
+from tools.chaos.judges.agree import Did
+from tools.chaos.judges.compare import WINDOW
+from tools.chaos.load import Load
+from tools.chaos.worker import WAYS, Share
 
 from kafka_marshal.reaper import Reaper
 
 BATCH: Final = 50
+SHARED_WINDOW: Final = 1_000
+"""How far ranges run ahead. One that commits each message holds the position: within 100, on a busy
+machine, all four together processed 50 messages of a partition a second."""
+COMMAND_S: Final = 120.0
+"""How long a command may take, also while a broker is down."""
+
+
+@frozen
+class Kind:
+    """How the consumers of a group consume."""
+
+    semantics: str
+    share: Share = "partitions"
+
+    @property
+    def name(self) -> str:
+        """In output, and of the folder."""
+        return self.semantics if self.share == "partitions" else f"{self.semantics}_ranges"
 
 
 @define
@@ -31,9 +50,18 @@ class Noted:
     done: set[tuple[int, int]] = field(factory=set)
     claims: set[int] = field(factory=set)
     wins: set[tuple[int, int]] = field(factory=set)
-    """Partition and epoch of each claim that it was given."""
+    """Partition and epoch of each claim that it was given, or id of each range."""
+    ranges: set[tuple[int, int]] = field(factory=set)
+    """Partition and id of the ranges that it holds."""
+    under: set[tuple[int, int, int]] = field(factory=set)
+    """Partition, offset, and epoch or id of the range of each message."""
     failures: list[str] = field(factory=list)
     _read: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """It owns something."""
+        return bool(self.claims or self.ranges)
 
     def read(self, path: Path) -> None:
         """The lines that came since; a last one without its end is left for the next time."""
@@ -45,8 +73,10 @@ class Noted:
         self._read += len(text) + len(ended)
         for line in text.decode().splitlines():
             match line.split(" "):
-                case ["+", partition, offset, *_]:
+                case ["+", partition, offset, *rest]:
                     self.handed[int(partition), int(offset)] += 1
+                    if len(rest) == 2:
+                        self.under.add((int(partition), int(offset), int(rest[1])))
                 case ["-", partition, offset, *_]:
                     self.done.add((int(partition), int(offset)))
                 case ["claimed", partition, epoch]:
@@ -54,6 +84,11 @@ class Noted:
                     self.claims.add(int(partition))
                 case ["lost", partition, _]:
                     self.claims.discard(int(partition))
+                case ["granted", partition, id_]:
+                    self.wins.add((int(partition), int(id_)))
+                    self.ranges.add((int(partition), int(id_)))
+                case ["ended_range", partition, id_, _]:
+                    self.ranges.discard((int(partition), int(id_)))
                 case ["failed", *words]:
                     self.failures.append(" ".join(words))
                 case _:
@@ -136,18 +171,20 @@ class Crew:
 
     def __init__(
         self,
-        semantics: str,
+        kind: Kind,
         stage: Stage,
-        topic: str,
+        load: Load,
+        consumers: int,
         options: argparse.Namespace,
         folder: Path,
         pids: dict[str, int],
     ) -> None:
         self._pids = pids
         """Of everybody in the run, by name: a worker's is its group's and its own."""
-        self.semantics = semantics
-        self.group = f"{stage.group}-{semantics}"
-        self.folder = folder / semantics
+        self.kind, self.load = kind, load
+        self._stage = stage
+        self.group = f"{stage.group}-{self.name}"
+        self.folder = folder / self.name
         self.folder.mkdir()
         self.running: dict[str, Worker] = {}
         self.former: list[Worker] = []
@@ -162,16 +199,37 @@ class Crew:
             "group": self.group,
             "coordination_topic": stage.coordination,
             "heartbeat_interval_s": INTERVAL_S,
-            "semantics": semantics,
-            "topic": topic,
-            "window": WINDOW,
+            "semantics": kind.semantics,
+            "share": kind.share,
+            "topic": load.topic,
+            "window": SHARED_WINDOW if self.shares else WINDOW,
             "batch": BATCH,
             "pause_s": 0.001,
             "record_to": str(self.folder / "recorded"),
             "settings": {"message.timeout.ms": str(options.outcome_ms)},
         }
-        for number in range(options.consumers):
+        for number in range(consumers):
             self.start(f"c{number}")
+
+    @property
+    def name(self) -> str:
+        """How it consumes."""
+        return self.kind.name
+
+    @property
+    def shares(self) -> bool:
+        """Its consumers share the topic by ranges."""
+        return self.kind.share == "ranges"
+
+    @property
+    def at_most_once(self) -> bool:
+        """What is lost is not processed again."""
+        return self.kind.semantics == "at_most_once"
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The ways of consuming that its consumers take."""
+        return WAYS[self.kind.semantics]
 
     def start(self, client: str) -> None:
         """A consumer, or one again under its client id."""
@@ -192,7 +250,7 @@ class Crew:
     def _new(self, client: str) -> Worker:
         """A process, by the way of consuming that has done the least."""
         running = {worker.way for worker in self.running.values()}
-        way = min(WAYS[self.semantics], key=lambda way: (way in running, self.processed_by(way)))
+        way = min(self.ways, key=lambda way: (way in running, self.processed_by(way)))
         name = f"{client}-{len(self.former) + len(self.running)}-{way}"
         asked = {**self._asked, "client_id": client}
         if self._mistake and client == "c0":
@@ -203,13 +261,23 @@ class Crew:
 
     def name_of(self, worker: Worker) -> str:
         """Of one of all workers of the run."""
-        return f"{self.semantics} {worker.name}"
+        return f"{self.name} {worker.name}"
 
     def gone(self, client: str) -> Worker:
         """It does not run any more."""
         worker = self.running.pop(client)
         self.former.append(worker)
         return worker
+
+    def marshal(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command about the group, as an operator would type it."""
+        command = [sys.executable, "-m", "kafka_marshal.cli", words[0], self.group, *words[1:]]
+        command += ["--bootstrap", self._stage.bootstrap, "--topic", self._stage.coordination]
+        if words[0] in ("set-position", "receipts"):
+            command += ["--heartbeat-interval", f"{INTERVAL_S:g}"]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=COMMAND_S
+        )
 
     def all(self) -> Iterator[Worker]:
         """Everybody who ever ran."""
@@ -236,6 +304,7 @@ class Crew:
                 before.won | noted.wins,
                 before.handed + noted.handed,
                 before.done | noted.done,
+                before.under | noted.under,
             )
         return found
 

@@ -18,7 +18,15 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 RUN_FILE: Final = "run.json"
-COLOURS: Final = {"at_least_once": "#0072b2", "at_most_once": "#d55e00"}
+COLOURS: Final = {
+    "at_least_once": "#0072b2",
+    "at_most_once": "#d55e00",
+    "at_least_once_ranges": "#56b4e9",
+    "at_most_once_ranges": "#e69f00",
+}
+"""By group, of those that were in the run."""
+SHARED: Final = "_ranges"
+"""Partitions of these groups have several consumers, so none stands still with one of them."""
 KINDS: Final = {
     "consumers": "#009e73",
     "links": "#cc79a7",
@@ -182,8 +190,12 @@ def plot(folder: Path) -> Path:
 
     mpl.use("agg")
     facts = RunFacts(**json.loads((folder / RUN_FILE).read_text()))
-    done = {semantics: done_in(folder, semantics) for semantics in COLOURS}
-    times = {semantics: failovers(each, facts.killed) for semantics, each in done.items()}
+    done = {name: done_in(folder, name) for name in COLOURS if (folder / name).is_dir()}
+    times = {
+        name: failovers(each, facts.killed)
+        for name, each in done.items()
+        if not name.endswith(SHARED)
+    }
     _throughput(facts, done, folder / "throughput")
     _failovers(facts, times, folder / "failovers")
     page = folder / "index.html"

@@ -3,135 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import shutil
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-from confluent_kafka import KafkaError, Message, Producer
-from tests.client.crew import INTERVAL_S, RULES, Stage
-from tools.chaos.agree import Recorded, Replayed, disagreements, processed_by, replay
+from tests.client.crew import INTERVAL_S, Stage
 from tools.chaos.brokers import BrokerFaults
 from tools.chaos.clocks import Clocks
-from tools.chaos.compare import Compared, Written, compare
-from tools.chaos.crew import BATCH, Crew, Worker
+from tools.chaos.crew import COMMAND_S, Crew, Kind, Worker
+from tools.chaos.judges.agree import Replayed, replay
+from tools.chaos.judges.groups import judge, table
+from tools.chaos.load import A_SECOND, SET, Load
 from tools.chaos.plots import RunFacts, plot
 from tools.chaos.proxy import Proxy
-from tools.chaos.worker import WAYS
+from tools.chaos.worker import WAYS, Share
 
-from kafka_marshal.capture import read_capture
 from kafka_marshal.client.coordinate.recording import write_log
-from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.claims.world import World
-from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.testing import Cluster
-from kafka_marshal.validate import read_folder, validate
 
 PARTITIONS: Final = 12
-SET: Final = 0
-"""Its positions are set, so how often its messages come is not judged."""
-JUDGED: Final = [partition for partition in range(PARTITIONS) if partition != SET]
-A_SECOND: Final = 200
-"""Messages that are produced, at most."""
-KEYS: Final = 16
 DRAIN_S: Final = 60.0
 """How long nothing new may be processed before the rest is lost."""
+QUIET_S: Final = 10.0
+"""At most once, how long nobody gets anything of a shared topic before the rest is lost. Ranges of
+a silent holder are forgotten, and those that were given back are taken, after two intervals."""
 END_S: Final = 45.0
 """How long a consumer may take to end in order: `close` takes 30 s at most."""
-COMMAND_S: Final = 120.0
-"""How long a command may take, also while a broker is down."""
-SEMANTICS: Final = ("at_least_once", "at_most_once")
-
-
-class Load(threading.Thread):
-    """Produces until it is ended."""
-
-    def __init__(self, stage: Stage, topic: str) -> None:
-        super().__init__(daemon=True)
-        self.produced = 0
-        self._topic, self._ended = topic, threading.Event()
-        self._refused: list[str] = []
-        # With more in flight a broker's death could lose messages that it had acknowledged.
-        settings = {
-            "bootstrap.servers": stage.bootstrap,
-            "enable.idempotence": True,
-            "log_level": 0,
-        }
-        self._producer = Producer({**settings, "message.timeout.ms": 300_000})
-
-    def run(self) -> None:
-        """Produce."""
-        while not self._ended.wait(10 / A_SECOND):
-            for _ in range(10):
-                number, self.produced = self.produced, self.produced + 1
-                self._producer.produce(
-                    *(self._topic, b"%d" % number, b"%d" % (number % KEYS)),
-                    partition=number % PARTITIONS,
-                    on_delivery=self._delivered,
-                )
-            self._producer.poll(0)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._refused.append(f"message {message.value()!r}: {error}")
-
-    def end(self) -> None:
-        """Wait until the brokers have everything."""
-        self._ended.set()
-        self.join()
-        if self._producer.flush(120) or self._refused:
-            what = "; ".join(self._refused[:3]) or "not within 120 s"
-            raise SystemExit(f"chaos: the brokers did not take what was produced: {what}")
-
-
-@frozen
-class Judged:
-    """What came of one group."""
-
-    crew: Crew
-    written: Written
-    compared: Compared
-    replayed: Replayed
-    recorded: Recorded
-    apart: list[str]
-    """Where the three judges disagree."""
-    wrong: list[str]
-
-    def rows(self) -> dict[str, int | None]:
-        """Its column of the table; None where there is nothing to count."""
-        listed = self.written.listed
-        judged = self.written.ends
-        processed = (partition in judged for partition, _ in self.recorded.processed)
-        return {
-            "processes of consumers": len([*self.crew.all()]),
-            "  that found no broker": self.crew.could_not_start,
-            "messages": sum(judged.values()),
-            "accounting: handed over": sum(
-                n for (p, _), n in self.written.handed.items() if p in judged
-            ),
-            "accounting: handed over again": self.compared.repeated,
-            "accounting: lost": self.compared.lost,
-            "receipts: may be lost": None
-            if listed is None
-            else sum(partition in judged for partition, _ in listed),
-            "receipts: lost, not listed": None if listed is None else self.compared.unlisted,
-            "replay: tenures": len(self.replayed.tenures),
-            "replay: sum of positions": sum(self.replayed.positions.get(p, 0) for p in judged),
-            "replay: errors": len(self.replayed.errors),
-            "validate: processed": sum(processed),
-            "validate: unexplained": int(self.recorded.unexplained is not None),
-            "the judges disagree": len(self.apart),
-            "violations": len(self.wrong),
-        }
+SHARED_PARTITIONS: Final = 3
+"""Fewer than a group has consumers."""
 
 
 class Chaos:
@@ -150,7 +54,6 @@ class Chaos:
         self.dice = random.Random(options.seed)
         self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell, clocks)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
-        self.topic = self.stage.topic(PARTITIONS, 0)
         self.facts = RunFacts(
             seed=options.seed,
             began_ms=now_ms(),
@@ -159,10 +62,21 @@ class Chaos:
         )
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.happened: Counter[str] = Counter()
-        self.crews = {
-            name: Crew(name, self.stage, self.topic, options, folder, pids) for name in SEMANTICS
-        }
-        self.load = Load(self.stage, self.topic)
+        self.loads: list[Load] = []
+        self.crews: dict[str, Crew] = {}
+        self._begin("partitions", PARTITIONS, options.consumers, pids)
+        self._begin("ranges", SHARED_PARTITIONS, options.sharing, pids)
+
+    def _begin(self, share: Share, partitions: int, consumers: int, pids: dict[str, int]) -> None:
+        """A topic, and a group of each semantics that consumes it; none without consumers."""
+        if consumers == 0:
+            return
+        load = Load(self.stage, partitions)
+        self.loads.append(load)
+        for kind in (Kind(semantics, share) for semantics in WAYS):
+            self.crews[kind.name] = Crew(
+                *(kind, self.stage, load, consumers, self.options, self.folder, pids)
+            )
 
     def tell(self, what: str) -> None:
         """Print one line of what happens."""
@@ -215,7 +129,7 @@ class Chaos:
         crew, client, _ = chosen
         twin = crew.start_twin(client)
         lives_s = self.dice.uniform(4, 12)
-        self.tell(f"{crew.semantics} {twin.name} is a second {client} for {lives_s:.1f} s")
+        self.tell(f"{crew.name} {twin.name} is a second {client} for {lives_s:.1f} s")
         self.after(lives_s, twin.kill)
         return True
 
@@ -228,7 +142,7 @@ class Chaos:
 
     def _again(self, crew: Crew, client: str, worker: Worker, how: str) -> None:
         again_s = self.dice.uniform(0, 5)
-        self.tell(f"{crew.semantics} {worker.name} {how}, starts again in {again_s:.1f} s")
+        self.tell(f"{crew.name} {worker.name} {how}, starts again in {again_s:.1f} s")
         self.after(again_s, lambda: crew.start(client))
 
     def stop_consumer(self) -> bool:
@@ -237,7 +151,7 @@ class Chaos:
             return False
         crew, _, worker = chosen
         asleep_s = self.dice.uniform(0.5, 6)
-        self.tell(f"{crew.semantics} {worker.name} sleeps for {asleep_s:.1f} s")
+        self.tell(f"{crew.name} {worker.name} sleeps for {asleep_s:.1f} s")
         worker.send(signal.SIGSTOP)
         worker.asleep = True
 
@@ -255,51 +169,47 @@ class Chaos:
         crew, _, worker = chosen
         if not worker.read().wins or not worker.running:
             return False  # it may not listen to the signal yet
-        self.tell(f"{crew.semantics} {worker.name}: its clock is set")
+        self.tell(f"{crew.name} {worker.name}: its clock is set")
         worker.send(signal.SIGUSR1)
         return True
 
     # --- administrators and brokers -------------------------------------------------------------
 
-    def marshal(self, crew: Crew, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command, as an operator would type it."""
-        command = [sys.executable, "-m", "kafka_marshal.cli", words[0], crew.group, *words[1:]]
-        command += ["--bootstrap", self.stage.bootstrap, "--topic", self.stage.coordination]
-        if words[0] in ("set-position", "receipts"):
-            command += ["--heartbeat-interval", f"{INTERVAL_S:g}"]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=COMMAND_S
-        )
-
-    def _administer(self, *words: str) -> bool:
-        """Of either group, also while a broker is down: it may fail, but not hang."""
-        crew = self.crews[self.dice.choice(SEMANTICS)]
+    def _administer(self, crew: Crew, *words: str) -> bool:
+        """Also while a broker is down: it may fail, but not hang."""
         what = f"marshal {' '.join(words)}"
 
         def types() -> None:
             try:
-                done = self.marshal(crew, *words)
+                done = crew.marshal(*words)
             except subprocess.TimeoutExpired:
                 crew.wrong.append(f"{what} did not end in {COMMAND_S:.0f} s")
                 return
             said = (done.stdout + done.stderr).strip().splitlines()
-            self.tell(f"{crew.semantics} {what}: {done.returncode} {said[-1] if said else ''}")
+            self.tell(f"{crew.name} {what}: {done.returncode} {said[-1] if said else ''}")
 
         self.brokers.then(0.0, types)  # other faults go on meanwhile
         return True
 
     def pause_group(self) -> bool:
         """Nobody owns anything, for some seconds."""
-        return self._administer("pause", "--for", f"{self.dice.randint(1, 4)}s")
+        return self._administer(self._any_crew(), "pause", "--for", f"{self.dice.randint(1, 4)}s")
 
     def release_claims(self) -> bool:
         """Everybody loses a claim, and may have it again at once."""
-        return self._administer("release", f"{self.topic}:{self.dice.choice(JUDGED)}")
+        crew = self._any_crew()
+        partition = self.dice.choice([*crew.load.judged()])
+        return self._administer(crew, "release", f"{crew.load.topic}:{partition}")
 
     def set_position(self) -> bool:
         """Back, or forward."""
-        target = self.dice.randint(0, max(1, self.load.produced // PARTITIONS))
-        return self._administer("set-position", f"{self.topic}:{SET}={target}")
+        crew = self._any_crew()
+        load = crew.load
+        target = self.dice.randint(0, max(1, load.produced // load.partitions))
+        return self._administer(crew, "set-position", f"{load.topic}:{SET}={target}")
+
+    def _any_crew(self) -> Crew:
+        return self.dice.choice([*self.crews.values()])
 
     def fail_link(self) -> bool:
         """Of one consumer, one broker, or all."""
@@ -311,7 +221,7 @@ class Chaos:
 
     def move_leader(self) -> bool:
         """Of the log, or of the messages."""
-        topic = self.dice.choice((self.topic, self.stage.coordination))
+        topic = self.dice.choice((*(one.topic for one in self.loads), self.stage.coordination))
         return self.brokers.move_leader(topic, self.folder)
 
     def pause_brokers(self) -> bool:
@@ -340,7 +250,8 @@ class Chaos:
         return self._judge()
 
     def _go(self) -> None:
-        self.load.start()
+        for load in self.loads:
+            load.start()
         self._settle()
         faults: list[tuple[Callable[[], bool], int, str]] = [
             (self.kill_consumer, 6, "consumers"),
@@ -376,7 +287,8 @@ class Chaos:
         self.brokers.wait()
         self.brokers.set_clocks_right()
         self.facts.ended_ms = now_ms()
-        self.load.end()
+        for load in self.loads:
+            load.end()
         self._drain()
         self._settle()
         for crew in self.crews.values():
@@ -395,7 +307,7 @@ class Chaos:
             do()
         for crew in self.crews.values():
             for sentence in crew.bury(faults=bool(self.happened)):
-                self.tell(f"{crew.semantics} WRONG: {sentence}")
+                self.tell(f"{crew.name} WRONG: {sentence}")
 
     def _settle(self) -> None:
         """Until everybody owns something: there is enough for all."""
@@ -404,7 +316,7 @@ class Chaos:
             (crew, worker)
             for crew in self.crews.values()
             for worker in crew.running.values()
-            if not worker.read().claims
+            if not worker.read().holds
         ]:
             time.sleep(0.2)
             self._what_is_due()
@@ -415,138 +327,55 @@ class Chaos:
 
     def _drain(self) -> None:
         """Until all is processed at least once, or nothing more is by anybody for a while."""
-        ends = self._ends()
-        most = sum(ends.values())
         before, since = -1, time.monotonic()
         while time.monotonic() - since < DRAIN_S:
             self._what_is_due()
-            done = [len(crew.done()) for crew in self.crews.values()]
-            last = all(
-                {(p, end - 1) for p, end in ends.items()} <= crew.done()
-                for crew in self.crews.values()
-            )
-            if done[0] == most and last:
+            quiet_s = time.monotonic() - since
+            if all(self._has_drained(crew, quiet_s) for crew in self.crews.values()):
                 return
-            if sum(done) != before:
-                before, since = sum(done), time.monotonic()
+            done = sum(len(crew.done()) for crew in self.crews.values())
+            if done != before:
+                before, since = done, time.monotonic()
             time.sleep(0.5)
 
-    def _ends(self) -> dict[int, int]:
-        """How many messages each partition has; they were produced in turn."""
-        return {
-            partition: len(range(partition, self.load.produced, PARTITIONS))
-            for partition in range(PARTITIONS)
-        }
+    def _has_drained(self, crew: Crew, quiet_s: float) -> bool:
+        """All is processed, but where positions are set; at most once some may be lost."""
+        ends = crew.load.judged()
+        done = {each for each in crew.done() if each[0] in ends}
+        if len(done) == sum(ends.values()):
+            return True
+        if crew.shares:
+            return crew.at_most_once and quiet_s > QUIET_S
+        return crew.at_most_once and {(p, end - 1) for p, end in ends.items()} <= done
 
     # --- what must be so ------------------------------------------------------------------------
 
     def _judge(self) -> int:
         write_log(self.stage.cluster.settings, self.stage.coordination, self.folder)
-        replayed = replay(self.folder / "log.jsonl", self.folder / "replay", self.topic)
+        log = self.folder / "log.jsonl"
+        out = self.folder / "replay"
+        replayed = replay(log, out, *(one.topic for one in self.loads))
         judged = [
-            self._judge_group(crew, replayed.get(crew.group, Replayed([], {}, [])))
+            judge(crew, log, out, replayed.get(crew.group, Replayed([], {}, [])))
             for crew in self.crews.values()
         ]
-        wrong = [f"{one.crew.semantics} {what}" for one in judged for what in one.wrong]
+        wrong = [f"{one.crew.name} {what}" for one in judged for what in one.wrong]
         wrong += self.brokers.failed
-        faults = sum(self.happened.values())
         if self.options.faults:
             wrong += [
-                f"{semantics}: nothing was processed by {way}"
-                for semantics, crew in self.crews.items()
-                for way in WAYS[semantics]
+                f"{name}: nothing was processed by {way}"
+                for name, crew in self.crews.items()
+                for way in crew.ways
                 if not crew.processed_by(way)
             ]
-        table = self._table(judged, faults)
-        print(f"\n{table}\n", flush=True)
-        self.facts.table = table + "".join(f"\nWRONG {one}" for one in wrong)
+        counts = table(judged, self.happened)
+        print(f"\n{counts}\n", flush=True)
+        self.facts.table = counts + "".join(f"\nWRONG {one}" for one in wrong)
         self.facts.write(self.folder)
         print(f"plots: {plot(self.folder)}")
         for one in wrong:
             print(f"WRONG {one}")
         return len(wrong)
-
-    def _judge_group(self, crew: Crew, replayed: Replayed) -> Judged:
-        wrong = list(crew.wrong)
-        at_most_once = crew.semantics == "at_most_once"
-        listed = self._receipts(crew, wrong) if at_most_once else None
-        ends = {partition: end for partition, end in self._ends().items() if partition in JUDGED}
-        tenures = self._tenures(crew.group)
-        written = Written(ends, crew.handed(), crew.done(), tenures, listed)
-        compared = compare(written)
-        recorded = self._recorded(crew)
-        apart = disagreements(at_most_once, BATCH, ends, crew.did(), replayed, recorded)
-        wrong += compared.wrong
-        wrong += [f"the judges disagree: {sentence}" for sentence in apart]
-        if recorded.unexplained is not None:
-            wrong.append(f"unexplained: {recorded.unexplained}")
-        return Judged(crew, written, compared, replayed, recorded, apart, wrong)
-
-    def _receipts(self, crew: Crew, wrong: list[str]) -> set[tuple[int, int]]:
-        """Partition and offset of everything that may have been lost, as an operator reads it."""
-        ran = self.marshal(crew, "receipts", self.topic, "--json")
-        if ran.returncode not in (0, 1):
-            wrong.append(f"marshal receipts: exit code {ran.returncode}, {ran.stderr.strip()}")
-            return set()
-        listed: set[tuple[int, int]] = set()
-        for one in map(json.loads, ran.stdout.splitlines()):
-            partition, start, end = one["topic_partition"], one["start"], one["end"]
-            listed |= {(partition, offset) for offset in range(start or 0, end)}
-            if partition != SET and (start is None or end - start > BATCH):
-                wrong.append(f"partition {partition}: a receipt of {start} to {end}")
-        return listed
-
-    def _recorded(self, crew: Crew) -> Recorded:
-        """What was recorded, and what of it the specification does not explain."""
-        folder = crew.folder / "recorded"
-        processed = processed_by(folder)
-        shutil.copy(self.folder / "log.jsonl", folder / "log.jsonl")
-        return Recorded(processed, validate(read_folder(folder)).unexplained)
-
-    def _tenures(self, group: str) -> Counter[int]:
-        """How often each claim of the group was won, as the log says."""
-        found: Counter[int] = Counter()
-        worlds: dict[int, World] = {}
-        for raw in read_capture(self.folder / "log.jsonl"):
-            try:
-                record = raw.decoded()
-            except MalformedRecord:
-                continue
-            world = worlds.setdefault(record.partition, World(RULES))
-            message = record.message
-            if isinstance(message, ReleaseGroup):
-                world.apply(record)
-                continue
-            key = message.key
-            before = world.claim(key).epoch
-            world.apply(record)
-            if message.group_id == group and world.claim(key).epoch != before:
-                found[message.partition] += 1
-        return found
-
-    def _table(self, judged: list[Judged], faults: int) -> str:
-        """The table of the run."""
-        told = ", ".join(f"{number} {what}" for what, number in self.happened.items())
-        columns = [one.rows() for one in judged]
-        rows: list[tuple[str, list[int | None]]] = [
-            (name, [one[name] for one in columns]) for name in columns[0]
-        ]
-        rows += [
-            (
-                f"processed by {way}",
-                [
-                    one.crew.processed_by(way) if way in WAYS[one.crew.semantics] else None
-                    for one in judged
-                ],
-            )
-            for way in WAYS["at_least_once"]
-        ]
-        head = f"{'':32}" + "".join(f"{one.crew.semantics:>16}" for one in judged)
-        lines = [
-            f"{name:32}" + "".join(f"{'-' if n is None else f'{n:,}':>16}" for n in counts)
-            for name, counts in rows
-        ]
-        return "\n".join([f"{faults} faults: {told}", "", head, *lines])
 
 
 def now_ms() -> int:

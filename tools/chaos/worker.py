@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
-from tests.client.broken import MISTAKES
+from tests.client.broken import MISTAKES, RANGE_MISTAKES
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import (
@@ -34,6 +34,9 @@ from kafka_marshal.client.api.consumer import (
 )
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.observe.observers import Observer
+
+Share: TypeAlias = Literal["partitions", "ranges"]
 
 AT_ONCE: Final = 40
 """Messages of a list, at most."""
@@ -52,6 +55,21 @@ class Notes:
         os.write(self._file, f"{' '.join(map(str, words))}\n".encode())
 
 
+class RangesNoted(Observer):
+    """Writes down which ranges of shared topics came and went."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def range_granted(self, claim: Claim) -> None:
+        """As the observer's."""
+        self._notes.write("granted", claim.partition, claim.epoch)
+
+    def range_ended(self, claim: Claim, reason: Lost) -> None:
+        """As the observer's."""
+        self._notes.write("ended_range", claim.partition, claim.epoch, reason.value)
+
+
 class Work:
     """What is done for a message: nothing, for a moment."""
 
@@ -63,7 +81,8 @@ class Work:
         """Say that it was handed over; False if it is somebody else's by now."""
         if self._at_least_once and not message.claim.owned:
             return False
-        self._notes.write("+", message.partition, message.offset, time.time_ns() // 1_000_000)
+        at_ms = time.time_ns() // 1_000_000
+        self._notes.write("+", message.partition, message.offset, at_ms, message.epoch)
         return True
 
     def ends(self, message: Message) -> None:
@@ -178,9 +197,9 @@ def main(text: str) -> None:
     asked: dict[str, Any] = json.loads(text)
     notes = Notes(Path(asked.pop("notes")))
     way, topic, pause_s = asked.pop("way"), asked.pop("topic"), asked.pop("pause_s")
-    mistake = asked.pop("mistake", None)
+    share, mistake = asked.pop("share"), asked.pop("mistake", None)
     if mistake is not None:
-        MISTAKES[mistake]()
+        {**MISTAKES, **RANGE_MISTAKES}[mistake]()
     work = Work(notes, pause_s, asked["semantics"] == "at_least_once")
 
     def claimed(claim: Claim) -> None:
@@ -191,18 +210,19 @@ def main(text: str) -> None:
 
     settings = on_this_machine(asked)
     options = {**asked, "on_claimed": claimed, "on_lost": lost, "settings": settings}
+    options["observers"] = [RangesNoted(notes)]
     try:
         if way in IN_LOOPS:
-            asyncio.run(_in_loop(way, topic, work, options))
+            asyncio.run(_in_loop(way, topic, share, work, options))
         else:
-            _in_threads(way, topic, work, options)
+            _in_threads(way, topic, share, work, options)
     except Exception as error:
         notes.write("failed", type(error).__name__, *str(error).split())
         raise
     notes.write("ended")
 
 
-def _in_threads(way: str, topic: str, work: Work, options: dict[str, Any]) -> None:
+def _in_threads(way: str, topic: str, share: Share, work: Work, options: dict[str, Any]) -> None:
     with Consumer(**options) as consumer:
 
         def stop(*_: object) -> None:
@@ -210,14 +230,14 @@ def _in_threads(way: str, topic: str, work: Work, options: dict[str, Any]) -> No
             consumer.stop()
 
         signal.signal(signal.SIGTERM, stop)
-        consumer.add_topic(topic)
+        consumer.add_topic(topic, share=share)
         IN_THREADS[way](consumer, work)
 
 
-async def _in_loop(way: str, topic: str, work: Work, options: dict[str, Any]) -> None:
+async def _in_loop(way: str, topic: str, share: Share, work: Work, options: dict[str, Any]) -> None:
     async with AsyncConsumer(**options) as consumer:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop)
-        await consumer.add_topic(topic)
+        await consumer.add_topic(topic, share=share)
         await IN_LOOPS[way](consumer, work)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tools.chaos.agree import (
+from tools.chaos.judges.agree import (
     Did,
     Found,
     Recorded,

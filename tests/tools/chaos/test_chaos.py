@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools.chaos.compare import WINDOW, Written, compare
 from tools.chaos.crew import Noted
+from tools.chaos.judges.compare import WINDOW, Written, compare
 from tools.chaos.worker import WAYS, Notes
 from tools.night import ROOT
 
@@ -81,6 +81,22 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
         file.write("6\n")
     noted.read(path)
     assert noted.handed[2, 6] == 1
+
+
+def test_what_a_worker_wrote_of_ranges_is_read(tmp_path: Path) -> None:
+    path, noted = tmp_path / "notes.txt", Noted()
+    notes = Notes(path)
+    notes.write("granted", 2, 17)
+    notes.write("granted", 2, 19)
+    notes.write("+", 2, 5, 1700000000123, 17)
+    notes.write("ended_range", 2, 17, "finished")
+    noted.read(path)
+    assert (noted.wins, noted.ranges) == ({(2, 17), (2, 19)}, {(2, 19)})
+    assert (noted.handed, noted.under) == (Counter({(2, 5): 1}), {(2, 5, 17)})
+    assert noted.holds
+    notes.write("ended_range", 2, 19, "taken")
+    noted.read(path)
+    assert not noted.holds
 
 
 STARTER = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from attrs import frozen
@@ -22,7 +22,13 @@ class Written:
     done: Set[tuple[int, int]]
     tenures: Counter[int]
     listed: Set[tuple[int, int]] | None
-    """What `marshal receipts` lists; None at least once."""
+    """What `marshal receipts` lists, or the log has as lost with its holder; None at least once."""
+    again: Counter[tuple[int, int]] | None = None
+    """Of a topic that is shared by ranges: how often each message may come again."""
+
+    def lost(self, partition: int) -> list[int]:
+        """Offsets that nobody processed."""
+        return [at for at in range(self.ends[partition]) if (partition, at) not in self.done]
 
 
 @frozen
@@ -41,25 +47,39 @@ def compare(written: Written) -> Compared:
     wrong: list[str] = []
     for partition, end in written.ends.items():
         offsets = range(end)
-        lost = [offset for offset in offsets if (partition, offset) not in written.done]
+        lost = written.lost(partition)
         times = {offset: written.handed[partition, offset] for offset in offsets}
         repeated = sum(number - 1 for number in times.values() if number)
         lost_in_all, repeated_in_all = lost_in_all + len(lost), repeated_in_all + repeated
         if written.listed is None:
             if lost:
                 wrong.append(f"partition {partition}: lost {len(lost)}: {ranges(lost)}")
-            most = WINDOW * max(0, written.tenures[partition] - 1)
-            if repeated > most:
-                wrong.append(f"partition {partition}: {repeated} repeated, {most} allowed")
+            wrong += _too_often(written, partition, times)
             continue
         if twice := [offset for offset, number in times.items() if number > 1]:
             wrong.append(f"partition {partition}: twice {len(twice)}: {ranges(twice)}")
         unlisted = [offset for offset in lost if (partition, offset) not in written.listed]
         unlisted_in_all += len(unlisted)
         if unlisted:
-            what = f"{len(unlisted)} of {len(lost)} lost are in no receipt"
+            where = "receipt" if written.again is None else "range whose holder was silent"
+            what = f"{len(unlisted)} of {len(lost)} lost are in no {where}"
             wrong.append(f"partition {partition}: {what}: {ranges(unlisted)}")
     return Compared(lost_in_all, unlisted_in_all, repeated_in_all, wrong)
+
+
+def _too_often(written: Written, partition: int, times: Mapping[int, int]) -> Iterator[str]:
+    """At least once, what was handed over more often than it may be."""
+    if written.again is None:
+        repeated = sum(number - 1 for number in times.values() if number)
+        most = WINDOW * max(0, written.tenures[partition] - 1)
+        if repeated > most:
+            yield f"partition {partition}: {repeated} repeated, {most} allowed"
+        return
+    again = written.again
+    often = [offset for offset, number in times.items() if number - 1 > again[partition, offset]]
+    if often:
+        what = f"{len(often)} came again, and no holder was silent"
+        yield f"partition {partition}: {what}: {ranges(often)}"
 
 
 def ranges(offsets: list[int]) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 from attrs import frozen
-from tools.chaos.compare import WINDOW, ranges
+from tools.chaos.judges.compare import WINDOW, ranges
 
 from kafka_marshal.replay import run
 
@@ -32,6 +32,8 @@ class Did:
     won: Set[tuple[int, int]]
     handed: Counter[tuple[int, int]]
     done: Set[tuple[int, int]]
+    under: Set[tuple[int, int, int]] = frozenset()
+    """Partition, offset, and the range or the epoch under which a message was handed over."""
 
 
 @frozen
@@ -72,6 +74,8 @@ class Recorded:
     processed: Set[tuple[int, int]]
     unexplained: object | None = None
     """What of the run the specification does not explain."""
+    unjudged: int = 0
+    """Sentences about what the validator did not judge."""
 
 
 def disagreements(
@@ -83,18 +87,23 @@ def disagreements(
     recorded: Recorded,
 ) -> list[str]:
     """Sentences about what one judge says and another denies; `ends` of judged partitions."""
-    judges = _Judges(at_most_once, batch, ends, did, replayed, recorded)
-    return [*judges.owners(), *judges.messages(), *judges.findings(), *judges.recordings()]
+    return Judges(at_most_once, batch, ends, did, replayed, recorded).disagreements()
 
 
 @frozen
-class _Judges:
+class Judges:
+    """What each judge says of one group."""
+
     at_most_once: bool
     batch: int
     ends: Mapping[int, int]
     did: Mapping[str, Did]
     replayed: Replayed
     recorded: Recorded
+
+    def disagreements(self) -> list[str]:
+        """What one says and another denies."""
+        return [*self.owners(), *self.messages(), *self.findings(), *self.recordings()]
 
     def owners(self) -> list[str]:
         """A consumer that says it owned a claim did, and processed within its tenures."""
@@ -146,14 +155,7 @@ class _Judges:
 
     def findings(self) -> list[str]:
         """An error of the replay has a reason that the accounting knows, and the reverse."""
-        handed: Counter[tuple[int, int]] = Counter()
-        for one in self.did.values():
-            handed.update(one.handed)
-        twice = {
-            partition
-            for (partition, _), number in handed.items()
-            if self.at_most_once and number > 1 and partition in self.ends
-        }
+        twice = self._twice()
         granted = {one.partition for one in self.replayed.errors if one.code == "granted_twice"}
         wrong = [f"partition {one}: handed out twice, granted once" for one in twice - granted]
         for found in self.replayed.errors:
@@ -167,6 +169,17 @@ class _Judges:
                     f"only the replay finds {found.code}: {found.partition} {found.client}"
                 )
         return wrong
+
+    def _twice(self) -> set[int]:
+        """At most once, partitions of which something was handed out twice."""
+        handed: Counter[tuple[int, int]] = Counter()
+        for one in self.did.values():
+            handed.update(one.handed)
+        return {
+            partition
+            for (partition, _), number in handed.items()
+            if self.at_most_once and number > 1 and partition in self.ends
+        }
 
     def _restarted(self, client: str | None) -> bool:
         """What a process sent may land when the next one under its client id has begun."""
@@ -196,16 +209,16 @@ class _Judges:
 # --- what the judges read -------------------------------------------------------------------------
 
 
-def replay(log: Path, out: Path, topic: str) -> Mapping[str, Replayed]:
-    """Replay a capture of the log; by group."""
+def replay(log: Path, out: Path, *topics: str) -> Mapping[str, Replayed]:
+    """Replay a capture of the log; by group, each of which consumes one of the topics."""
     run([str(log)], out=out, engine="local")
     positions: dict[str, dict[int, int]] = defaultdict(dict)
     for row in pq.read_table(out / "claims").to_pylist():
-        if row["topic"] == topic:
+        if row["topic"] in topics:
             positions[row["group"]][row["topic_partition"]] = row["position"]
     tenures: dict[str, list[Tenure]] = defaultdict(list)
     for row in pq.read_table(out / "tenures").to_pylist():
-        if row["topic"] == topic:
+        if row["topic"] in topics:
             group, partition, end = row["group"], row["topic_partition"], row["position_to"]
             end = positions[group][partition] if end is None else end
             tenures[group].append(
@@ -220,16 +233,16 @@ def replay(log: Path, out: Path, topic: str) -> Mapping[str, Replayed]:
     return {group: Replayed(tenures[group], positions[group], errors[group]) for group in positions}
 
 
-def processed_by(folder: Path) -> set[tuple[int, int]]:
-    """Partition and offset of what the recordings in a folder call processed."""
+def processed_by(folder: Path, event: str = "processed") -> set[tuple[int, int]]:
+    """Partition and offset of what the recordings in a folder call processed, begun or finished."""
     found: set[tuple[int, int]] = set()
     for path in folder.glob("*.jsonl"):
         with path.open(encoding="utf-8") as lines:
             for line in lines:
-                if '"processed"' not in line or not line.endswith("\n"):
+                if f'"{event}"' not in line or not line.endswith("\n"):
                     continue  # killed while it wrote
-                event = json.loads(line)
-                if event.get("event") == "processed":
-                    partition = event["topic_partition"]
-                    found.update((partition, at) for at in range(event["from"], event["to"]))
+                fields = json.loads(line)
+                if fields.get("event") == event:
+                    partition = fields["topic_partition"]
+                    found.update((partition, at) for at in range(fields["from"], fields["to"]))
     return found

@@ -1,0 +1,1 @@
+"""Whether a chaos run went well: what consumers wrote down, the log, its replay, recordings."""
