@@ -24,7 +24,8 @@ and the Python workers held. A log is on disk only while it is replayed.
 
 `--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
 log of heartbeats of the same length, in this process. It prints CPU time a record. Every record of
-the first is folded in Python, one by one; of the second most are folded in runs.
+the first is folded in Python, one by one; of the second most are folded in runs. It also prints the
+rate of the first, and the most memory that the process held.
 """
 
 from __future__ import annotations
@@ -266,20 +267,25 @@ def scale(sizes: Sequence[int]) -> None:
 
 def shared(sizes: Sequence[int]) -> None:
     """Print what a record of a shared claim costs, and one of a log without any."""
-    print(f"{'records':>12}{'heartbeats: CPU us':>20}{'shared: CPU us':>20}")
+    print(
+        f"{'records':>12}{'heartbeats: CPU us':>20}{'shared: CPU us':>20}{'records/s of CPU':>20}"
+        f"{'peak MB':>10}"
+    )
     with Scratch("desk") as desk:
         warm = desk / "warm.parquet"
         shared_logs.write(warm, SHARED_WARM)
         replay_here(warm, desk / "warm")
         for count in sizes:
-            costs_us = []
+            costs_us, peak_mb = [], 0.0
             for write in (logs.write, shared_logs.write):
                 write(desk / "log.parquet", count)
                 with Meter() as meter:
                     replay_here(desk / "log.parquet", desk / "out")
                 costs_us.append(1e6 * meter.cpu_s / count)
+                peak_mb = meter.peaks[DRIVER] / 1e6
                 shutil.rmtree(desk / "out")
-            print(f"{count:12,}" + "".join(f"{cost_us:20.1f}" for cost_us in costs_us), flush=True)
+            told = "".join(f"{cost_us:20.1f}" for cost_us in costs_us)
+            print(f"{count:12,}{told}{1e6 / costs_us[-1]:20,.0f}{peak_mb:10,.0f}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

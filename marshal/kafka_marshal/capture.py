@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from attrs import frozen
-
 from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
 from kafka_marshal.core.messages import ClaimingRange, Record
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import LogEntry
+from kafka_marshal.core.values import value
 from kafka_marshal.markup import printable
 from kafka_marshal.range_codec import (
     checkpoint_of,
@@ -46,7 +45,7 @@ class TimestampType(enum.Enum):
         return kinds.get(number, cls.NOT_STATED)
 
 
-@frozen
+@value
 class RawRecord:
     """One record of the coordination topic, its value not yet decoded."""
 
@@ -80,15 +79,13 @@ class RawRecord:
             MalformedRecord: the value is not a message; of a ClaimingRange the last field is `n`.
         """
         message = decode_range(self.value)
-        is_range = isinstance(message, ClaimingRange)
-        headers_of = decode_claiming_range_headers if is_range else decode_headers
+        if isinstance(message, ClaimingRange):
+            headers, range_headers = decode_claiming_range_headers(self.headers)
+        else:
+            headers = decode_headers(self.headers)
+            range_headers = decode_range_headers(self.headers)
         return RangesRecord(
-            self.partition,
-            self.offset,
-            self.timestamp_ms,
-            message,
-            headers_of(self.headers),
-            decode_range_headers(self.headers),
+            self.partition, self.offset, self.timestamp_ms, message, headers, range_headers
         )
 
     def log_entry(self) -> LogEntry:
@@ -243,7 +240,7 @@ def headers_of(headers: object, where: str) -> HeaderPairs:
         pairs = [(name, value) for name, value in headers]
     else:
         raise UnreadableSource(f"{where}: field 'headers' is neither a map nor a list of pairs")
-    for name, value in pairs:
-        if not isinstance(name, str) or not (value is None or isinstance(value, str)):
-            raise UnreadableSource(f"{where}: header {name!r:.60} is not text: {value!r:.60}")
-    return tuple((name, None if value is None else _bytes(value)) for name, value in pairs)
+    for name, text in pairs:
+        if not isinstance(name, str) or not (text is None or isinstance(text, str)):
+            raise UnreadableSource(f"{where}: header {name!r:.60} is not text: {text!r:.60}")
+    return tuple((name, None if text is None else _bytes(text)) for name, text in pairs)

@@ -11,7 +11,7 @@ This room does not know what a ClaimingRange does to anything.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn, cast
 
 import attrs
@@ -39,6 +39,8 @@ _LAYOUTS: Final[codec.Layouts] = {
 CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/".encode()
 """How the value of every ClaimingRange begins."""
 RANGE_HEADER_FIELDS: Final = {header.name: header.field for header in wire.RANGE_HEADERS}
+_OF_CLAIMING_RANGE: Final = {*codec.HEADER_FIELDS, *RANGE_HEADER_FIELDS}
+_PRESENT: Final = Headers(present=True)
 
 
 def decode_range(value: bytes | None) -> RangesMessage:
@@ -100,26 +102,29 @@ def decode_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Ran
     return RangeHeaders(**found) if found else NO_RANGE_HEADERS
 
 
-def decode_claiming_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
-    """The headers of a ClaimingRange that other messages have, too; of one given twice the last.
+def decode_claiming_range_headers(
+    pairs: Collection[tuple[str, bytes | str | None]],
+) -> tuple[Headers, RangeHeaders]:
+    """Both parts of a ClaimingRange's headers, in one pass; of one given twice the last counts.
 
     No older version reads the message, so every header that it may carry is checked, the amendments
     as well. What `decode_range_headers` finds not decimal is not decimal here. Never raises.
 
-    >>> decode_claiming_range_headers([("marshal-seen", b"7"), ("marshal-interval", b"x")]).seen
-    7
+    >>> pairs = [("marshal-seen", b"7"), ("marshal-interval", b"x"), ("marshal-keep", b"4")]
+    >>> headers, range_headers = decode_claiming_range_headers(pairs)
+    >>> headers.seen, headers.interval_ms == NOT_DECIMAL, range_headers.keep
+    (7, True, 4)
     """
-    present = False
-    found: dict[str, int] = {}
-    for name, text in pairs:
-        if name.startswith(wire.HEADER_PREFIX):
-            present = True
-            field = codec.HEADER_FIELDS.get(name)
-            if field is not None:
-                found[field] = _offset(text)
-    if found.get("interval_ms") == 0:
-        del found["interval_ms"]  # decimal, and no interval
-    return Headers(True, **found) if present else NO_HEADERS
+    found: dict[str, int | None] = {
+        name: _offset(text) for name, text in pairs if name in _OF_CLAIMING_RANGE
+    }
+    if not found:
+        present = any(name.startswith(wire.HEADER_PREFIX) for name, _ in pairs)
+        return _PRESENT if present else NO_HEADERS, NO_RANGE_HEADERS
+    if found.get("marshal-interval") == 0:
+        found["marshal-interval"] = None  # decimal, and no interval
+    headers = Headers(True, *map(found.get, codec.HEADER_FIELDS))
+    return headers, RangeHeaders(*map(found.get, RANGE_HEADER_FIELDS))
 
 
 def encode_range_headers(
@@ -153,6 +158,8 @@ def encode_range_headers(
 
 
 def _offset(text: bytes | str | None) -> int:
+    if isinstance(text, bytes) and len(text) < 19 and text.isdigit():
+        return int(text)  # nearly always
     number = codec.decimal(text)
     return number if number <= OFFSET_MAX else NOT_DECIMAL
 

@@ -69,6 +69,8 @@ class Held:
     """Rows that the Python takes otherwise."""
     first: str
     kinds: Counter[str]
+    in_one_pass: int
+    """Rows that are ordinary requests; one that is folded otherwise in one pass is a parting."""
 
 
 def of_ranges(model: Model) -> bool:
@@ -124,10 +126,12 @@ def held(model: Model, log_max: int | None = None) -> Held:
     with Scratch("ranges-edges") as folder:
         calls, rows = exported(model, folder, log_max)
         kinds: Counter[str] = Counter()
-        partings, first = 0, ""
+        partings, first, ordinary = 0, "", 0
         for row in rows:
             kinds[row.kind] += 1
-            if row.taken() != row.said:
+            agree = row.storeys.agree_in_one_pass(row.claim, row.ranges, row.landed)
+            ordinary += agree is not None
+            if row.taken() != row.said or agree is False:
                 partings += 1
                 first = first or f"{row}\n  Python: {row.taken()}"
-        return Held(model.name, calls, sum(kinds.values()), partings, first, kinds)
+        return Held(model.name, calls, sum(kinds.values()), partings, first, kinds, ordinary)

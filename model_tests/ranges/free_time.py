@@ -13,6 +13,7 @@ from kafka_marshal import Claim, Rules
 from kafka_marshal.core.messages import ClaimingRange, Record
 from kafka_marshal.core.ranges import reducer
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
+from kafka_marshal.core.ranges.ordinary import ordinary_request
 from kafka_marshal.core.ranges.reducer import step as ranges_step
 from kafka_marshal.core.ranges.state import Limits, Ranges, SignOfLife
 from model_tests.explorer.free_time import Stored
@@ -43,6 +44,18 @@ class Storeys:
         )
         written = attrs.evolve(outcome.ranges, alive=alive)
         return claim_as_written(claim, said, after), attrs.evolve(outcome, ranges=written)
+
+    def agree_in_one_pass(self, claim: Claim, ranges: Ranges, landed: Landed) -> bool | None:
+        """Whether an ordinary request is folded in one pass as it is else; None if it is none."""
+        record, message = landed.record, landed.record.message
+        if not isinstance(message, ClaimingRange):
+            return None
+        before = self._as_said(ranges, landed) if self.time_is_free else ranges
+        judged = self.rules, self.limits
+        in_one_pass = ordinary_request(before, claim, record, message, *judged)
+        if in_one_pass is None:
+            return None
+        return in_one_pass == ranges_step(before, claim, record, *judged)
 
     def _taken(self, claim: Claim, ranges: Ranges, landed: Landed) -> tuple[Claim, RangeOutcome]:
         record, message = landed.record, landed.record.message

@@ -25,9 +25,13 @@ def test_ranges_take_every_step_as_the_specification_does(
     for name, log_max in SHORTER.items():
         held = edges.held(consumer_edges.find(name), log_max)
         assert held.partings == 0, held.first
+        assert held.in_one_pass > 0
         kinds += held.kinds
         with capsys.disabled():
-            print(f"\n  {name}: {held.rows:,} rows from {held.edges:,} edges, all as in Python")
+            print(
+                f"\n  {name}: {held.rows:,} rows from {held.edges:,} edges, all as in Python, "
+                f"{held.in_one_pass:,} of them also in one pass"
+            )
     accepted = {verdict.value for verdict in RangeAccepted}
     unmet = {f"{RangeAccepted.RANGE_REFRESHED.value} ({reason.value})" for reason in Unmet}
     assert kinds.keys() >= accepted | unmet | {"no_range_tenure"}

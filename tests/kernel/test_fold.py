@@ -13,7 +13,7 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.codec import MalformedRecord, decode
 from kafka_marshal.core.claims.verdicts import ReadTwice, Refused, Verdict
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import Claim, ClaimKey
@@ -153,6 +153,20 @@ def test_an_epoch_that_the_log_has_not_reached_is_refused_even_if_it_is_the_clai
     folded, raw = KernelFold(), RawRecord(0, 3, 2, b"Heartbeat/1/5/i/c/g/t/0/4", ((EPOCH, b"7"),))
     folded.put(key, attrs.evolve(claim, won_with_headers=True))
     assert by_kernel([raw], folded) == [[Refused.HEADER_FROM_THE_FUTURE]]
+
+
+@pytest.mark.parametrize("tail", ["", "1", "1/5/i/c/g/t/0/4", "x/5/i/c/g/t/0/4/5", "1/5/i/c/g//0"])
+def test_a_message_that_only_readers_of_ranges_know_is_malformed(tail: str) -> None:
+    value = f"ClaimingRange/{tail}".encode()
+    with pytest.raises(MalformedRecord):
+        decode(value)
+    beat = b"Heartbeat/1/9/i/c/g/t/0/4"
+    values = pa.array([beat, value, b"ClaimingRang", None, beat], pa.binary())
+    decoded = columns.NameCodes().decoded(values, None)
+    malformed = columns.MALFORMED
+    beats = int(decoded.kind[0])
+    assert decoded.kind.tolist() == [beats, malformed, malformed, malformed, beats]
+    assert beats != malformed
 
 
 def test_a_slice_of_a_batch_is_decoded_as_its_rows_are() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import astuple, frozen
 
 from kafka_marshal.codec import (
@@ -25,7 +26,7 @@ from kafka_marshal.codec import (
     malformed_amendments,
 )
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import Headers, Message
+from kafka_marshal.core.messages import ClaimingRange, Headers, Message
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.kernel.parsing import (
     NO_MARSHAL,
@@ -45,6 +46,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 MALFORMED: Final = -1
 
+_CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/"
 _NAMES_NO_CLAIM: Final = np.array([not layout.keyed for layout in wire.MESSAGES])
 
 ABSENT: Final = -1
@@ -253,7 +255,14 @@ class NameCodes:
             known = np.where(doubtful, 0, columns.address)
             doubtful |= odd[known]
             doubtful |= _NAMES_NO_CLAIM[columns.kind] & ~topicless[known]
-        for row in np.flatnonzero(doubtful):
+        rows = np.flatnonzero(doubtful)
+        if not rows.size:
+            return
+        # To `codec` this message is malformed, whatever its fields are. A log may hold millions.
+        named = pc.starts_with(values.take(pa.array(rows)), _CLAIMING_RANGE).fill_null(False)
+        of_ranges = named.to_numpy(zero_copy_only=False)
+        columns.kind[rows[of_ranges]] = MALFORMED
+        for row in rows[~of_ranges]:
             try:
                 message = decode(values[int(row)].as_py())
             except MalformedRecord:

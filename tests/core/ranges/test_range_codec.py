@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_marshal import Claim, Headers, MalformedRecord, UnsendableMessage, codec
+from kafka_marshal import Claim, Headers, MalformedRecord, UnsendableMessage, codec, range_codec
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, ClaimingRange, Heartbeat, Message
@@ -31,6 +31,7 @@ from kafka_marshal.core.ranges.state import (
 from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.range_codec import (
     decode_checkpoint,
+    decode_claiming_range_headers,
     decode_range,
     decode_range_headers,
     encode_checkpoint,
@@ -190,6 +191,22 @@ def test_what_a_claiming_range_says_is_read_as_of_any_record() -> None:
     assert read.headers == Headers(True, seen=7, done=3)
     assert read.range_headers == RangeHeaders(done=3)
     assert RawRecord(0, 9, 0, ASKS).decoded_with_ranges().headers == NO_HEADERS
+
+
+TEXTS = st.sampled_from([b"7", b"0", b"007", b"", b"x", b"-1", None, b"9" * 19, b"9" * 18, b"\xb2"])
+NAMES = st.sampled_from([*codec.HEADER_FIELDS, *range_codec.RANGE_HEADER_FIELDS, "marshal-x", "x"])
+
+
+@given(st.lists(st.tuples(NAMES, TEXTS), max_size=6))
+def test_both_parts_of_its_headers_are_read_as_each_by_itself(
+    pairs: list[tuple[str, bytes | None]],
+) -> None:
+    headers, range_headers = decode_claiming_range_headers(pairs)
+    assert range_headers == decode_range_headers(pairs)
+    older = codec.decode_headers(pairs)
+    for field in attrs.asdict(headers):
+        here, there = getattr(headers, field), getattr(older, field)
+        assert here == there or (here == NOT_DECIMAL and (there is None or there > 2**63 - 1))
 
 
 def test_of_a_header_given_twice_the_last_counts() -> None:

@@ -10,6 +10,10 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
+from kafka_marshal.core import wire
+from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.world import RangesWorld
+from kafka_marshal.range_codec import encode_range
 from kafka_marshal.replay.findings.observer import FindingObserver
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
@@ -26,6 +30,7 @@ from kafka_marshal.replay.model.tables import (
     Rows,
 )
 from kafka_marshal.trace import trace
+from tests.core.ranges.walking import walk
 from tests.kernel import hostile
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
@@ -247,6 +252,38 @@ def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
     short = [replayed(given) for given in logs]
     monkeypatch.setattr(RulesetFold, "shortcut", False)
     assert [replayed(given) for given in logs] == short
+
+
+def test_the_shortcut_for_ordinary_requests_comes_to_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [
+        [raw_of(record) for record in log_of(seed, window, honest=honest)]
+        for seed in range(4)
+        for window in (0, 12)
+        for honest in (True, False)
+    ]
+    short = [replayed(given, interval_ms=1_000) for given in logs]
+    assert {row.code for rows in short for row in rows[FINDINGS]} >= {"range_lost", "stuck_holder"}
+    monkeypatch.setattr(RangesWorld, "shortcut", False)
+    assert [replayed(given, interval_ms=1_000) for given in logs] == short
+
+
+def log_of(seed: int, window: int, *, honest: bool) -> list[RangesRecord]:
+    walked = walk(seed, window, honest=honest)
+    assert len(list(walked.steps(300))) == len(walked.log)
+    return walked.log
+
+
+def raw_of(record: RangesRecord) -> RawRecord:
+    """The record as bytes, also with what our clients would not send."""
+    said = {**attrs.asdict(record.headers), **attrs.asdict(record.range_headers)}
+    names = {header.field: header.name for header in (*wire.HEADERS, *wire.RANGE_HEADERS)}
+    stated = {names[field]: n for field, n in said.items() if field in names and n is not None}
+    pairs = [(name, str(n).encode()) for name, n in stated.items()]
+    more = [("marshal-version", b"1")] if record.headers.present else []
+    value = encode_range(record.message)
+    return RawRecord(0, record.offset, record.timestamp_ms, value, (*more, *pairs))
 
 
 def test_observers_miss_nothing_in_the_records_that_they_are_not_shown(

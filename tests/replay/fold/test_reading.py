@@ -68,6 +68,33 @@ def test_one_batch_is_made_of_no_more_bytes_than_its_limit(monkeypatch: pytest.M
     assert [batch.column("input_order")[0].as_py() for batch in batches] == [7, 10]
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([b"one", b"", b"\xff", b"four"], pa.binary()),
+        ([b"one", None, b"three", None], pa.binary()),
+        ([b"", b"", b"", b""], pa.binary()),
+        (["one", None, "one", ""], pa.string()),
+        ([1, 2, None, 4], pa.int64()),
+        ([1, -2, 3, 4], pa.int32()),
+        ([[1], [], [2, 3], [4]], pa.list_(pa.int64())),
+        ([None, None, None, None], pa.string()),
+    ],
+    ids=str,
+)
+def test_columns_of_any_part_of_a_table_are_read_as_they_are(
+    cells: list[Any], kind: pa.DataType
+) -> None:
+    whole = pa.array(cells, kind)
+    for begin in range(4):
+        for count in range(5 - begin):
+            as_told = [tuple(each) if isinstance(each, list) else each for each in cells]
+            told = columns.values_of(whole.slice(begin, count))
+            assert told == as_told[begin : begin + count]
+    empty = [() if pa.types.is_list(kind) else None] * 2
+    assert columns.values_of(pa.nulls(2, kind)) == empty
+
+
 def test_of_a_batch_that_is_part_of_a_table_only_its_own_headers_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

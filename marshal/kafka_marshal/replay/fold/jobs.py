@@ -92,16 +92,16 @@ class WholeLog:
         taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
         take: Callable[[PartitionFold, _Taken], None],
     ) -> Iterator[Rows]:
-        place: LogPartition | None = None
+        place: tuple[str, int] | None = None
         partition_fold: PartitionFold | None = None
         for batch in batches:
             for log, partition, taken in taken_from(batch):
-                if partition_fold is None or place != LogPartition(log, partition):
+                if partition_fold is None or place != (log, partition):
                     if partition_fold is not None:
                         partition_fold.close()
                         yield partition_fold.drain()
-                    place = LogPartition(log, partition)
-                    partition_fold = PartitionFold(place, self.judging)
+                    place = log, partition
+                    partition_fold = PartitionFold(LogPartition(*place), self.judging)
                 take(partition_fold, taken)
                 if partition_fold.is_full:
                     yield partition_fold.drain()

@@ -127,6 +127,11 @@ class PartitionFold:
             SourcesOverlap: chunks do not follow each other.
             InvalidOption: as `feed`.
         """
+        if isinstance(item, SingleRecord):
+            if self._waiting:
+                self._take_waiting(item.raw.offset)
+            self._take_single(item)
+            return
         if isinstance(item, ChunkFacts):
             self._take_waiting(None)
             self._inputs.facts(item)
@@ -135,11 +140,8 @@ class PartitionFold:
             self._clock_ms = self._chunk_ms
             self._chunk_ms = self._now_ms(item.to_ms)
             return
-        first = item.raw.offset if isinstance(item, SingleRecord) else item.first_offset
-        self._take_waiting(first)
-        if isinstance(item, SingleRecord):
-            self._take_single(item)
-        elif not self._goes_on(item):
+        self._take_waiting(item.first_offset)
+        if not self._goes_on(item):
             self._expanded(item, list(expand(item)))
 
     def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:

@@ -227,13 +227,11 @@ class RulesetFold:
         """
         if self.rules.rule_set is RuleSet.ORIGINAL:
             return
-        known = self._claims.get(message.key)
-        before = None if known is None else self._claim_now(record)
+        key = message.key
+        known = self._claims.get(key)
         if self._suffix is None:
             rules = self._rules[interval_ms]
-            judged = self._shared.claiming_range(raw, record, message, clock_ms, rules)
-            if not isinstance(judged.verdict, ReadTwice):
-                self._shared.keep(record.offset, message.key)
+            judged = self._shared.claiming_range(raw, record, message, key, clock_ms, rules)
             self._observed = True
             for held in self._shared.held():
                 self._row(held)
@@ -245,16 +243,20 @@ class RulesetFold:
                 self._suffix.unknowable += 1
             else:
                 judged.verdict = twice
-        if isinstance(judged.verdict, ReadTwice | RangeRefused):
-            self._refusal(judged, record, judged.verdict, before)
-        if isinstance(judged.verdict, ReadTwice):
-            return
+        verdict = judged.verdict
+        is_refused = isinstance(verdict, RangeRefused)
+        if is_refused or isinstance(verdict, ReadTwice):
+            # No request changes the claim: it is as the record found it.
+            before = None if known is None else self._claim_now(record)
+            self._refusal(judged, record, verdict, before)
+            if not is_refused:
+                return
         group = self._count_group(message)
-        group.refusals += isinstance(judged.verdict, RangeRefused)
+        group.refusals += is_refused
         if known is not None:
             known.records += 1
             known.last_offset = record.offset
-        if self._last is None or record.offset > self._last.offset:
+        if self._last is None or record.offset > self._last.raw.offset:
             self._last = judged
 
     def _report_drained(self) -> None:

@@ -496,8 +496,10 @@ def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.Record
 
 def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
     """Back from a batch: log, coordinating partition, and what the row is."""
-    columns = [batch.column(name).to_pylist() for name in ("chunk", "clock_ms", "run")]
-    facts = values_of(batch.column("facts"))
+    columns = [values_of(batch.column(name)) for name in ("chunk", "clock_ms")]
+    facts, run_column = values_of(batch.column("facts")), batch.column("run")
+    all_single = run_column.null_count == len(run_column)
+    columns.append([None] * len(run_column) if all_single else run_column.to_pylist())
     for (log, raw), fact_of_run, chunk, clock_ms, run in zip(
         records_of(batch), facts, *columns, strict=True
     ):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.values import value
 from kafka_marshal.replay.model.internal import SenderRow
 from kafka_marshal.replay.model.rows import readable_bytes
 
@@ -116,7 +117,7 @@ def rest_of(run: HeartbeatRun, positions: Iterable[int]) -> HeartbeatRun:
     )
 
 
-@frozen
+@value
 class SingleRecord:
     """A record by itself."""
 

@@ -7,7 +7,6 @@ follows ranges from state to state; it does not know what a record does to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from attrs import define
@@ -46,9 +45,11 @@ class HeldRanges:
         self._claims: dict[ClaimKey, _OfClaim] = {}
         self._ready: list[RangeRow] = []
 
-    def request(self, message: ClaimingRange, before: Ranges, after: Ranges, clock_ms: int) -> None:
+    def request(
+        self, key: ClaimKey, message: ClaimingRange, before: Ranges, after: Ranges, clock_ms: int
+    ) -> None:
         """What an accepted request ended, and what it was granted."""
-        key, sender = message.key, message.instance_id
+        sender = message.instance_id
         of_claim = self._claims.get(key)
         if of_claim is None:
             of_claim = self._claims[key] = _OfClaim({})
@@ -72,8 +73,10 @@ class HeldRanges:
         clock_ms: int,
     ) -> None:
         """What became of the ranges that are drawn."""
-        now = {each.id: each for each in after.open}
-        for was in before.open:
+        untouched = set(map(id, after.open))
+        touched = [each for each in before.open if id(each) not in untouched]
+        now = {each.id: each for each in after.open} if touched else {}
+        for was in touched:
             is_ = now.get(was.id)
             if is_ is not None and is_.to == was.to:
                 continue
@@ -97,16 +100,16 @@ class HeldRanges:
         """The ranges of a claim have ended all at once."""
         self._end(key, clock_ms, VOID)
 
-    def drain(self) -> Iterator[RangeRow]:
+    def drain(self) -> list[RangeRow]:
         """Rows of what has ended since this was last asked."""
         ready, self._ready = self._ready, []
-        yield from ready
+        return ready
 
-    def at_the_end(self) -> Iterator[RangeRow]:
+    def at_the_end(self) -> list[RangeRow]:
         """Rows of what is still held when the log ends."""
         for key in self._claims:
             self._end(key, None, HELD)
-        yield from self.drain()
+        return self.drain()
 
     def _end(self, key: ClaimKey, clock_ms: int | None, how: str) -> None:
         of_claim = self._claims.get(key)

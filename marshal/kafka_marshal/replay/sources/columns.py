@@ -179,12 +179,15 @@ def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """The values column by column, which is faster: structs as tuples, null lists as empty ones."""
+    """The values column by column, which is faster: structs as tuples, null lists as empty ones.
+
+    Text is few names, again and again: equal ones are one object.
+    """
     if pa.types.is_struct(column.type):
         return list(zip(*map(values_of, column.flatten()), strict=True))
     if pa.types.is_list(column.type):
-        if not len(column):
-            return []  # Java writes no offsets then
+        if column.null_count == len(column):  # of none at all Java writes no offsets
+            return [()] * len(column)
         # Of a slice, `values` has the members of the whole: a table cut in many would take the
         # square of the time.
         ends = column.offsets.to_numpy().tolist()
@@ -193,6 +196,20 @@ def values_of(column: pa.Array) -> list[Any]:
         return [
             tuple(members[begin - first : end - first]) for begin, end in itertools.pairwise(ends)
         ]
-    if pa.types.is_int64(column.type) and not column.null_count:
+    if pa.types.is_string(column.type):
+        coded = column.dictionary_encode()
+        names = [*coded.dictionary.to_pylist(), None]  # the last one for -1
+        return [names[code] for code in coded.indices.fill_null(-1).to_numpy().tolist()]
+    if column.null_count:
+        return list(column.to_pylist())
+    if pa.types.is_integer(column.type):
         return list(column.to_numpy().tolist())
+    if pa.types.is_binary(column.type) and len(column):
+        _, offsets, content = column.buffers()
+        ends = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1].tolist()
+        if content is None:
+            return [b""] * len(column)
+        first = ends[0]
+        held = bytes(memoryview(content)[first : ends[-1]])
+        return [held[begin - first : end - first] for begin, end in itertools.pairwise(ends)]
     return list(column.to_pylist())

@@ -17,7 +17,8 @@ from typing import Final
 from attrs import define, field
 
 from kafka_marshal.core.ranges.reader import FoldedState, differing
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.ranges.state import Ranges
+from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.model.phrasing import claim_name, clock, times
 
@@ -33,11 +34,13 @@ class RecentStates:
     None stands for a claim that is not shared. Its records are not kept until it is again.
     """
 
-    _states: deque[tuple[int, FoldedState | None]] = field(factory=lambda: deque(maxlen=STATES_MAX))
+    _states: deque[tuple[int, tuple[Claim, Ranges] | None]] = field(
+        factory=lambda: deque(maxlen=STATES_MAX)
+    )
     _complete: bool = True
     """Nothing was dropped, so before the first of them the claim was not shared."""
 
-    def add(self, offset: int, state: FoldedState | None) -> None:
+    def add(self, offset: int, state: tuple[Claim, Ranges] | None) -> None:
         """The claim after the record at this offset."""
         if state is None and (not self._states or self._states[-1][1] is None):
             return
@@ -52,7 +55,8 @@ class RecentStates:
     def after(self, seen: int) -> FoldedState | None:
         """The claim after every record up to this offset, which is within `reach`."""
         at = bisect_right(self._states, seen, key=itemgetter(0))
-        return self._states[at - 1][1] if at else None
+        state = self._states[at - 1][1] if at else None
+        return None if state is None else FoldedState(*state)
 
 
 def differences(said: FoldedState, folded: FoldedState) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ This room knows when a standstill is certain. It writes no sentence.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from attrs import define
 
-from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome, frontier_max, its_own
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges
@@ -21,6 +23,8 @@ from kafka_marshal.core.ranges.verdicts import Unmet
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
+
+_FROM: Final[Callable[[OpenRange | Interval], int]] = attrgetter("from_")
 
 
 class StandstillCause(enum.Enum):
@@ -30,6 +34,28 @@ class StandstillCause(enum.Enum):
     """Who holds the lowest range lives and reports nothing of it, and the window is full."""
     STARVED_RANGE = "starved_range"
     """The lowest range lies in the pool, and of those that live nobody asks."""
+
+
+class LowestPiece(NamedTuple):
+    """What begins at the lowest offset that is not done."""
+
+    offset: int
+    piece: OpenRange | Interval | None
+    """None: everything below the frontier is done."""
+
+    @classmethod
+    def of(cls, ranges: Ranges) -> LowestPiece:
+        """Of these ranges.
+
+        >>> LowestPiece.of(Ranges(window=9, frontier=4)).offset
+        4
+        >>> LowestPiece.of(Ranges(9, 6, (OpenRange(1, 4, 6, "i"),), (Interval(2, 3),))).piece
+        Interval(from_=2, to=3)
+        """
+        lowest: OpenRange | Interval | None = min(ranges.open, key=_FROM, default=None)
+        if ranges.pool and (lowest is None or ranges.pool[0].from_ < lowest.from_):
+            lowest = ranges.pool[0]  # it is in order
+        return cls(ranges.frontier if lowest is None else lowest.from_, lowest)
 
 
 @define
@@ -64,19 +90,23 @@ class Standstills:
         self,
         sighting: JudgedRecord,
         record: RangesRecord,
-        message: ClaimingRange,
+        key: ClaimKey,
         before: Ranges,
         claim: Claim,
         outcome: RangeOutcome,
+        lowest_piece: LowestPiece,
         rules: Rules,
     ) -> tuple[StandstillCause, LowestRange] | None:
-        """Why the claim stands still, if after this accepted request that is certain."""
-        key, after = message.key, outcome.ranges
-        reached = max(self._reached.get(key, -1), *_reported(before, record), -1)
-        self._reached[key] = reached
-        low = after.low
-        piece = _at(after, low)
-        if after.window == 0 or piece is None or reached <= low:
+        """Why the claim stands still, if after this accepted request that is certain.
+
+        `lowest_piece` is that of the ranges after it.
+        """
+        after, low, piece = outcome.ranges, lowest_piece.offset, lowest_piece.piece
+        reached = self._reached.get(key, -1)
+        done = record.range_headers.done
+        if done is not None and done > reached:
+            reached = self._reached[key] = max([reached, *_reported(before, record, done)])
+        if piece is None or reached <= low:
             self._lowest.pop(key, None)
             return None
         lowest = self._lowest.get(key)
@@ -84,7 +114,7 @@ class Standstills:
             self._lowest[key] = LowestRange(piece, sighting, reached)
             return None
         lowest.reached = reached
-        if not isinstance(piece, OpenRange) or piece.instance == message.instance_id:
+        if not isinstance(piece, OpenRange) or piece.instance == sighting.message.instance_id:
             lowest.words += 1
             lowest.spoken_ms = sighting.clock_ms
         rested_ms = lowest.spoken_ms - lowest.since.clock_ms
@@ -101,19 +131,7 @@ class Standstills:
         return None
 
 
-def _reported(before: Ranges, record: RangesRecord) -> list[int]:
+def _reported(before: Ranges, record: RangesRecord, done: int) -> list[int]:
     """Of each range that the record speaks of, below which offset it is done."""
-    done = record.range_headers.done
-    if done is None:
-        return []
     own = before.open_of(record.message.instance_id)
     return [min(done, each.to) for each in own if its_own(each, record) and done > each.from_]
-
-
-def _at(ranges: Ranges, low: int) -> OpenRange | Interval | None:
-    """What begins at this offset and is not done; None if nothing is."""
-    pieces: list[OpenRange | Interval] = [*ranges.open, *ranges.pool]
-    for piece in pieces:
-        if piece.from_ == low:
-            return piece
-    return None

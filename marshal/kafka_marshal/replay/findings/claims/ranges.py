@@ -7,7 +7,7 @@ ranges cannot be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,11 +18,10 @@ from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record
 from kafka_marshal.core.ranges.messages import RangesRecord
-from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
-from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.range_codec import checkpoint_of
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import WARNING
@@ -33,6 +32,7 @@ from kafka_marshal.replay.findings.claims.checkpoints import (
     too_old,
 )
 from kafka_marshal.replay.findings.claims.range_standstills import (
+    LowestPiece,
     LowestRange,
     StandstillCause,
     Standstills,
@@ -57,17 +57,19 @@ class SharedRanges(FindingObserver):
         self._held = HeldRanges()
         self._recent: dict[ClaimKey, RecentStates] = {}
         """Of every claim that was ever shared."""
+        self._lowest: dict[ClaimKey, tuple[Ranges, LowestPiece]] = {}
+        """To look for it takes a while, and two ask."""
 
     def of(self, key: ClaimKey) -> Ranges | None:
         """The ranges of a claim as they stand; None if it is not shared."""
         ranges = self._ranges.of(key)
         return ranges if ranges is not None and ranges.has_begun else None
 
-    def held(self) -> Iterator[RangeRow]:
+    def held(self) -> list[RangeRow]:
         """Who held which offsets, of ranges that have ended since this was last asked."""
         return self._held.drain()
 
-    def held_at_the_end(self) -> Iterator[RangeRow]:
+    def held_at_the_end(self) -> list[RangeRow]:
         """The same, and of ranges that are held when the log ends."""
         return self._held.at_the_end()
 
@@ -102,43 +104,58 @@ class SharedRanges(FindingObserver):
         raw: RawRecord,
         record: RangesRecord,
         message: ClaimingRange,
+        key: ClaimKey,
         clock_ms: int,
         rules: Rules,
     ) -> JudgedRecord:
         """Fold a ClaimingRange, and look at what it found and what it let go."""
-        key = message.key
-        before = self._ranges.of(key)
+        before = self._ranges.latest(key)
         outcome = self._ranges.apply(record, message, rules)
-        verdict = outcome if isinstance(outcome, ReadTwice) else outcome.verdict
+        if isinstance(outcome, ReadTwice):
+            return JudgedRecord(raw, message, outcome, clock_ms)
+        verdict, after, claim = outcome.verdict, outcome.ranges, self._world.claim(key)
+        self._keep(record.offset, key, claim, after if before is not None else None)
         sighting = JudgedRecord(raw, message, verdict, clock_ms)
         if before is None or not isinstance(verdict, RangeAccepted):
             return sighting
-        assert not isinstance(outcome, ReadTwice)
-        after = outcome.ranges
-        if before.window != 0 and self._world.claim(key).position > before.low:
-            self._above_low(sighting, key, before.low)
-        if before.window == 0:
+        if before.window != 0:
+            low = self._lowest_of(key, before).offset
+            if claim.position > low:
+                self._above_low(sighting, key, low)
+        else:
             open_now = {each.id for each in after.open}
             for lost in before.open:
                 if lost.instance != message.instance_id and lost.id not in open_now:
                     self._lost(sighting, key, lost)
-        self._held.request(message, before, after, clock_ms)
-        claim = self._world.claim(key)
-        stands = self._standstills.seen(sighting, record, message, before, claim, outcome, rules)
-        if stands is not None:
-            self._stands(sighting, key, *stands)
+        self._held.request(key, message, before, after, clock_ms)
+        if after.window != 0:
+            lowest = self._lowest_of(key, after)
+            stands = self._standstills.seen(
+                sighting, record, key, before, claim, outcome, lowest, rules
+            )
+            if stands is not None:
+                self._stands(sighting, key, *stands)
         return sighting
 
+    def _lowest_of(self, key: ClaimKey, ranges: Ranges) -> LowestPiece:
+        known = self._lowest.get(key)
+        if known is None or known[0] is not ranges:
+            known = self._lowest[key] = ranges, LowestPiece.of(ranges)
+        return known[1]
+
     def keep(self, offset: int, key: ClaimKey) -> None:
-        """Remember how a shared claim stands after one of its records, or of its group's."""
+        """Remember how a shared claim stands after a message about it, or about its group."""
+        self._keep(offset, key, self._world.claim(key), self._ranges.of(key))
+
+    def _keep(self, offset: int, key: ClaimKey, claim: Claim, ranges: Ranges | None) -> None:
+        if ranges is not None and not ranges.has_begun:
+            ranges = None
         recent = self._recent.get(key)
-        ranges = self.of(key)
         if recent is None:
             if ranges is None:
                 return
             recent = self._recent[key] = RecentStates()
-        state = None if ranges is None else FoldedState(self._world.claim(key), ranges)
-        recent.add(offset, state)
+        recent.add(offset, None if ranges is None else (claim, ranges))
 
     def compare(self, sighting: JudgedRecord, record: Record, message: Heartbeat) -> bool:
         """Hold a heartbeat's checkpoint against the fold; whether there was something to tell.
