@@ -289,6 +289,8 @@ class Chaos:
         self.facts.ended_ms = now_ms()
         for load in self.loads:
             load.end()
+            if twice := load.appended_twice:
+                self.tell(f"the producer of {load.topic} appended {twice} messages twice")
         self._drain()
         self._settle()
         for crew in self.crews.values():
