@@ -85,8 +85,8 @@ def struct(*fields: RpcField) -> Struct:
 def least_size(type_: Type) -> int:
     """How many bytes a value has at least.
 
-    >>> least_size(struct(RpcField("Topic", STRING), RpcField("Offset", INT64)))
-    10
+    >>> least_size(struct(RpcField("Topics", Array(STRING)), RpcField("Offset", INT64)))
+    12
     """
     match type_:
         case Number():
