@@ -88,11 +88,26 @@ def faults(group: Group, target: Mapping[TopicPartition, str]) -> Iterator[str]:
         yield "not all assigned"
     if any(to not in able.get(place, {to}) for place, to in target.items()):
         yield "not wanted"
-    counts = Counter(target.values())
-    if group.members and group.all_want_all:
-        each = [counts[member] for member in group.members]
-        if max(each) - min(each) > 1:
-            yield "uneven"
+
+
+def differs(group: Group, owners: Iterable[str]) -> int:
+    """By how much the members' counts differ, of partitions with these owners."""
+    counts = Counter(owners)
+    each = [counts[member] for member in group.members]
+    return max(each) - min(each)
+
+
+def is_even(group: Group, target: Mapping[TopicPartition, str]) -> bool:
+    """Counts differ by at most one, where everybody wants all."""
+    return not group.all_want_all or differs(group, target.values()) <= 1
+
+
+def is_even_by_topic(group: Group, target: Mapping[TopicPartition, str]) -> bool:
+    """The same of each topic by itself."""
+    return not group.all_want_all or all(
+        differs(group, [owner for (of, _), owner in target.items() if of == topic]) <= 1
+        for topic in group.partitions
+    )
 
 
 def is_uneven(group: Group, target: Mapping[TopicPartition, str]) -> bool:
@@ -240,11 +255,14 @@ def walk(seed: int) -> None:
         group = changed(chance, group, 10 + step)
         target, where = group.target(), f"seed {seed}, step {step}: {group}"
         assert [*faults(group, target)] == [], where
+        assert is_even(group, target), where
         assert not is_uneven(group, target), where
         assert evolve(group, owners=target).target() == target, where
         assert shuffled(chance, group).target() == target, where
-        for strategy in (range_assignor, round_robin_assignor):
-            assert [*faults(group, group.target(strategy))] == [], where
+        by_range, in_turn = group.target(range_assignor), group.target(round_robin_assignor)
+        assert [*faults(group, by_range), *faults(group, in_turn)] == [], where
+        assert is_even_by_topic(group, by_range), where
+        assert is_even(group, in_turn), where
 
 
 # --- the promises ---------------------------------------------------------------------------------
@@ -322,20 +340,13 @@ def drawn(target: Target) -> dict[str, str]:
     return {member: " ".join(places) for member, places in sorted(owned.items())}
 
 
-def test_range_gives_runs_and_what_is_left_over_to_the_poorest() -> None:
+def test_range_gives_runs_and_the_same_partitions_of_two_topics_to_one_member() -> None:
     group = everybody("abc", x=4, y=4)
     assert drawn(group.target(range_assignor)) == {
-        "a": "x0 x1 y0",
-        "b": "x2 y1 y2",
+        "a": "x0 x1 y0 y1",
+        "b": "x2 y2",
         "c": "x3 y3",
     }
-
-
-def test_range_gives_equal_partitions_of_two_topics_to_one_member_where_they_divide_evenly() -> (
-    None
-):
-    group = everybody("abc", x=6, y=6)
-    assert drawn(group.target(range_assignor))["b"] == "x2 x3 y2 y3"
 
 
 def test_round_robin_goes_on_in_the_next_topic() -> None:
@@ -422,7 +433,9 @@ def test_sticky_moves_nothing_where_wishes_overlap_like_links_of_a_chain() -> No
     ],
 )
 def test_a_wrong_target_is_noticed(wrong: Target, fault: list[str]) -> None:
-    assert [*faults(everybody("ab", x=2), wrong)] == fault
+    group = everybody("ab", x=2)
+    uneven = [] if is_even(group, wrong) and is_even_by_topic(group, wrong) else ["uneven"]
+    assert [*faults(group, wrong), *uneven] == fault
 
 
 def test_an_uneven_target_is_noticed_also_where_it_takes_a_chain() -> None:

@@ -6,7 +6,8 @@ partition that exists, with the member that is to own it. The order of the input
 
 All three give a static partition to the member that asked first in the log. It counts as part of
 that member's share. A target is balanced if no other has a smaller sum of squares of the members'
-counts. Where everybody wants every topic, counts then differ by at most one.
+counts. Where everybody wants every topic, counts then differ by at most one. `range` balances each
+topic by itself.
 
 This room knows neither events nor state. It does not know when a rebalance is due, or how an owner
 lets go: it names the end of the move, not the way.
@@ -60,25 +61,18 @@ def range_assignor(
 ) -> Target:
     """Divide each topic evenly, in runs of neighbouring partitions; owners do not count.
 
-    As Kafka's RangeAssignor, with one difference. Kafka gives the partitions that are left over in
-    each topic to the first members, so with n topics counts differ by up to n. Here they go to the
-    members that have the fewest so far. Where a topic's partitions do not divide evenly, equal
-    partitions of two topics can therefore have different owners.
+    As Kafka's RangeAssignor: partitions that are left over in a topic go to the first members. So
+    topics with as many partitions, which the same members want, have the same owner for each
+    partition number, unless one is static. With n topics counts differ by up to n.
     """
     target = static_owners(members, partitions)
-    loads = Counter(target.values())
     of_topic = Counter((topic, member) for (topic, _), member in target.items())
     for topic, wanting in _wanting(members, partitions).items():
         shared = [place for place in _places(topic, partitions) if place not in target]
-        quotas = _quotas(
-            wanting,
-            {member: of_topic[topic, member] for member in wanting},
-            len(shared),
-            key=lambda member: (loads[member], member),
-        )
+        loads = {member: of_topic[topic, member] for member in wanting}
+        quotas = _quotas(wanting, loads, len(shared), key=lambda member: member)
         takers = (member for member in wanting for _ in range(quotas[member]))
         target.update(zip(shared, takers, strict=True))
-        loads.update(quotas)
     return target
 
 
