@@ -20,7 +20,8 @@ In the end it compares what consumers wrote down with what must be so:
 - at most once `marshal receipts` lists every message that was not processed, and at most one batch
   for a tenure and partition;
 - of ranges, at least once a message is handed over once more for each holder that fell silent with
-  it, by the log, and not more often. At most once what was not processed was held by one of these;
+  it, by the log, and not more often. At most once what was not processed was held by one of these.
+  Either may happen to what `set-position` ended with all ranges of its group;
 - nobody is given a message of a range that the log did not grant to it, and in the end the log has
   every message as done;
 - no consumer ended by itself, failed, or owns nothing at the end; but while there are faults, one
