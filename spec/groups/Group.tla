@@ -18,27 +18,32 @@ EXTENDS Integers, FiniteSets
 (* Values.  TLC compares integers with integers only, so "nothing" is an   *)
 (* integer where a number could stand, and a string where an id could.     *)
 (***************************************************************************)
-NONE == -1                \* no epoch, no position
-NOBODY == "none"          \* no owner, no target, no controller
+NONE == -1                \* no epoch, no position, no controller
+NOT_DECIMAL == -2         \* a header that is not decimal, or is not there
+NOBODY == "none"          \* no owner, no target, no host
 
 EventTypes ==
     {"ControllerStarted", "ControllershipSnapshot", "GroupCreated", "GroupDeleted",
      "GroupSnapshot", "MemberRegistered", "MemberLeft", "MemberExpired",
      "PartitionsCounted", "Rebalanced", "Reconciled", "PartitionsRewound"}
 
-\* Snapshots are accepted whatever they hold, and change no group that is known.
-Accepted == {"Accepted", "SnapshotDiffers"}
+\* What an accepted event did.
+Accepted ==
+    {"Started", "Created", "Deleted", "Joined", "Renewed", "WishesChanged", "Left",
+     "Expired", "Counted", "Rebalanced", "Reconciled", "Rewound",
+     "SnapshotTaken", "SnapshotAgrees", "SnapshotDiffers"}
 
 \* The guards that refuse an event, in the order in which they are tested.
 Refused ==
-    <<"Stopped", "UnknownVersion", "NotTheEpoch", "Deposed", "NeverStarted", "OutOfNumber",
-      "NoSuchGroup", "GroupExists", "NotEmpty", "UnknownMember", "NothingNew", "OtherTopic",
-      "Shrunk", "StillOwned", "NotAMember", "NotAllAssigned", "NotWanted", "NothingChanged",
-      "UnknownPartition">>
+    <<"UnknownVersion", "Malformed", "NotTheEpoch", "Deposed", "NeverStarted",
+      "OutOfNumber", "NoSuchGroup", "GroupExists", "NotEmpty", "UnknownMember",
+      "NothingNew", "StillOwned", "Remade", "Shrunk", "NotAMember", "NotWanted",
+      "NotAllAssigned", "NothingChanged", "UnknownPartition">>
 
-\* A Reconciled of a member is accepted whole, and these refuse a partition of it: a position,
-\* or what it says that it does not hold.
-RefusedOfAPartition == <<"UnknownPartition", "NotOwner", "OtherTenure", "NotAhead", "NotTold">>
+\* What a Reconciled that is accepted does to each position, and to each partition that its
+\* member must let go and says that it does not hold.
+OfAPosition == <<"UnknownPartition", "NotOwner", "OtherTenure", "NotAhead", "Committed">>
+OfARelease  == <<"NotTold", "Released">>
 
 PASSES == "Passes"        \* no guard refused
 
@@ -46,11 +51,10 @@ PASSES == "Passes"        \* no guard refused
 NewControllership ==
     [epoch         |-> NONE,  \* the offset of the ControllerStarted that won
      number        |-> 0,     \* events accepted so far
-     controller_id |-> NOBODY,
+     controller_id |-> NONE,
      host          |-> NOBODY,
      port          |-> 0,
-     groups        |-> [id \in {} |-> NONE],
-     stopped       |-> FALSE] \* an event of a later version counted, and what it did is not known
+     groups        |-> [id \in {} |-> NONE]]
 
 \* A partition of a topic that the group consumes.
 NewPartition(position) ==
@@ -60,10 +64,13 @@ NewPartition(position) ==
      revoking |-> 0,          \* number of the event since which its owner must let it go
      position |-> position]   \* NONE: nobody committed yet, so the consumer's policy says
 
-\* The controllership did or did not change, and why.  `refusals` are those of single
-\* partitions: [tp, refused].
+\* The controllership did or did not change, and why.  `positions` and `releases` are what a
+\* Reconciled did to each partition.
+NO_PARTITIONS == [tp \in {} |-> PASSES]
+
 Outcome(controllership, verdict) ==
-    [controllership |-> controllership, verdict |-> verdict, refusals |-> {}]
+    [controllership |-> controllership, verdict |-> verdict,
+     positions |-> NO_PARTITIONS, releases |-> NO_PARTITIONS]
 
 (***************************************************************************)
 (* Words for a group.                                                      *)
@@ -72,8 +79,8 @@ Max(a, b) == IF a > b THEN a ELSE b
 
 Members(group)     == DOMAIN group.members
 IsMember(group, m) == m \in Members(group)
-IsKnown(controllership, record) == record.event.group_id \in DOMAIN controllership.groups
-GroupOf(controllership, record) == controllership.groups[record.event.group_id]
+IsKnown(controllership, record) == record.group \in DOMAIN controllership.groups
+GroupOf(controllership, record) == controllership.groups[record.group]
 
 \* Of a topic that is gone, a partition is left as long as it has an owner.
 Exists(group, tp) ==
@@ -179,13 +186,13 @@ Settled(before, after, number) ==
 (***************************************************************************)
 (* The guards of every event.  Each is true when it refuses.               *)
 (***************************************************************************)
-Stopped(controllership, record) == controllership.stopped
-
 UnknownVersion(controllership, record) ==
     record.event.version # 1 \/ record.event.type \notin EventTypes
 
 \* A start names the epoch that it ends: of two that compete, the first in the log wins.
 NotTheEpoch(controllership, record) == record.event.supersedes # controllership.epoch
+
+Malformed(controllership, record) == NOT_DECIMAL \in {record.epoch, record.number}
 
 \* G1: its sender was controller once.
 Deposed(controllership, record) == record.epoch < controllership.epoch
@@ -199,7 +206,8 @@ OutOfNumber(controllership, record) == record.number # controllership.number + 1
 NoSuchGroup(controllership, record) == ~IsKnown(controllership, record)
 
 EpochGuard(controllership, record) ==
-    IF Deposed(controllership, record)           THEN "Deposed"
+    IF Malformed(controllership, record)         THEN "Malformed"
+    ELSE IF Deposed(controllership, record)      THEN "Deposed"
     ELSE IF NeverStarted(controllership, record) THEN "NeverStarted"
     ELSE IF OutOfNumber(controllership, record)  THEN "OutOfNumber"
     ELSE PASSES
@@ -209,12 +217,13 @@ GroupGuard(controllership, record) ==
     ELSE IF NoSuchGroup(controllership, record)    THEN "NoSuchGroup"
     ELSE PASSES
 
-\* An event of a later version that counts, or a start of one: whoever cannot read it has lost
-\* the count, or does not know who is controller.  It stops, and neither answers nor competes.
-StopsTheReader(controllership, record) ==
-    \/ record.event.type = "ControllerStarted"
-    \/ /\ record.epoch = controllership.epoch
-       /\ record.number = controllership.number + 1
+\* An event of a later version that counts: whoever cannot read it has lost the count, so it
+\* stops.  It neither answers nor competes.  A ControllerStarted is never of a later version:
+\* it gets fields, and older readers pass over them.
+StopsReader(controllership, record) ==
+    /\ UnknownVersion(controllership, record)
+    /\ record.epoch = controllership.epoch
+    /\ record.number = controllership.number + 1
 
 (***************************************************************************)
 (* The guards of one event each.                                           *)
@@ -225,38 +234,37 @@ NotEmpty(group, event) == Members(group) # {}
 
 UnknownMember(group, event) == ~IsMember(group, event.member)
 
-CountOf(group, topic) ==
-    IF topic \in DOMAIN group.topics THEN group.topics[topic].count ELSE 0
-
-\* A topic that is gone stays among the topics, with no partitions.
-NoTopic == [count |-> 0, topic_id |-> NOBODY]
+HasTopic(group, event) == event.topic \in DOMAIN group.topics
 
 NothingNew(group, event) ==
-    /\ event.count = CountOf(group, event.topic)
-    /\ event.count > 0 => event.topic_id = group.topics[event.topic].topic_id
-
-\* Another topic of that name, or fewer partitions: the old one is counted 0 first, so that
-\* its positions are gone.
-OtherTopic(group, event) ==
-    /\ event.count > 0 /\ CountOf(group, event.topic) > 0
-    /\ event.topic_id # group.topics[event.topic].topic_id
-
-Shrunk(group, event) == event.count > 0 /\ event.count < CountOf(group, event.topic)
+    IF HasTopic(group, event)
+    THEN group.topics[event.topic] = [count |-> event.count, topic_id |-> event.topic_id]
+    ELSE event.count = 0
 
 \* A topic that was made anew has no partitions while one of the old topic has an owner.
 StillOwned(group, event) ==
-    /\ CountOf(group, event.topic) = 0
+    /\ ~HasTopic(group, event)
     /\ \E tp \in DOMAIN group.partitions : tp.topic = event.topic
+
+\* Another topic of that name, or fewer partitions: the old one is counted 0 first, so that
+\* its positions are gone.
+Remade(group, event) ==
+    /\ HasTopic(group, event) /\ event.count > 0
+    /\ group.topics[event.topic].topic_id # event.topic_id
+
+Shrunk(group, event) ==
+    /\ HasTopic(group, event) /\ event.count > 0
+    /\ event.count < group.topics[event.topic].count
 
 Named(event) == {event.target[tp] : tp \in DOMAIN event.target}
 
 NotAMember(group, event) == \E m \in Named(event) : ~IsMember(group, m)
 
-NotAllAssigned(group, event) == \E tp \in Wanted(group) : tp \notin DOMAIN event.target
-
 NotWanted(group, event) ==
     \E tp \in DOMAIN event.target :
         ~Exists(group, tp) \/ ~MayHave(group, event.target[tp], tp)
+
+NotAllAssigned(group, event) == \E tp \in Wanted(group) : tp \notin DOMAIN event.target
 
 NothingChanged(group, event) == ~IsDue(group)
 
@@ -283,6 +291,11 @@ StaticOf(group, event, number) ==
     [tp \in event.static |->
         IF IsMember(group, event.member) /\ tp \in DOMAIN group.members[event.member].static
         THEN group.members[event.member].static[tp] ELSE number]
+
+RegisteredVerdict(group, event) ==
+    IF ~IsMember(group, event.member) THEN "Joined"
+    ELSE IF event.fresh THEN "Renewed"
+    ELSE "WishesChanged"
 
 MemberOf(group, event, number) ==
     [client_id |-> event.client_id,
@@ -313,7 +326,7 @@ MemberRegistered(group, event, number) ==
         ELSE IF event.fresh THEN Fresh(joined, event.member, number)
         ELSE joined
 
-Without(group, m, number) ==
+WithoutMember(group, m, number) ==
     [group EXCEPT
         !.members    = [other \in DOMAIN @ \ {m} |-> @[other]],
         !.partitions = [tp \in DOMAIN @ |-> IF @[tp].owner = m THEN LetGo(@[tp]) ELSE @[tp]],
@@ -327,7 +340,7 @@ Revoked(partition, number) ==
 \* The topic is gone.  What somebody owns of it must be let go, and is left until then.
 Gone(group, event, number) ==
     [group EXCEPT
-        !.topics     = [@ EXCEPT ![event.topic] = NoTopic],
+        !.topics     = [topic \in DOMAIN @ \ {event.topic} |-> @[topic]],
         !.partitions = [tp \in DOMAIN @ |->
                             IF tp.topic # event.topic THEN @[tp]
                             ELSE IF IsOwned(@[tp])
@@ -370,19 +383,20 @@ Rebalanced(group, event, number) ==
         !.generation    = number]
 
 \* A position only rises, and only by its owner, who knows the tenure.
-PositionGuard(group, event, tp) ==
+PositionVerdict(group, event, tp) ==
     LET at == event.positions[tp]
     IN  IF IsUnknown(group, tp)                   THEN "UnknownPartition"
         ELSE IF NotOwner(group, event.member, tp) THEN "NotOwner"
         ELSE IF OtherTenure(group, tp, at)        THEN "OtherTenure"
         ELSE IF NotAhead(group, tp, at)           THEN "NotAhead"
-        ELSE PASSES
+        ELSE "Committed"
 
 Committed(group, event) ==
     [group EXCEPT
         !.partitions =
             [tp \in DOMAIN @ |->
-                IF tp \in DOMAIN event.positions /\ PositionGuard(group, event, tp) = PASSES
+                IF tp \in DOMAIN event.positions
+                   /\ PositionVerdict(group, event, tp) = "Committed"
                 THEN [@[tp] EXCEPT !.position = event.positions[tp].offset] ELSE @[tp]]]
 
 \* What the member owns, must let go, and says that it does not hold.
@@ -390,22 +404,15 @@ NotHeld(group, event) ==
     IF event.commits_only THEN {}
     ELSE {tp \in OwnedBy(group, event.member) \ event.held : IsRevoking(group.partitions[tp])}
 
-ReleaseGuard(group, event, tp) == IF NotTold(group, tp, event) THEN "NotTold" ELSE PASSES
+ReleaseVerdict(group, event, tp) ==
+    IF NotTold(group, tp, event) THEN "NotTold" ELSE "Released"
 
 Released(group, event) ==
     [group EXCEPT
         !.partitions =
             [tp \in DOMAIN @ |->
-                IF tp \in NotHeld(group, event) /\ ReleaseGuard(group, event, tp) = PASSES
+                IF tp \in NotHeld(group, event) /\ ReleaseVerdict(group, event, tp) = "Released"
                 THEN LetGo(@[tp]) ELSE @[tp]]]
-
-Refusal(tp, refused) == [tp |-> tp, refused |-> refused]
-
-RefusalsOf(group, event) ==
-    {refusal \in
-         {Refusal(tp, PositionGuard(group, event, tp)) : tp \in DOMAIN event.positions}
-         \cup {Refusal(tp, ReleaseGuard(group, event, tp)) : tp \in NotHeld(group, event)} :
-     refusal.refused # PASSES}
 
 Reconciled(group, event) == Released(Committed(group, event), event)
 
@@ -437,15 +444,15 @@ NewGroup(event, number) ==
 (***************************************************************************)
 CountGuard(group, event) ==
     IF NothingNew(group, event)      THEN "NothingNew"
-    ELSE IF OtherTopic(group, event) THEN "OtherTopic"
-    ELSE IF Shrunk(group, event)     THEN "Shrunk"
     ELSE IF StillOwned(group, event) THEN "StillOwned"
+    ELSE IF Remade(group, event)     THEN "Remade"
+    ELSE IF Shrunk(group, event)     THEN "Shrunk"
     ELSE PASSES
 
 TargetGuard(group, event) ==
     IF NotAMember(group, event)          THEN "NotAMember"
-    ELSE IF NotAllAssigned(group, event) THEN "NotAllAssigned"
     ELSE IF NotWanted(group, event)      THEN "NotWanted"
+    ELSE IF NotAllAssigned(group, event) THEN "NotAllAssigned"
     ELSE IF NothingChanged(group, event) THEN "NothingChanged"
     ELSE PASSES
 
@@ -462,11 +469,20 @@ EventGuard(group, event) ==
 
 After(group, event, number) ==
     CASE event.type = "MemberRegistered"  -> MemberRegistered(group, event, number)
-      [] event.type \in {"MemberLeft", "MemberExpired"} -> Without(group, event.member, number)
+      [] event.type \in {"MemberLeft", "MemberExpired"} -> WithoutMember(group, event.member, number)
       [] event.type = "PartitionsCounted" -> PartitionsCounted(group, event, number)
       [] event.type = "Rebalanced"        -> Rebalanced(group, event, number)
       [] event.type = "Reconciled"        -> Reconciled(group, event)
       [] event.type = "PartitionsRewound" -> PartitionsRewound(group, event, number)
+
+EventVerdict(group, event) ==
+    CASE event.type = "MemberRegistered"  -> RegisteredVerdict(group, event)
+      [] event.type = "MemberLeft"        -> "Left"
+      [] event.type = "MemberExpired"     -> "Expired"
+      [] event.type = "PartitionsCounted" -> "Counted"
+      [] event.type = "Rebalanced"        -> "Rebalanced"
+      [] event.type = "Reconciled"        -> "Reconciled"
+      [] event.type = "PartitionsRewound" -> "Rewound"
 
 (***************************************************************************)
 (* One step of the controllership.  Every event that is accepted counts.   *)
@@ -489,7 +505,7 @@ ControllerStarted(controllership, record) ==
             !.controller_id = record.event.controller_id,
             !.host          = record.event.host,
             !.port          = record.event.port],
-        "Accepted")
+        "Started")
 
 \* For a reader that begins here.  Any other knows who is controller, and checks.
 ControllershipSnapshot(controllership, record) ==
@@ -499,39 +515,42 @@ ControllershipSnapshot(controllership, record) ==
                   /\ record.event.port = controllership.port
     IN  IF guard # PASSES THEN Outcome(controllership, guard)
         ELSE Outcome(Counted(controllership),
-                     IF agrees THEN "Accepted" ELSE "SnapshotDiffers")
+                     IF agrees THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
 
 \* A reader that begins here begins with this group.  Any other knows it, and checks.
 GroupSnapshot(controllership, record) ==
     LET guard == EpochGuard(controllership, record)
     IN  IF guard # PASSES THEN Outcome(controllership, guard)
         ELSE IF ~IsKnown(controllership, record)
-        THEN Outcome(WithGroup(controllership, record.event.group_id, record.event.state),
-                     "Accepted")
+        THEN Outcome(WithGroup(controllership, record.group, record.event.state),
+                     "SnapshotTaken")
         ELSE Outcome(Counted(controllership),
                      IF record.event.state = GroupOf(controllership, record)
-                     THEN "Accepted" ELSE "SnapshotDiffers")
+                     THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
 
 GroupCreated(controllership, record) ==
     LET guard == EpochGuard(controllership, record)
     IN  IF guard # PASSES THEN Outcome(controllership, guard)
         ELSE IF GroupExists(controllership, record)
         THEN Outcome(controllership, "GroupExists")
-        ELSE Outcome(WithGroup(controllership, record.event.group_id,
-                               NewGroup(record.event, record.number)),
-                     "Accepted")
+        ELSE Outcome(WithGroup(controllership, record.group,
+                               NewGroup(record.event, controllership.number + 1)),
+                     "Created")
 
 GroupDeleted(controllership, record) ==
     LET guard == GroupGuard(controllership, record)
     IN  IF guard # PASSES THEN Outcome(controllership, guard)
         ELSE IF NotEmpty(GroupOf(controllership, record), record.event)
         THEN Outcome(controllership, "NotEmpty")
-        ELSE Outcome(WithoutGroup(controllership, record.event.group_id), "Accepted")
+        ELSE Outcome(WithoutGroup(controllership, record.group), "Deleted")
 
-\* Positions are judged first: a partition can be committed and let go by one event.
-WithRefusals(outcome, group, event) ==
+\* What a Reconciled did to each partition.  Positions are judged first; a partition can be
+\* committed and let go by one event.
+InEach(group, event, outcome) ==
     IF event.type # "Reconciled" THEN outcome
-    ELSE [outcome EXCEPT !.refusals = RefusalsOf(group, event)]
+    ELSE [outcome EXCEPT
+             !.positions = [tp \in DOMAIN event.positions |-> PositionVerdict(group, event, tp)],
+             !.releases  = [tp \in NotHeld(group, event) |-> ReleaseVerdict(group, event, tp)]]
 
 GroupEvent(controllership, record) ==
     LET guard  == GroupGuard(controllership, record)
@@ -543,20 +562,14 @@ GroupEvent(controllership, record) ==
         THEN Outcome(controllership, guard)
         ELSE IF EventGuard(group, event) # PASSES
         THEN Outcome(controllership, EventGuard(group, event))
-        ELSE WithRefusals(
-                 Outcome(WithGroup(controllership, event.group_id, after), "Accepted"),
-                 group, event)
-
-NotUnderstood(controllership, record) ==
-    Outcome([controllership EXCEPT !.stopped = StopsTheReader(controllership, record)],
-            "UnknownVersion")
+        ELSE InEach(group, event,
+                    Outcome(WithGroup(controllership, record.group, after),
+                            EventVerdict(group, event)))
 
 Step(controllership, record) ==
     LET type == record.event.type
-    IN  IF Stopped(controllership, record)
-        THEN Outcome(controllership, "Stopped")
-        ELSE IF UnknownVersion(controllership, record)
-        THEN NotUnderstood(controllership, record)
+    IN  IF UnknownVersion(controllership, record)
+        THEN Outcome(controllership, "UnknownVersion")
         ELSE CASE type = "ControllerStarted"      -> ControllerStarted(controllership, record)
                [] type = "ControllershipSnapshot" ->
                       ControllershipSnapshot(controllership, record)
