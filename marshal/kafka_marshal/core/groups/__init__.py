@@ -1,0 +1,1 @@
+"""Groups with a controller: what each event of `__marshal_groups` does to a group's members."""
