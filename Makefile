@@ -81,10 +81,11 @@ demo: setup ## Check two models, replay the bundled captures on Spark, show the 
 	$(BIN)/python -m tools.demo
 
 golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
-	$(BIN)/python -m pytest tests/test_golden.py --update-golden $(ARGS)
+	$(BIN)/python -m pytest tests/test_golden.py tests/core/groups/test_group_stories.py --update-golden $(ARGS)
 
-triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC's transitions
+triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz and groups/steps.tsv.gz, samples of TLC's transitions
 	$(BIN)/python -m model_tests.transitions.sample $(ARGS)
+	$(BIN)/python -m model_tests.groups.edges
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants $(ARGS)

@@ -2,8 +2,8 @@
 
 For each model that must hold: as many states and edges. For each that must fail, where the Python
 makes the same mistake: the same property, after as many states. Then every edge of an instance, as
-TLC exports it, driven through the machine, and every edge of ranges through their reducer. Exit
-code 1 on any difference.
+TLC exports it, driven through the machine, and every edge of ranges and of groups through their
+reducers. Exit code 1 on any difference.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kafka_marshal.modelcheck.models import Model
 from model_tests.edges import consumer_edges, driven
 from model_tests.explorer import compare
 from model_tests.explorer.compare import Compared
+from model_tests.groups import edges as group_edges
 from model_tests.ranges import edges as range_edges
 
 EDGES_MAX = 600_000
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = graphs(chosen, asked.processes)
     if not asked.graphs:
         wrong += instances(chosen, asked.processes)
-        wrong += ranges(chosen, asked.processes)
+        wrong += reducers(chosen, asked.processes)
     print(f"\n{time.monotonic() - started:.0f} s in all")
     for sentence in wrong:
         print(f"WRONG {sentence}")
@@ -88,18 +89,24 @@ def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
     return wrong
 
 
-def ranges(chosen: Sequence[Model], processes: int | None) -> list[str]:
-    """The table of edges held against the reducer of ranges; a sentence about each that parts."""
-    begun = [model for model in chosen if range_edges.of_ranges(model)]
-    print(f"\nEdges of ranges, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}")
+def reducers(chosen: Sequence[Model], processes: int | None) -> list[str]:
+    """The tables of edges held against the reducers of ranges and groups; what parts, in words."""
     wrong: list[str] = []
-    recorded = {model.name: model.edges for model in begun}
-    for row in each(range_edges.held, begun, processes, wrong):
-        print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
-        if row.edges != recorded[row.name]:
-            wrong.append(f"{row.name}: {row.edges:,} edges, recorded are {recorded[row.name]:,}")
-        if row.partings:
-            wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
+    for of, room, held in (
+        ("ranges", range_edges.of_ranges, range_edges.held),
+        ("groups", group_edges.of_groups, group_edges.held),
+    ):
+        begun = [model for model in chosen if room(model)]
+        print(f"\nEdges of {of}, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}")
+        recorded = {model.name: model.edges for model in begun}
+        work: Callable[[Model], range_edges.Held | group_edges.Held] = held
+        for row in each(work, begun, processes, wrong):
+            print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
+            known = recorded[row.name]
+            if row.edges != known:
+                wrong.append(f"{row.name}: {row.edges:,} edges, recorded are {known:,}")
+            if row.partings:
+                wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
     return wrong
 
 

@@ -80,6 +80,8 @@ WITHOUT_COUNTERPART = (
     *(
         "MCDeliveries",
         "MCEndPause",
+        "MCGroupEvents",
+        "MCGroupWorld",
         "MCGroups",
         "MCLate",
         "MCLogClock",

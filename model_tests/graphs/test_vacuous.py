@@ -52,7 +52,10 @@ def definitions() -> dict[str, str]:
     return found
 
 
-OTHERS = {"MCSetPosition", "MCEndPause", "MCFairShare", "MCInterval", "MCGroups", "MCLate"}
+OTHERS = {
+    *("MCSetPosition", "MCEndPause", "MCFairShare", "MCInterval", "MCGroups", "MCLate"),
+    *("MCGroupEvents", "MCGroupWorld"),
+}
 """Modules whose worlds are no worlds of `Marshal.tla`."""
 
 DEFINED = definitions()

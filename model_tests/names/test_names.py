@@ -141,8 +141,18 @@ def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name()
     names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
     known |= OF_WHO_ENDS_A_PAUSE | OF_WHO_COUNTS | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
+    known |= OF_GROUP_EVENTS
     assert checked(*holding) - names_only == known
 
+
+OF_GROUP_EVENTS = {
+    *("EpochIsInLog", "OwnerIsMember", "GenerationIsTheLatest", "OwnedWasGranted"),
+    *("RevokingIsOwned", "PartitionsAreTheTopics", "AllOrNone", "IsSettled", "NumbersUnbroken"),
+    *("ControllerFenced", "FailoverKeepsGeneration", "GenerationGrows", "RevokeBeforeAssign"),
+    *("TenureIsOfOneOwner", "CommitFenced", "OffsetsMonotone", "RewindSticks"),
+    *("NewTopicBeginsAnew", "RebalanceIsRight", "NotEmptyIsKept"),
+}
+"""What `MCGroupEvents.tla` promises of every event, of any sender."""
 
 OF_CHECKPOINTS = {"LieIsNoticed", "TruthProtects"}
 """Of `MCRangesSuffix`: they ask what each reader takes both for, which no one step knows."""
@@ -195,6 +205,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
         *("Ranges", "RangesReader", "Participant", "MCRanges", "MCParticipant"),
         *("Deliveries", "MCDeliveries"),
+        *("Group", "GroupEvents", "MCGroupEvents"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}

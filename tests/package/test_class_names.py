@@ -13,6 +13,7 @@ PACKAGE = Path(kafka_marshal.__file__).parent
 
 TWICE: Final = {
     "Claim": "the state of one key, and in `client.message` what an application holds of it",
+    "PartitionsCounted": "an event of groups, and what a consumer's loop hears of the same fact",
     "Participant": "a lifeline of a counterexample, and in `machines.ranges` who shares a claim",
 }
 """Names that two classes have, and why: what users have from 0.1.0 keeps its name."""

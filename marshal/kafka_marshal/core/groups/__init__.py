@@ -1,1 +1,1 @@
-"""Groups whose members talk to a controller: what the controller decides, and what follows."""
+"""Groups with a controller: what each event of `__marshal_groups` does to a group's members."""

@@ -3,8 +3,8 @@
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. The line depends on two neighbouring states and the name of the action;
 nothing is run. MCRecords has records only, `stories_of_admins` describes SetPosition and
-`stories_of_ranges` MCRanges and MCParticipant. A step of any other module is described by the
-variables that changed.
+`stories_of_ranges` MCRanges and MCParticipant, `stories_of_groups` groups with a controller. A step
+of any other module is described by the variables that changed.
 """
 
 import re
@@ -17,7 +17,11 @@ import attrs
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.counterexample.words import phrase
-from kafka_marshal.modelcheck.stories import stories_of_admins, stories_of_ranges
+from kafka_marshal.modelcheck.stories import (
+    stories_of_admins,
+    stories_of_groups,
+    stories_of_ranges,
+)
 from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, unparse
@@ -70,6 +74,10 @@ def _steps_of(trace: Trace) -> _Steps:
         return partial(stories_of_ranges.range_steps, landed=_landed)
     if variables.keys() >= stories_of_ranges.OF_KEYS:
         return partial(stories_of_ranges.key_steps, landed=_landed)
+    if variables.keys() >= stories_of_groups.OF_EVENTS:
+        return stories_of_groups.event_steps
+    if variables.keys() >= stories_of_groups.OF_THE_WORLD:
+        return stories_of_groups.world_steps
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 

@@ -1,0 +1,299 @@
+"""`step`: the one place where an event meets the controllership of its partition.
+
+Controllers, members that are being answered, and a replay of last week's log all fold by it, so
+they name the same owners without asking each other. It knows no clock: that a member was silent for
+too long is a decision of its controller, which an event says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from attrs import field
+
+from kafka_marshal.core.groups.events import (
+    ControllershipSnapshot,
+    ControllerStarted,
+    EventRecord,
+    GroupCreated,
+    GroupDeleted,
+    GroupSnapshot,
+    MemberExpired,
+    MemberLeft,
+    MemberRegistered,
+    OfAKnownGroup,
+    PartitionsCounted,
+    PartitionsRewound,
+    Rebalanced,
+    Reconciled,
+    UnknownEvent,
+)
+from kafka_marshal.core.groups.guards import (
+    event_guard,
+    not_empty,
+    position_verdict,
+    release_verdict,
+)
+from kafka_marshal.core.groups.settling import settled
+from kafka_marshal.core.groups.state import Controllership, Group, TopicPartition
+from kafka_marshal.core.groups.transitions import after, event_verdict, new_group, not_held
+from kafka_marshal.core.groups.verdicts import (
+    GroupAccepted,
+    GroupRefused,
+    OfAPosition,
+    OfARelease,
+    Verdict,
+)
+from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.core.values import evolved, value
+
+
+@value
+class GroupOutcome:
+    """What became of the controllership, and why. Spec: Outcome."""
+
+    controllership: Controllership
+    verdict: Verdict
+    positions: Mapping[TopicPartition, OfAPosition] = field(factory=dict)
+    """What became of each position of a Reconciled that was accepted."""
+    releases: Mapping[TopicPartition, OfARelease] = field(factory=dict)
+    """What became of each partition that its member must let go and does not hold."""
+
+
+def step(controllership: Controllership, record: EventRecord) -> GroupOutcome:
+    """The next controllership, and what the event did or the guard that refused it.
+
+    Spec: Step. A refused event changes nothing and does not count. Never raises. A reader asks
+    `stops_reader` before.
+
+    >>> begins = ControllerStarted(-1, 1, "localhost", 9090)
+    >>> outcome = step(Controllership(), EventRecord(0, 7, 1700000000123, begins))
+    >>> outcome.verdict.value, outcome.controllership.epoch, outcome.controllership.number
+    ('started', 7, 1)
+    >>> late = EventRecord(0, 8, 1700000000124, GroupDeleted(), "g", epoch=3, number=2)
+    >>> step(outcome.controllership, late).verdict.value
+    'deposed'
+    """
+    event = record.event
+    match event:
+        case UnknownEvent():
+            return GroupOutcome(controllership, GroupRefused.UNKNOWN_VERSION)
+        case ControllerStarted():
+            return controller_started(controllership, record, event)
+        case ControllershipSnapshot():
+            return controllership_snapshot(controllership, record, event)
+        case GroupCreated():
+            return group_created(controllership, record, event)
+        case GroupDeleted():
+            return group_deleted(controllership, record)
+        case GroupSnapshot():
+            return group_snapshot(controllership, record, event)
+        case (
+            MemberRegistered()
+            | MemberLeft()
+            | MemberExpired()
+            | PartitionsCounted()
+            | Rebalanced()
+            | Reconciled()
+            | PartitionsRewound()
+        ):
+            return group_event(controllership, record, event)
+        case _:
+            assert_never(event)
+
+
+def stops_reader(controllership: Controllership, record: EventRecord) -> bool:
+    """An event of a later version that counts: a reader that does not know it loses the count.
+
+    Spec: StopsReader. Such a reader neither answers members nor competes from here on.
+    """
+    return (
+        isinstance(record.event, UnknownEvent)
+        and record.epoch == controllership.epoch
+        and record.number == controllership.number + 1
+    )
+
+
+def begun_at(record: EventRecord, event: ControllershipSnapshot) -> Controllership:
+    """What a reader takes for the controllership that begins at this snapshot.
+
+    Retention has cut the log before it. Snapshots of all groups must follow at once: an event of a
+    group that is not known yet cannot be judged, and the count is lost with it. That the snapshot
+    was accepted the log alone does not say.
+    """
+    return Controllership(record.epoch, record.number, event.controller_id, event.host, event.port)
+
+
+# --- the guards of every event --------------------------------------------------------------------
+
+
+def not_the_epoch(controllership: Controllership, event: ControllerStarted) -> bool:
+    """It names another epoch to end: of two that compete, the first in the log wins.
+
+    Spec: NotTheEpoch.
+    """
+    return event.supersedes != controllership.epoch
+
+
+def malformed(record: EventRecord) -> bool:
+    """A header is absent or not decimal. Spec: Malformed."""
+    return NOT_DECIMAL in (record.epoch, record.number)
+
+
+def deposed(controllership: Controllership, record: EventRecord) -> bool:
+    """G1: its sender was controller once. Spec: Deposed."""
+    return record.epoch < controllership.epoch
+
+
+def never_started(controllership: Controllership, record: EventRecord) -> bool:
+    """An epoch is the offset of a ControllerStarted, and that one is not here.
+
+    Spec: NeverStarted.
+    """
+    return record.epoch > controllership.epoch
+
+
+def out_of_number(controllership: Controllership, record: EventRecord) -> bool:
+    """An event before it was lost, or it is a copy. Spec: OutOfNumber."""
+    return record.number != controllership.number + 1
+
+
+def epoch_guard(controllership: Controllership, record: EventRecord) -> GroupRefused | None:
+    """The guard that refuses an event before its group is looked at. Spec: EpochGuard."""
+    if malformed(record):
+        return GroupRefused.MALFORMED
+    if deposed(controllership, record):
+        return GroupRefused.DEPOSED
+    if never_started(controllership, record):
+        return GroupRefused.NEVER_STARTED
+    return GroupRefused.OUT_OF_NUMBER if out_of_number(controllership, record) else None
+
+
+# --- one transition for each event of the controllership ------------------------------------------
+
+
+def counted(controllership: Controllership) -> Controllership:
+    """One more event was accepted. Spec: Counted. Keeps: NumbersUnbroken."""
+    return evolved(controllership, number=controllership.number + 1)
+
+
+def with_group(controllership: Controllership, name: str, group: Group) -> Controllership:
+    """One more event was accepted, and this is the group. Spec: WithGroup."""
+    return evolved(counted(controllership), groups={**controllership.groups, name: group})
+
+
+def without_group(controllership: Controllership, name: str) -> Controllership:
+    """One more event was accepted, and the group is gone. Spec: WithoutGroup."""
+    groups = {other: each for other, each in controllership.groups.items() if other != name}
+    return evolved(counted(controllership), groups=groups)
+
+
+def controller_started(
+    controllership: Controllership, record: EventRecord, event: ControllerStarted
+) -> GroupOutcome:
+    """Make its sender the controller, if it ends the epoch that there is.
+
+    Spec: ControllerStarted. Keeps: FailoverKeepsGeneration. Groups stay as they are (G11).
+    """
+    if not_the_epoch(controllership, event):
+        return GroupOutcome(controllership, GroupRefused.NOT_THE_EPOCH)
+    started = evolved(
+        counted(controllership),
+        epoch=record.offset,
+        controller_id=event.controller_id,
+        host=event.host,
+        port=event.port,
+    )
+    return GroupOutcome(started, GroupAccepted.STARTED)
+
+
+def controllership_snapshot(
+    controllership: Controllership, record: EventRecord, event: ControllershipSnapshot
+) -> GroupOutcome:
+    """Compare who is controller. A reader that begins here asks `begun_at`.
+
+    Spec: ControllershipSnapshot.
+    """
+    guard = epoch_guard(controllership, record)
+    if guard is not None:
+        return GroupOutcome(controllership, guard)
+    known = controllership.controller_id, controllership.host, controllership.port
+    agrees = (event.controller_id, event.host, event.port) == known
+    return GroupOutcome(counted(controllership), _snapshot(agrees))
+
+
+def group_snapshot(
+    controllership: Controllership, record: EventRecord, event: GroupSnapshot
+) -> GroupOutcome:
+    """Begin with this group, or compare it with the one that is known. Spec: GroupSnapshot."""
+    guard = epoch_guard(controllership, record)
+    if guard is not None:
+        return GroupOutcome(controllership, guard)
+    group = controllership.groups.get(record.group)
+    if group is None:
+        begun = with_group(controllership, record.group, event.state)
+        return GroupOutcome(begun, GroupAccepted.SNAPSHOT_TAKEN)
+    return GroupOutcome(counted(controllership), _snapshot(group == event.state))
+
+
+def _snapshot(agrees: bool) -> GroupAccepted:
+    return GroupAccepted.SNAPSHOT_AGREES if agrees else GroupAccepted.SNAPSHOT_DIFFERS
+
+
+def group_created(
+    controllership: Controllership, record: EventRecord, event: GroupCreated
+) -> GroupOutcome:
+    """Create a group. Spec: GroupCreated."""
+    guard = epoch_guard(controllership, record)
+    if guard is not None:
+        return GroupOutcome(controllership, guard)
+    if record.group in controllership.groups:
+        return GroupOutcome(controllership, GroupRefused.GROUP_EXISTS)
+    made = new_group(event, controllership.number + 1)
+    return GroupOutcome(with_group(controllership, record.group, made), GroupAccepted.CREATED)
+
+
+def group_deleted(controllership: Controllership, record: EventRecord) -> GroupOutcome:
+    """Delete a group that has no members. Spec: GroupDeleted."""
+    guard = epoch_guard(controllership, record)
+    if guard is not None:
+        return GroupOutcome(controllership, guard)
+    group = controllership.groups.get(record.group)
+    if group is None:
+        return GroupOutcome(controllership, GroupRefused.NO_SUCH_GROUP)
+    if not_empty(group):
+        return GroupOutcome(controllership, GroupRefused.NOT_EMPTY)
+    return GroupOutcome(without_group(controllership, record.group), GroupAccepted.DELETED)
+
+
+def group_event(
+    controllership: Controllership, record: EventRecord, event: OfAKnownGroup
+) -> GroupOutcome:
+    """Do to its group what an event says and what follows from it. Spec: GroupEvent."""
+    refused = epoch_guard(controllership, record)
+    if refused is not None:
+        return GroupOutcome(controllership, refused)
+    group = controllership.groups.get(record.group)
+    if group is None:
+        return GroupOutcome(controllership, GroupRefused.NO_SUCH_GROUP)
+    refused = event_guard(group, event)
+    if refused is not None:
+        return GroupOutcome(controllership, refused)
+    number = controllership.number + 1
+    now = settled(group, after(group, event, number), number)
+    outcome = GroupOutcome(
+        with_group(controllership, record.group, now), event_verdict(group, event)
+    )
+    return in_each(group, event, outcome)
+
+
+def in_each(group: Group, event: OfAKnownGroup, outcome: GroupOutcome) -> GroupOutcome:
+    """What a Reconciled did to each partition; `group` is before it. Spec: InEach."""
+    if not isinstance(event, Reconciled):
+        return outcome
+    return evolved(
+        outcome,
+        positions={tp: position_verdict(group, event, tp) for tp in event.positions},
+        releases={tp: release_verdict(group, event, tp) for tp in not_held(group, event)},
+    )

@@ -1,0 +1,82 @@
+"""What follows from every event: whatever is free goes to its target.
+
+Nobody decides that, so no event says it. A controller could die between "released" and "granted";
+here there is no such state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_marshal.core.groups.state import Group, GroupPartition, Rebalance, TopicPartition
+from kafka_marshal.core.values import evolved
+
+
+def remaining(group: Group) -> Mapping[TopicPartition, GroupPartition]:
+    """Nothing of a topic that is gone is left but what somebody still owns. Spec: Remaining."""
+    gone = [
+        tp for tp, each in group.partitions.items() if each.owner is None and not group.exists(tp)
+    ]
+    if not gone:
+        return group.partitions
+    left = dict(group.partitions)
+    for tp in gone:
+        del left[tp]
+    return left
+
+
+def barrier_holds(group: Group) -> bool:
+    """Eager: something must still be let go, so nothing is granted.
+
+    Spec: BarrierHolds. Keeps: OneGeneration.
+    """
+    return group.rebalance is Rebalance.EAGER and any(
+        each.owner is not None and each.revoking for each in group.partitions.values()
+    )
+
+
+def is_granted(group: Group, partition: GroupPartition) -> bool:
+    """A partition is granted when nobody owns it (G6), to a member; the barrier aside.
+
+    Spec: IsGranted.
+    """
+    return partition.owner is None and partition.target in group.members
+
+
+def granted(partition: GroupPartition, number: int) -> GroupPartition:
+    """The partition is its target's, under a new tenure. Spec: Granted."""
+    return evolved(partition, owner=partition.target, tenure=number, revoking=0)
+
+
+def settle(group: Group, number: int) -> Group:
+    """Every free partition goes to its target; what one event grants has its number as tenure.
+
+    Spec: Settle.
+    """
+    left = remaining(group)
+    free = [tp for tp, each in left.items() if is_granted(group, each)]
+    if free and not barrier_holds(group):
+        left = {**left, **{tp: granted(left[tp], number) for tp in free}}
+    return group if left is group.partitions else evolved(group, partitions=left)
+
+
+def owners_differ(before: Group, after: Group) -> bool:
+    """An owner or a tenure changed, or what was there is gone. Spec: OwnersDiffer."""
+    if after.partitions is before.partitions:
+        return False
+    for tp, was in before.partitions.items():
+        now = after.partitions.get(tp)
+        if now is was:
+            continue  # most are not touched
+        if now is None or now.owner != was.owner or now.tenure != was.tenure:
+            return True
+    return False
+
+
+def settled(before: Group, after: Group, number: int) -> Group:
+    """The group after an event: settled, and of a new generation where that is due.
+
+    Spec: Settled.
+    """
+    done = settle(after, number)
+    return evolved(done, generation=number) if owners_differ(before, done) else done

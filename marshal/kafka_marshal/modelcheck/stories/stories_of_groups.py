@@ -1,0 +1,199 @@
+"""A counterexample of groups in words: what each event did, and who asked, answered and read.
+
+Of `MCGroupEvents.tla` there are events only; of `GroupWorld.tla` also what controllers and members
+do between them. It reads nothing but the variables of two neighbouring states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from kafka_marshal.modelcheck.stories.sentence import Sentence
+from kafka_marshal.modelcheck.tlc.output import Trace
+
+Variables: TypeAlias = Mapping[str, Any]
+
+OF_EVENTS: Final = {"controllership", "length", "last"}
+"""By these `MCGroupEvents.tla` is known."""
+
+OF_THE_WORLD: Final = {"log", "sending", "controllers", "members", "requests", "answers", "spent"}
+"""By these `GroupWorld.tla` is known."""
+
+_NONE: Final = -1
+
+
+def event_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
+    """Tell where the log begins, and what each event did."""
+    yield 0, Sentence("at first", "", _state(trace.states[0].variables["controllership"]))
+    for number in range(1, len(trace.states)):
+        before = trace.states[number - 1].variables["controllership"]
+        last: Any = trace.states[number].variables["last"]
+        outcome = last["outcome"]
+        yield number, _landed(last["record"], outcome["verdict"], before, outcome["controllership"])
+
+
+def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
+    """Tell where the log begins, and each step: an event that landed, or who did what."""
+    yield 0, Sentence("at first", "", _state(trace.states[0].variables["log"][-1]["after"]))
+    for number in range(1, len(trace.states)):
+        was: Variables = trace.states[number - 1].variables
+        now: Variables = trace.states[number].variables
+        if len(now["log"]) > len(was["log"]):
+            entry = now["log"][-1]
+            before = was["log"][-1]["after"]
+            yield number, _landed(entry["record"], entry["verdict"], before, entry["after"])
+        else:
+            yield number, _own_step(trace.states[number].action, was, now)
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def _landed(record: Any, verdict: str, before: Any, after: Any) -> Sentence:
+    """An event as it landed, and what it changed."""
+    lead = f"offset {record['offset']}: "
+    return Sentence(lead, _described(record), f": {verdict}{_changed(before, after)}")
+
+
+def _described(record: Any) -> str:
+    """An event with what it says, and the headers that it has."""
+    event = record["event"]
+    said = [str(event["member"])] if "member" in event else []
+    if "supersedes" in event:
+        said.append(f"of controller {event['controller_id']}, supersedes {event['supersedes']}")
+    if "count" in event:
+        said.append(f"{event['topic']}: {event['count']}")
+    if "target" in event:
+        said.append(_list(event["target"], lambda tp, member: f"{_tp(tp)} to {member}"))
+    if event["type"] == "Reconciled":
+        said.append(_reconciled(event))
+    elif "positions" in event:
+        said.append(_list(event["positions"], lambda tp, offset: f"{_tp(tp)} to {offset}"))
+    headers = (
+        f" (epoch {record['epoch']}, number {record['number']})" if record["epoch"] >= 0 else ""
+    )
+    return f"{event['type']} {', '.join(part for part in said if part)}".rstrip() + headers
+
+
+def _reconciled(event: Any) -> str:
+    held = ", ".join(sorted(map(_tp, event["held"]))) or "nothing"
+    holds = "" if event["commits_only"] else f"holds {held} as of {event['as_of']}"
+    at = _list(
+        event["positions"],
+        lambda tp, at: f"{_tp(tp)} at {at['offset']} (tenure {at['tenure']})",
+    )
+    return ", ".join(part for part in (holds, at) if part)
+
+
+def _state(controllership: Any) -> str:
+    """Where a log begins, in short."""
+    groups = _mapping(controllership["groups"])
+    if not groups:
+        return f": epoch {controllership['epoch']}, no group"
+    told = []
+    for group in groups.values():
+        members = ", ".join(_mapping(group["members"])) or "nobody"
+        told.append(f"; generation {group['generation']}; members: {members}")
+        partitions = {_tp(tp): one for tp, one in _mapping(group["partitions"]).items()}
+        told += [
+            f"; {tp}: {_owner(one)}, position {one['position']}"
+            for tp, one in sorted(partitions.items())
+        ]
+    return f": epoch {controllership['epoch']}{''.join(told)}"
+
+
+def _owner(partition: Any) -> str:
+    must = f", must let it go since {partition['revoking']}" if partition["revoking"] else ""
+    return f"{partition['owner']} owns it (tenure {partition['tenure']}){must}"
+
+
+def _changed(before: Any, after: Any) -> str:
+    """What an event changed, field by field; nothing where it was refused."""
+    told = _fields("", before, after, ("epoch",))
+    was, now = _mapping(before["groups"]), _mapping(after["groups"])
+    told += [f"group {name} is gone" for name in was.keys() - now.keys()]
+    told += [f"group {name} is new" for name in now.keys() - was.keys()]
+    for name in sorted(was.keys() & now.keys()):
+        told += _fields("", was[name], now[name], ("generation",))
+        told += _partitions(_mapping(was[name]["partitions"]), _mapping(now[name]["partitions"]))
+    return "".join(f"; {each}" for each in told)
+
+
+def _partitions(was: Mapping[Any, Any], now: Mapping[Any, Any]) -> list[str]:
+    told = [f"{_tp(tp)} is gone" for tp in was.keys() - now.keys()]
+    told += [f"{_tp(tp)} is new" for tp in now.keys() - was.keys()]
+    for tp in was.keys() & now.keys():
+        fields = ("owner", "tenure", "revoking", "position")
+        told += _fields(f"{_tp(tp)}: ", was[tp], now[tp], fields)
+    return sorted(told)
+
+
+def _fields(of: str, before: Any, after: Any, names: tuple[str, ...]) -> list[str]:
+    return [
+        f"{of}{name} {before[name]} → {after[name]}"
+        for name in names
+        if before[name] != after[name]
+    ]
+
+
+# --- what happens between them --------------------------------------------------------------------
+
+
+def _own_step(action: str, was: Variables, now: Variables) -> Sentence:
+    """What a controller or a member does while nothing lands."""
+    if action == "Hear":
+        who, member = _differing(was["members"], now["members"])
+        holds = ", ".join(sorted(map(_tp, member["holds"]))) or "nothing"
+        return Sentence(f"{who} hears ", f"generation {member['generation']}", f": holds {holds}")
+    if action in ("Ask", "Process"):
+        who, member = _differing(was["members"], now["members"])
+        for request in now["requests"] - was["requests"]:
+            return Sentence(f"{who} asks", "", f": {_asked(request)}")
+        return Sentence(f"{who} {'asks again' if action == 'Ask' else 'processes a message'}", "")
+    if action == "Lose":
+        return Sentence("a record is lost", "")
+    who, _ = _differing(was["controllers"], now["controllers"])
+    return Sentence(f"controller {who} ", _done(action, was, now, who), "")
+
+
+def _done(action: str, was: Variables, now: Variables, who: Any) -> str:
+    sent = _mapping(now["sending"])[who][len(_mapping(was["sending"])[who]) :]
+    sends = "".join(f"; sends {_described(record)}" for record in sent)
+    if action == "Read":
+        return f"reads offset {_mapping(was['controllers'])[who]['read']}"
+    if action == "Answer":
+        for answer in now["answers"] - was["answers"]:
+            own = ", ".join(sorted(map(_tp, _mapping(answer["own"])))) or "nothing"
+            told = "is no member" if answer["unknown"] else f"owns {own}"
+            return f"answers: as of {answer['generation']} {answer['member']} {told}"
+        return "answers as before"
+    words = {"Compete": "competes", "Receive": "takes a request"}
+    return words.get(action, "decides") + sends
+
+
+def _asked(request: Any) -> str:
+    if request["as_of"] == _NONE:
+        return f"it remembers nothing, over connection {request['connection']}"
+    held = ", ".join(sorted(map(_tp, request["held"]))) or "nothing"
+    return f"it holds {held} as of {request['as_of']}"
+
+
+def _differing(was: Any, now: Any) -> tuple[Any, Any]:
+    """The one of several that changed, and what it is now."""
+    before = _mapping(was)
+    [changed] = [(who, one) for who, one in _mapping(now).items() if before[who] != one]
+    return changed
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    """A function of TLA+: one without arguments, or of 1, 2, ..., is read as a tuple."""
+    return dict(enumerate(value, 1)) if isinstance(value, tuple) else value
+
+
+def _list(function: Any, said: Any) -> str:
+    return ", ".join(sorted(said(tp, value) for tp, value in _mapping(function).items()))
+
+
+def _tp(tp: Any) -> str:
+    return f"{tp['topic']}-{tp['partition']}"
