@@ -141,7 +141,7 @@ def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name()
     names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
     known |= OF_WHO_ENDS_A_PAUSE | OF_WHO_COUNTS | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
-    known |= OF_GROUP_EVENTS
+    known |= OF_GROUP_EVENTS | OF_GROUPS
     assert checked(*holding) - names_only == known
 
 
@@ -153,6 +153,9 @@ OF_GROUP_EVENTS = {
     *("NewTopicBeginsAnew", "RebalanceIsRight", "NotEmptyIsKept"),
 }
 """What `MCGroupEvents.tla` promises of every event, of any sender."""
+
+OF_GROUPS = {"NoTwoOwners", "HeldTenureWasGiven", "AnswersHold", "OneController"}
+"""What `GroupProperties.tla` promises of controllers and members."""
 
 OF_CHECKPOINTS = {"LieIsNoticed", "TruthProtects"}
 """Of `MCRangesSuffix`: they ask what each reader takes both for, which no one step knows."""
@@ -205,7 +208,8 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
         *("Admin", "SetPosition", "Share", "FairShare", "Interval", "TraceMarshal"),
         *("Ranges", "RangesReader", "Participant", "MCRanges", "MCParticipant"),
         *("Deliveries", "MCDeliveries"),
-        *("Group", "GroupEvents", "MCGroupEvents"),
+        *("Group", "GroupEvents", "MCGroupEvents", "Controller", "GroupMember", "GroupWorld"),
+        *("GroupProperties", "MCGroupWorld"),
     )
     known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}

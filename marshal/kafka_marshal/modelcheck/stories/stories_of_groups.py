@@ -35,7 +35,8 @@ def event_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 
 def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     """Tell where the log begins, and each step: an event that landed, or who did what."""
-    yield 0, Sentence("at first", "", _state(trace.states[0].variables["log"][-1]["after"]))
+    first: Variables = trace.states[0].variables
+    yield 0, Sentence("at first", "", _state(first["log"][-1]["after"]))
     for number in range(1, len(trace.states)):
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
@@ -44,7 +45,7 @@ def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
             before = was["log"][-1]["after"]
             yield number, _landed(entry["record"], entry["verdict"], before, entry["after"])
         else:
-            yield number, _own_step(trace.states[number].action, was, now)
+            yield number, _own_step(was, now)
 
 
 # --- events ---------------------------------------------------------------------------------------
@@ -140,36 +141,45 @@ def _fields(of: str, before: Any, after: Any, names: tuple[str, ...]) -> list[st
 # --- what happens between them --------------------------------------------------------------------
 
 
-def _own_step(action: str, was: Variables, now: Variables) -> Sentence:
+def _own_step(was: Variables, now: Variables) -> Sentence:
     """What a controller or a member does while nothing lands."""
-    if action == "Hear":
-        who, member = _differing(was["members"], now["members"])
-        holds = ", ".join(sorted(map(_tp, member["holds"]))) or "nothing"
-        return Sentence(f"{who} hears ", f"generation {member['generation']}", f": holds {holds}")
-    if action in ("Ask", "Process"):
-        who, member = _differing(was["members"], now["members"])
-        for request in now["requests"] - was["requests"]:
-            return Sentence(f"{who} asks", "", f": {_asked(request)}")
-        return Sentence(f"{who} {'asks again' if action == 'Ask' else 'processes a message'}", "")
-    if action == "Lose":
+    if now["members"] != was["members"]:
+        return _of_a_member(was, now)
+    if now["controllers"] == was["controllers"]:
         return Sentence("a record is lost", "")
-    who, _ = _differing(was["controllers"], now["controllers"])
-    return Sentence(f"controller {who} ", _done(action, was, now, who), "")
-
-
-def _done(action: str, was: Variables, now: Variables, who: Any) -> str:
+    who, before, after = _differing(was["controllers"], now["controllers"])
     sent = _mapping(now["sending"])[who][len(_mapping(was["sending"])[who]) :]
     sends = "".join(f"; sends {_described(record)}" for record in sent)
-    if action == "Read":
-        return f"reads offset {_mapping(was['controllers'])[who]['read']}"
-    if action == "Answer":
+    return Sentence(f"controller {who} ", _done(was, now, before, after) + sends)
+
+
+def _of_a_member(was: Variables, now: Variables) -> Sentence:
+    who, before, after = _differing(was["members"], now["members"])
+    if after["connection"] != before["connection"]:
+        [asked] = now["requests"] - was["requests"] or [None]
+        return Sentence(f"{who} asks", f": {_asked(asked)}" if asked else " the same again")
+    if (after["generation"], after["holds"]) == (before["generation"], before["holds"]) and (
+        _mapping(after["at"]).keys() == _mapping(before["at"]).keys()
+    ):
+        return Sentence(f"{who} ", "processes a message")
+    holds = ", ".join(sorted(map(_tp, after["holds"]))) or "nothing"
+    return Sentence(f"{who} hears of ", f"generation {after['generation']}", f": holds {holds}")
+
+
+def _done(was: Variables, now: Variables, before: Any, after: Any) -> str:
+    if after["starts"] and not before["starts"]:
+        return "competes"
+    if after["read"] > before["read"]:
+        return f"reads offset {before['read']}"
+    if after["waiting"] - before["waiting"]:
+        return "takes a request"
+    if before["waiting"] - after["waiting"]:
         for answer in now["answers"] - was["answers"]:
             own = ", ".join(sorted(map(_tp, _mapping(answer["own"])))) or "nothing"
-            told = "is no member" if answer["unknown"] else f"owns {own}"
-            return f"answers: as of {answer['generation']} {answer['member']} {told}"
+            owns = "is no member" if answer["unknown"] else f"owns {own}"
+            return f"answers: as of {answer['generation']} {answer['member']} {owns}"
         return "answers as before"
-    words = {"Compete": "competes", "Receive": "takes a request"}
-    return words.get(action, "decides") + sends
+    return "decides"
 
 
 def _asked(request: Any) -> str:
@@ -179,10 +189,12 @@ def _asked(request: Any) -> str:
     return f"it holds {held} as of {request['as_of']}"
 
 
-def _differing(was: Any, now: Any) -> tuple[Any, Any]:
-    """The one of several that changed, and what it is now."""
+def _differing(was: Any, now: Any) -> tuple[Any, Any, Any]:
+    """The one of several that changed, what it was, and what it is now."""
     before = _mapping(was)
-    [changed] = [(who, one) for who, one in _mapping(now).items() if before[who] != one]
+    [changed] = [
+        (who, before[who], one) for who, one in _mapping(now).items() if before[who] != one
+    ]
     return changed
 
 

@@ -1,0 +1,232 @@
+----------------------------- MODULE GroupWorld ------------------------------
+(***************************************************************************)
+(* The world around one group: a log, controllers that compete for it,     *)
+(* members that ask them, and what can go wrong.                           *)
+(*                                                                         *)
+(* Records of one controller land in the order in which it sent them, at   *)
+(* any later time, or never.  Requests and answers arrive late, in any     *)
+(* order, or never; a request of a member with memory arrives as often as  *)
+(* it likes, at any controller.  One without memory hangs on a connection  *)
+(* and arrives once.  Any controller may be started at any moment, and     *)
+(* gives up any member, rightly or wrongly.                                *)
+(*                                                                         *)
+(* There is no time here, so a member that was given up may go on: that    *)
+(* it stops is a matter of sessions, and not checked here.                 *)
+(***************************************************************************)
+EXTENDS GroupMember
+
+CONSTANTS
+    Beginning,            \* the first events, all accepted
+    ToldAfter,            \* as many of them members know of
+    FirstRequests,        \* what was sent before, and may arrive yet
+    FirstAnswers,
+    Controllers,          \* their ids
+    Ms,                   \* ids of members
+    LogMax,
+    RequestsMax(_),       \* as many requests a member sends
+    ElectionsMax,
+    ExpiriesMax,
+    RewindsMax,
+    LossesMax,            \* as many records never land
+    MessagesMax           \* in each partition
+
+VARIABLES
+    log,                  \* [record, verdict, after]: the log, and what each record came to
+    sending,              \* of each controller: records on their way to the log
+    controllers,
+    members,
+    requests,             \* sent, and to be received
+    answers,              \* sent, and to be heard
+    spent                 \* what of the bounds is used up
+
+vars == <<log, sending, controllers, members, requests, answers, spent>>
+
+(***************************************************************************)
+(* The log.                                                                *)
+(***************************************************************************)
+FirstRecords == RightlyAll(NewControllership, 0, Beginning)
+
+RECURSIVE LogOf(_, _)
+LogOf(before, records) ==
+    IF Length(records) = 0 THEN <<>>
+    ELSE LET outcome == Step(before, First(records))
+         IN  WithAll(<<[record |-> First(records), verdict |-> outcome.verdict,
+                        after |-> outcome.controllership]>>,
+                     LogOf(outcome.controllership, Rest(records)))
+
+After0(n)  == IF n = 0 THEN NewControllership ELSE log[n].after
+GroupAt(n) == TheGroup(Folded(NewControllership, FirstOf(FirstRecords, n)))
+Latest     == After0(Length(log))
+View(c)    == After0(controllers[c].read)
+TheLatestGroup == TheGroup(Latest)
+
+OnTheWay == UNION {{sending[c][k] : k \in DOMAIN sending[c]} : c \in Controllers}
+
+RECURSIVE SumOf(_)
+SumOf(ids) == IF ids = {} THEN 0
+              ELSE LET c == CHOOSE id \in ids : TRUE
+                   IN  Length(sending[c]) + SumOf(ids \ {c})
+
+HasRoom(n) == Length(log) + SumOf(Controllers) + n <= LogMax
+
+Init ==
+    /\ log = LogOf(NewControllership, FirstRecords)
+    /\ sending = [c \in Controllers |-> <<>>]
+    /\ controllers =
+           [c \in Controllers |->
+               IF c = 1
+               THEN [NewController EXCEPT
+                         !.read   = Length(Beginning),
+                         !.epoch  = 0,
+                         !.newest = [m \in Members(GroupAt(ToldAfter)) |-> 1]]
+               ELSE NewController]
+    /\ members =
+           [m \in Ms |-> IF IsMember(GroupAt(ToldAfter), m)
+                         THEN MemberAt(GroupAt(ToldAfter), m) ELSE NewMember]
+    /\ requests = FirstRequests
+    /\ answers = FirstAnswers
+    /\ spent = [requests |-> [m \in Ms |-> 0], elections |-> 0, expiries |-> 0, rewinds |-> 0,
+                losses |-> 0]
+
+(***************************************************************************)
+(* Controllers.                                                            *)
+(***************************************************************************)
+
+\* It folds what there is, and then competes for the epoch that it found.
+Compete(c) ==
+    /\ spent.elections < ElectionsMax
+    /\ HasRoom(1)
+    /\ ~controllers[c].starts
+    /\ ~IsServing(controllers[c], Latest)
+    /\ controllers' = [controllers EXCEPT
+           ![c] = [Stopped(controllers[c]) EXCEPT !.read = Length(log), !.starts = TRUE]]
+    /\ sending' = [sending EXCEPT
+           ![c] = WithAll(@, <<Rightly(Latest, NONE, Start(Latest.epoch, c))>>)]
+    /\ spent' = [spent EXCEPT !.elections = @ + 1]
+    /\ UNCHANGED <<log, members, requests, answers>>
+
+Land(c) ==
+    /\ Length(sending[c]) > 0
+    /\ LET record  == [First(sending[c]) EXCEPT !.offset = Length(log)]
+           outcome == Step(Latest, record)
+       IN  log' = WithAll(log, <<[record |-> record, verdict |-> outcome.verdict,
+                                  after |-> outcome.controllership]>>)
+    /\ sending' = [sending EXCEPT ![c] = Rest(@)]
+    /\ UNCHANGED <<controllers, members, requests, answers, spent>>
+
+\* The broker never gets it, and gets what was sent behind it.
+Lose(c) ==
+    /\ Length(sending[c]) > 0
+    /\ spent.losses < LossesMax
+    /\ sending' = [sending EXCEPT ![c] = Rest(@)]
+    /\ spent' = [spent EXCEPT !.losses = @ + 1]
+    /\ UNCHANGED <<log, controllers, members, requests, answers>>
+
+\* One that neither serves nor was started has no reason to read on: it folds when it competes.
+Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
+
+ConnectionsTo(c) == {request \in requests : IsFresh(request) /\ request.to = c}
+
+Read(c) ==
+    /\ Reads(c)
+    /\ controllers[c].read < Length(log)
+    /\ LET next  == log[controllers[c].read + 1]
+           after == AfterReading(c, controllers[c], next.record, next.verdict)
+           began == IsOwnStart(c, next.record) /\ next.verdict = "Started"
+       IN  /\ controllers' = [controllers EXCEPT ![c] = after]
+           /\ requests' = IF began THEN requests \ ConnectionsTo(c) ELSE requests
+    /\ UNCHANGED <<log, sending, members, answers, spent>>
+
+Decide(c, after, events) ==
+    /\ HasRoom(Length(events))
+    /\ LET records == [k \in DOMAIN events |-> Sending(controllers[c], View(c), events[k])]
+       IN  /\ controllers' = [controllers EXCEPT ![c] = Sent(after, records)]
+           /\ sending' = [sending EXCEPT ![c] = WithAll(@, records)]
+
+Serves(c) == IsServing(controllers[c], View(c))
+
+Foreseen(c) == TheGroup(Speculative(controllers[c], View(c)))
+
+Receive(c, request) ==
+    /\ Serves(c)
+    /\ request.to \in {c, NONE}
+    /\ ~IsVoid(controllers[c], request)
+    /\ LET events == EventsOfRequest(Foreseen(c), request)
+       IN  Decide(c, Taken(controllers[c], View(c), request, events), events)
+    /\ requests' = IF IsFresh(request) THEN requests \ {request} ELSE requests
+    /\ UNCHANGED <<log, members, answers, spent>>
+
+Answer(c, wait) ==
+    /\ Serves(c)
+    /\ HasLanded(controllers[c], View(c), wait)
+    /\ controllers' = [controllers EXCEPT ![c].waiting = @ \ {wait}]
+    /\ answers' = answers \cup
+           {AnswerTo(TheGroup(AnswersFrom(controllers[c], View(c))), wait.member,
+                     wait.connection)}
+    /\ UNCHANGED <<log, sending, members, requests, spent>>
+
+\* G10: any target that is right, when one is due.
+TargetsOf(group) ==
+    IF Members(group) = {} THEN {NoFunction} ELSE [Wanted(group) -> Members(group)]
+
+DecideRebalance(c) ==
+    /\ Serves(c)
+    /\ IsDue(Foreseen(c))
+    /\ \E target \in TargetsOf(Foreseen(c)) : Decide(c, controllers[c], <<Rebalance(target)>>)
+    /\ UNCHANGED <<log, members, requests, answers, spent>>
+
+GiveUp(c, m) ==
+    /\ Serves(c)
+    /\ spent.expiries < ExpiriesMax
+    /\ IsMember(Foreseen(c), m)
+    /\ Decide(c, controllers[c], <<Expire(m)>>)
+    /\ spent' = [spent EXCEPT !.expiries = @ + 1]
+    /\ UNCHANGED <<log, members, requests, answers>>
+
+DecideRewind(c) ==
+    /\ Serves(c)
+    /\ spent.rewinds < RewindsMax
+    /\ Decide(c, controllers[c],
+              <<Rewind([tp \in PartitionsOf(Foreseen(c).topics) |-> 0])>>)
+    /\ spent' = [spent EXCEPT !.rewinds = @ + 1]
+    /\ UNCHANGED <<log, members, requests, answers>>
+
+(***************************************************************************)
+(* Members.                                                                *)
+(***************************************************************************)
+Ask(m) ==
+    /\ spent.requests[m] < RequestsMax(m)
+    /\ \E to \in (IF members[m].fresh THEN Controllers ELSE {1}) :
+           requests' = requests \cup {RequestOf(m, members[m], to)}
+    /\ members' = [members EXCEPT ![m] = AfterAsking(@)]
+    /\ spent' = [spent EXCEPT !.requests[m] = @ + 1]
+    /\ UNCHANGED <<log, sending, controllers, answers>>
+
+Hear(m, answer) ==
+    /\ answer.member = m
+    /\ ~IsOld(members[m], answer)
+    /\ ~IsClosed(members[m], answer)
+    /\ members' = [members EXCEPT ![m] = AfterAnswer(@, answer)]
+    /\ members' # members
+    /\ UNCHANGED <<log, sending, controllers, requests, answers, spent>>
+
+Process(m, tp) ==
+    /\ members[m].at[tp].offset < MessagesMax
+    /\ members' = [members EXCEPT ![m] = Processed(@, tp)]
+    /\ UNCHANGED <<log, sending, controllers, requests, answers, spent>>
+
+Next ==
+    \/ \E c \in Controllers :
+           \/ Compete(c) \/ Land(c) \/ Lose(c) \/ Read(c)
+           \/ DecideRebalance(c) \/ DecideRewind(c)
+           \/ \E m \in Ms : GiveUp(c, m)
+           \/ \E request \in requests : Receive(c, request)
+           \/ \E wait \in controllers[c].waiting : Answer(c, wait)
+    \/ \E m \in Ms :
+           \/ Ask(m)
+           \/ \E answer \in answers : Hear(m, answer)
+           \/ \E tp \in members[m].holds : Process(m, tp)
+
+Spec == Init /\ [][Next]_vars
+
+=============================================================================
