@@ -37,7 +37,7 @@ def test_a_mutant_of_groups_is_noticed_by_whom_it_names(mutant: OfGroups) -> Non
 
 
 IN_NO_MODEL = {"CameBack"}
-"""It takes three events more than the models have; the story of topics shows it."""
+"""None of the models' steps shows it: a topic that went and came back. The story of topics does."""
 
 
 @pytest.mark.parametrize(
