@@ -26,7 +26,7 @@ from kafka_marshal.testing.in_memory import interruptions as rooms
 def logged(found: list[logging.LogRecord]) -> Iterator[None]:
     """Collect the warnings that the client logs meanwhile; nobody else sees them.
 
-    Who has made lines of a lower level wanted does not change the run: they would be bytecodes more.
+    The level that somebody has set does not change the run: each line costs bytecodes.
     """
 
     class Keeps(logging.Handler):
