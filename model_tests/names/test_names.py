@@ -154,7 +154,9 @@ OF_GROUP_EVENTS = {
 }
 """What `MCGroupEvents.tla` promises of every event, of any sender."""
 
-OF_GROUPS = {"NoTwoOwners", "HeldTenureWasGiven", "AnswersHold", "OneController"}
+OF_GROUPS = {
+    *("NoTwoOwners", "HeldTenureWasGiven", "AnswersHold", "OneController", "OneGeneration"),
+}
 """What `GroupProperties.tla` promises of controllers and members."""
 
 OF_CHECKPOINTS = {"LieIsNoticed", "TruthProtects"}

@@ -8,14 +8,14 @@
 (***************************************************************************)
 EXTENDS GroupWorld
 
-States == {log[k].after : k \in DOMAIN log}
+States == {appended[k].after : k \in DOMAIN appended}
 GroupStates == {TheGroup(state) : state \in {s \in States : HasGroup(s)}}
 
 \* The last event by which the member was given up; 0: none.
 ExpelledAt(m) ==
-    LET at == {log[k].after.number :
-                   k \in {j \in DOMAIN log : /\ log[j].verdict = "Expired"
-                                             /\ log[j].record.event.member = m}}
+    LET at == {appended[k].after.number :
+                   k \in {j \in DOMAIN appended : /\ appended[j].verdict = "Expired"
+                                                  /\ appended[j].record.event.member = m}}
     IN  IF at = {} THEN 0 ELSE CHOOSE n \in at : \A other \in at : other <= n
 
 \* Given up since what it knows.  It stops by its own clock, which is not here.
@@ -59,20 +59,20 @@ OneGeneration ==
 
 \* The last event that rewound a partition; 0: none.
 RewoundAt(n, tp) ==
-    LET at == {log[k].after.number :
-                   k \in {j \in 1 .. n : /\ log[j].verdict = "Rewound"
-                                         /\ tp \in DOMAIN log[j].record.event.positions}}
+    LET at == {appended[k].after.number :
+                   k \in {j \in 1 .. n : /\ appended[j].verdict = "Rewound"
+                                         /\ tp \in DOMAIN appended[j].record.event.positions}}
     IN  IF at = {} THEN 0 ELSE CHOOSE k \in at : \A other \in at : other <= k
 
 \* What is committed was processed since the last rewind, by somebody who knew of it.
 RewindSticks ==
-    \A n \in DOMAIN log :
-        LET entry == log[n]
+    \A n \in DOMAIN appended :
+        LET entry == appended[n]
         IN  entry.verdict = "Reconciled" =>
                 \A tp \in DOMAIN entry.record.event.positions :
                     \/ n = 1
                     \/ TheGroup(entry.after).partitions[tp].position
-                           = TheGroup(log[n - 1].after).partitions[tp].position
+                           = TheGroup(appended[n - 1].after).partitions[tp].position
                     \/ entry.record.event.positions[tp].tenure >= RewoundAt(n, tp)
 
 \* Only one controller at a time decides what counts, and it read its own start.
@@ -83,7 +83,7 @@ OneController ==
 
 \* A member that left nothing unsaid is in the group for all that is known of it.
 FailoverKeepsGeneration ==
-    \A n \in 2 .. Length(log) :
-        log[n].verdict = "Started" => log[n].after.groups = log[n - 1].after.groups
+    \A n \in 2 .. Length(appended) :
+        appended[n].verdict = "Started" => appended[n].after.groups = appended[n - 1].after.groups
 
 =============================================================================

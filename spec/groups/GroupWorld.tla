@@ -31,7 +31,7 @@ CONSTANTS
     MessagesMax           \* in each partition
 
 VARIABLES
-    log,                  \* [record, verdict, after]: the log, and what each record came to
+    appended,                  \* [record, verdict, after]: the log, and what each record came to
     sending,              \* of each controller: records on their way to the log
     controllers,
     members,
@@ -39,7 +39,7 @@ VARIABLES
     answers,              \* sent, and to be heard
     spent                 \* what of the bounds is used up
 
-vars == <<log, sending, controllers, members, requests, answers, spent>>
+vars == <<appended, sending, controllers, members, requests, answers, spent>>
 
 (***************************************************************************)
 (* The log.                                                                *)
@@ -54,9 +54,9 @@ LogOf(before, records) ==
                         after |-> outcome.controllership]>>,
                      LogOf(outcome.controllership, Rest(records)))
 
-After0(n)  == IF n = 0 THEN NewControllership ELSE log[n].after
+After0(n)  == IF n = 0 THEN NewControllership ELSE appended[n].after
 GroupAt(n) == TheGroup(Folded(NewControllership, FirstOf(FirstRecords, n)))
-Latest     == After0(Length(log))
+Latest     == After0(Length(appended))
 View(c)    == After0(controllers[c].read)
 TheLatestGroup == TheGroup(Latest)
 
@@ -67,10 +67,10 @@ SumOf(ids) == IF ids = {} THEN 0
               ELSE LET c == CHOOSE id \in ids : TRUE
                    IN  Length(sending[c]) + SumOf(ids \ {c})
 
-HasRoom(n) == Length(log) + SumOf(Controllers) + n <= LogMax
+HasRoom(n) == Length(appended) + SumOf(Controllers) + n <= LogMax
 
 Init ==
-    /\ log = LogOf(NewControllership, FirstRecords)
+    /\ appended = LogOf(NewControllership, FirstRecords)
     /\ sending = [c \in Controllers |-> <<>>]
     /\ controllers =
            [c \in Controllers |->
@@ -99,17 +99,17 @@ Compete(c) ==
     /\ ~controllers[c].starts
     /\ ~IsServing(controllers[c], Latest)
     /\ controllers' = [controllers EXCEPT
-           ![c] = [Stopped(controllers[c]) EXCEPT !.read = Length(log), !.starts = TRUE]]
+           ![c] = [Stopped(controllers[c]) EXCEPT !.read = Length(appended), !.starts = TRUE]]
     /\ sending' = [sending EXCEPT
            ![c] = WithAll(@, <<Rightly(Latest, NONE, Start(Latest.epoch, c))>>)]
     /\ spent' = [spent EXCEPT !.elections = @ + 1]
-    /\ UNCHANGED <<log, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers>>
 
 Land(c) ==
     /\ Length(sending[c]) > 0
-    /\ LET record  == [First(sending[c]) EXCEPT !.offset = Length(log)]
+    /\ LET record  == [First(sending[c]) EXCEPT !.offset = Length(appended)]
            outcome == Step(Latest, record)
-       IN  log' = WithAll(log, <<[record |-> record, verdict |-> outcome.verdict,
+       IN  appended' = WithAll(appended, <<[record |-> record, verdict |-> outcome.verdict,
                                   after |-> outcome.controllership]>>)
     /\ sending' = [sending EXCEPT ![c] = Rest(@)]
     /\ UNCHANGED <<controllers, members, requests, answers, spent>>
@@ -120,7 +120,7 @@ Lose(c) ==
     /\ spent.losses < LossesMax
     /\ sending' = [sending EXCEPT ![c] = Rest(@)]
     /\ spent' = [spent EXCEPT !.losses = @ + 1]
-    /\ UNCHANGED <<log, controllers, members, requests, answers>>
+    /\ UNCHANGED <<appended, controllers, members, requests, answers>>
 
 \* One that neither serves nor was started has no reason to read on: it folds when it competes.
 Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
@@ -129,13 +129,13 @@ ConnectionsTo(c) == {request \in requests : IsFresh(request) /\ request.to = c}
 
 Read(c) ==
     /\ Reads(c)
-    /\ controllers[c].read < Length(log)
-    /\ LET next  == log[controllers[c].read + 1]
+    /\ controllers[c].read < Length(appended)
+    /\ LET next  == appended[controllers[c].read + 1]
            after == AfterReading(c, controllers[c], next.record, next.verdict)
            began == IsOwnStart(c, next.record) /\ next.verdict = "Started"
        IN  /\ controllers' = [controllers EXCEPT ![c] = after]
            /\ requests' = IF began THEN requests \ ConnectionsTo(c) ELSE requests
-    /\ UNCHANGED <<log, sending, members, answers, spent>>
+    /\ UNCHANGED <<appended, sending, members, answers, spent>>
 
 Decide(c, after, events) ==
     /\ HasRoom(Length(events))
@@ -154,7 +154,7 @@ Receive(c, request) ==
     /\ LET events == EventsOfRequest(Foreseen(c), request)
        IN  Decide(c, Taken(controllers[c], View(c), request, events), events)
     /\ requests' = IF IsFresh(request) THEN requests \ {request} ELSE requests
-    /\ UNCHANGED <<log, members, answers, spent>>
+    /\ UNCHANGED <<appended, members, answers, spent>>
 
 Answer(c, wait) ==
     /\ Serves(c)
@@ -163,7 +163,7 @@ Answer(c, wait) ==
     /\ answers' = answers \cup
            {AnswerTo(TheGroup(AnswersFrom(controllers[c], View(c))), wait.member,
                      wait.connection)}
-    /\ UNCHANGED <<log, sending, members, requests, spent>>
+    /\ UNCHANGED <<appended, sending, members, requests, spent>>
 
 \* G10: any target that is right, when one is due.
 TargetsOf(group) ==
@@ -173,7 +173,7 @@ DecideRebalance(c) ==
     /\ Serves(c)
     /\ IsDue(Foreseen(c))
     /\ \E target \in TargetsOf(Foreseen(c)) : Decide(c, controllers[c], <<Rebalance(target)>>)
-    /\ UNCHANGED <<log, members, requests, answers, spent>>
+    /\ UNCHANGED <<appended, members, requests, answers, spent>>
 
 GiveUp(c, m) ==
     /\ Serves(c)
@@ -181,7 +181,7 @@ GiveUp(c, m) ==
     /\ IsMember(Foreseen(c), m)
     /\ Decide(c, controllers[c], <<Expire(m)>>)
     /\ spent' = [spent EXCEPT !.expiries = @ + 1]
-    /\ UNCHANGED <<log, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers>>
 
 DecideRewind(c) ==
     /\ Serves(c)
@@ -189,7 +189,7 @@ DecideRewind(c) ==
     /\ Decide(c, controllers[c],
               <<Rewind([tp \in PartitionsOf(Foreseen(c).topics) |-> 0])>>)
     /\ spent' = [spent EXCEPT !.rewinds = @ + 1]
-    /\ UNCHANGED <<log, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers>>
 
 (***************************************************************************)
 (* Members.                                                                *)
@@ -200,7 +200,7 @@ Ask(m) ==
            requests' = requests \cup {RequestOf(m, members[m], to)}
     /\ members' = [members EXCEPT ![m] = AfterAsking(@)]
     /\ spent' = [spent EXCEPT !.requests[m] = @ + 1]
-    /\ UNCHANGED <<log, sending, controllers, answers>>
+    /\ UNCHANGED <<appended, sending, controllers, answers>>
 
 Hear(m, answer) ==
     /\ answer.member = m
@@ -208,12 +208,12 @@ Hear(m, answer) ==
     /\ ~IsClosed(members[m], answer)
     /\ members' = [members EXCEPT ![m] = AfterAnswer(@, answer)]
     /\ members' # members
-    /\ UNCHANGED <<log, sending, controllers, requests, answers, spent>>
+    /\ UNCHANGED <<appended, sending, controllers, requests, answers, spent>>
 
 Process(m, tp) ==
     /\ members[m].at[tp].offset < MessagesMax
     /\ members' = [members EXCEPT ![m] = Processed(@, tp)]
-    /\ UNCHANGED <<log, sending, controllers, requests, answers, spent>>
+    /\ UNCHANGED <<appended, sending, controllers, requests, answers, spent>>
 
 Next ==
     \/ \E c \in Controllers :

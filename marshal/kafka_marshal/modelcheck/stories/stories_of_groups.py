@@ -17,7 +17,15 @@ Variables: TypeAlias = Mapping[str, Any]
 OF_EVENTS: Final = {"controllership", "length", "last"}
 """By these `MCGroupEvents.tla` is known."""
 
-OF_THE_WORLD: Final = {"log", "sending", "controllers", "members", "requests", "answers", "spent"}
+OF_THE_WORLD: Final = {
+    "appended",
+    "sending",
+    "controllers",
+    "members",
+    "requests",
+    "answers",
+    "spent",
+}
 """By these `GroupWorld.tla` is known."""
 
 _NONE: Final = -1
@@ -36,13 +44,13 @@ def event_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     """Tell where the log begins, and each step: an event that landed, or who did what."""
     first: Variables = trace.states[0].variables
-    yield 0, Sentence("at first", "", _state(first["log"][-1]["after"]))
+    yield 0, Sentence("at first", "", _state(first["appended"][-1]["after"]))
     for number in range(1, len(trace.states)):
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
-        if len(now["log"]) > len(was["log"]):
-            entry = now["log"][-1]
-            before = was["log"][-1]["after"]
+        if len(now["appended"]) > len(was["appended"]):
+            entry = now["appended"][-1]
+            before = was["appended"][-1]["after"]
             yield number, _landed(entry["record"], entry["verdict"], before, entry["after"])
         else:
             yield number, _own_step(was, now)
