@@ -57,6 +57,11 @@ class Setting:
             f"each wants {wanted}"
         )
 
+    def scaled(self, by: float) -> Setting:
+        """So many times as many members, and partitions of each topic."""
+        members, partitions = int(self.members * by), int(self.partitions * by)
+        return attrs.evolve(self, members=max(2, members), partitions=max(1, partitions))
+
     @property
     def counts(self) -> dict[str, int]:
         """Partitions of each topic."""
@@ -135,14 +140,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure what the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=9)
+    parser.add_argument("--scale", type=float, default=1.0, help="of members and partitions")
     parser.add_argument("--kafka", action="store_true", help="measure Kafka's assignors, too")
     options = parser.parse_args(argv)
-    for setting in (Setting(10_000, 1, 100_000), Setting(10_000, 100, 1_000)):
+    for each in (Setting(10_000, 1, 100_000), Setting(10_000, 100, 1_000)):
+        setting = each.scaled(options.scale)
         report(setting, options.times)
         if options.kafka:
             report_kafka(setting, options.times)
-    for setting in (Setting(1_000, 100, 40, 10), Setting(10_000, 100, 1_000, 10)):
-        report(setting, min(3, options.times))
+    for each in (Setting(1_000, 100, 40, 10), Setting(10_000, 100, 1_000, 10)):
+        report(each.scaled(options.scale), min(3, options.times))
     return 0
 
 

@@ -152,7 +152,7 @@ class Application(Observer):
             buffers = fetcher._buffers
             each = [*buffers._buffers.values()]
             sums = sum(one.messages for one in each), sum(one.bytes for one in each)
-            turns = Counter(buffers._turns) == Counter(buffers._ready)
+            turns = Counter(buffers._turns) == Counter([*buffers._ready])
             if (buffers._messages, buffers._bytes) != sums or not turns:
                 self.world.wrong.append("the buffers' sums are wrong")
 

@@ -22,12 +22,13 @@ from kafka_marshal.client.coordinate.owned_partition import (
     SentRelease,
 )
 from kafka_marshal.client.coordinate.session import Session
-from kafka_marshal.client.coordinate.tenure_machine import AnyEffect, ClaimMachine
+from kafka_marshal.client.coordinate.tenure_machine import AnyEffect, ClaimMachine, TenureMachine
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message, Range
 from kafka_marshal.client.observe.health import ClaimProgress
-from kafka_marshal.client.observe.health_monitor import HealthMonitor
+from kafka_marshal.client.observe.health_monitor import HealthMonitor, WatchedClaim
 from kafka_marshal.client.ranges.shared_claims import (
     OwnerAwaited,
     RangeAllowed,
@@ -313,6 +314,14 @@ class Ownership:
                     f"a partition need the same semantics and window"
                 )
 
+    def _begin(
+        self, claim: Claim, machine: TenureMachine, fetched: FetchedPartition, watched: WatchedClaim
+    ) -> None:
+        """A claim or a range is ours, from its position on."""
+        begins, lock = claim.position, self._new_lock()
+        tenure = OwnedPartition(claim, machine, fetched, watched, begins, begins, lock=lock)
+        self._tenures.begin(tenure)
+
     def _range(self, key: ClaimKey, range_id: int) -> OwnedPartition:
         return next(each for each in self._tenures.of_key(key) if each.claim.epoch == range_id)
 
@@ -325,11 +334,7 @@ class Ownership:
         claim.range = Range(id_, from_, to, shared.ranges[id_].deliveries)
         fetched = self._fetcher.open(claim, from_, to)
         watched = self._health_monitor.unwatched(claim, self.now_ms)
-        self._tenures.begin(
-            OwnedPartition(
-                claim, shared.ranges[id_], fetched, watched, from_, from_, lock=self._new_lock()
-            )
-        )
+        self._begin(claim, shared.ranges[id_], fetched, watched)
         self._rests = False
         self._observers.range_granted(claim)
 
@@ -398,11 +403,7 @@ class Ownership:
         # Before anybody can see that it is ours.
         fetched = self._fetcher.open(claim, won.position)
         watched = self._health_monitor.watch(claim, now_ms)
-        lock = self._new_lock()
-        tenure = OwnedPartition(
-            claim, machine, fetched, watched, won.position, won.position, lock=lock
-        )
-        self._tenures.begin(tenure)
+        self._begin(claim, machine, fetched, watched)
         self._rests = False
         self._observers.claimed(claim)  # who may ask for it at once
 
