@@ -58,7 +58,7 @@ class Setting:
         )
 
     def scaled(self, by: float) -> Setting:
-        """So many times as many members, and partitions of each topic."""
+        """The same with another number of members, and of partitions of each topic."""
         members, partitions = int(self.members * by), int(self.partitions * by)
         return attrs.evolve(self, members=max(2, members), partitions=max(1, partitions))
 
