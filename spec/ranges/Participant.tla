@@ -127,8 +127,12 @@ HasRoomFor(me, p, count) ==
 \* A participant shares the claim only if a position was ever set.
 IsSet(p) == p.claim.position_set
 
+\* Nobody else gets at most once what a participant that leaves has not given back, and a claim
+\* that nobody owns takes nothing back.
+StillOwes(me, p) == me.window = 0 /\ OwnOpen(me, p) # {}
+
 MayClaimAnchor(me, p) ==
-    IF p.leaving THEN "Leaving"
+    IF p.leaving /\ ~StillOwes(me, p) THEN "Leaving"
     ELSE IF p.asked THEN "AwaitsReadBack"
     ELSE IF Shares(me, p) THEN "AlreadyShared"
     ELSE IF ~IsSet(p) THEN "NeverSet"

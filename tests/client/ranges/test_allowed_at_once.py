@@ -178,3 +178,43 @@ def test_who_lost_its_ranges_to_a_gap_in_the_log_can_stop(
         while not ended.is_set() and scheduler.clock.monotonic() < until_s:
             assert one.poll(timeout_s=0.5) is None
         assert ended.is_set()
+
+
+def test_an_application_that_takes_nothing_keeps_at_most_its_next_message(
+    kafka: InMemoryKafka, scheduler: Scheduler
+) -> None:
+    """It gave its range back, and got it again at once, for ever."""
+    with (
+        consumer(kafka, "c1", semantics="at_most_once") as hangs,
+        consumer(kafka, "c2", semantics="at_most_once") as other,
+    ):
+        shares(hangs)
+        other.add_topic("orders", share="ranges")
+        scheduler.sleep(5.0)
+        kafka.produce("orders", 12)
+        scheduler.sleep(STUCK_S + 5.0)
+        got = polled(other, 11)
+        assert len(got) == 11
+        assert sorted(got + polled(hangs, 1)) == orders(2, 14)
+
+
+@pytest.mark.parametrize("gives_up", [Consumer.close, Consumer.stop, None])
+def test_who_gives_up_in_a_pause_gives_its_range_back_when_it_is_over(
+    kafka: InMemoryKafka,
+    scheduler: Scheduler,
+    gives_up: Callable[[Consumer], None] | None,
+) -> None:
+    """Who leaves claimed nothing, so the range slept on, and was lost at most once."""
+    with consumer(kafka, "c1", semantics="at_most_once") as first:
+        shares(first)
+        kafka.produce("orders", 3)
+        scheduler.sleep(2.0)  # simulated: they are fetched
+        pause(kafka, scheduler, seconds=6)
+        if gives_up is None:
+            first.remove_topic("orders")
+            scheduler.sleep(10.0)
+        else:
+            gives_up(first)
+    with consumer(kafka, "c2", semantics="at_most_once") as second:
+        second.add_topic("orders", share="ranges")
+        assert polled(second, 3) == orders(2, 5)

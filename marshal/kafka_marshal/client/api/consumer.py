@@ -767,9 +767,9 @@ class Consumer:
         """Take no more. The loop ends when what was given out, or granted, is done.
 
         At least once: nothing more is given out, also not of the chunk that a loop is in. At most
-        once: what was granted is given out to its end, since nobody else will get it. Then it waits
-        for the log, for 30 s at most: a claim that it could not give up becomes stale. Any thread
-        may call it, and a signal handler.
+        once: what was granted is given out to its end, since nobody else will get it. Of a shared
+        topic it is given back. Then it waits for the log, for 30 s at most: a claim that it could
+        not give up becomes stale. Any thread may call it, and a signal handler.
         """
         if self._config.mode is Mode.AT_LEAST_ONCE:
             self.delivery.stop()

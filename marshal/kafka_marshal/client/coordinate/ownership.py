@@ -285,8 +285,8 @@ class Ownership:
                 self._granted(key, granted)
             case RangeAllowed(id=id_, offsets=offsets):
                 self._allow(self._range(key, id_), offsets)
-            case RangeRecalled(id=id_):
-                self._recall(self._range(key, id_))
+            case RangeRecalled(id=id_, but_next=but_next):
+                self._recall(self._range(key, id_), but_next=but_next)
             case RangeStands(id=id_, offset=offset):
                 tenure = self._range(key, id_)
                 tenure.claim.committed = max(tenure.claim.committed, offset)
@@ -423,7 +423,7 @@ class Ownership:
         if self.stopping:
             self._fetch_what_was_granted(tenure)
 
-    def _recall(self, tenure: OwnedPartition) -> None:
+    def _recall(self, tenure: OwnedPartition, *, but_next: bool = False) -> None:
         """At most once: nothing more of a range may be begun than was handed over by now.
 
         The application takes messages meanwhile, so that is decided at the fetcher, under its lock.
@@ -432,7 +432,7 @@ class Ownership:
         assert isinstance(machine, RangeMachine)
         if tenure.next >= tenure.allowed_end:
             return
-        end = self._fetcher.recall(tenure.fetched)
+        end = self._fetcher.recall(tenure.fetched, tenure.next if but_next else None)
         tenure.claim.committed = tenure.allowed_end = max(tenure.next, end)
         if tenure.claim.owned:
             self.carry_out(machine.recalled(end, self.now_ms))

@@ -236,6 +236,13 @@ class Buffers(Generic[K, M]):
         if buffer.ready:
             self._end_turn(key, buffer)
 
+    def first(self, key: K) -> int | None:
+        """The offset of the next message that was fetched of it and not handed over."""
+        buffer = self._buffers.get(key)
+        if buffer is None or not buffer.fetched:
+            return None
+        return self._offset_of(buffer.fetched[0].messages[0])
+
     # --- and go out -------------------------------------------------------------------------------
 
     def take(self, maximum: int) -> MessageChunk[K, M] | None:

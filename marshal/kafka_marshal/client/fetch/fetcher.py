@@ -298,15 +298,23 @@ class Fetcher:
         if forgotten:
             self._anew(one)
 
-    def recall(self, one: FetchedPartition) -> int:
+    def recall(self, one: FetchedPartition, done: int | None = None) -> int:
         """Nothing more of it may be handed over, until it is allowed anew.
 
-        Returns up to where it was handed over: that is in hand, or about to be.
+        But for its next message, where it was handed over to `done` alone: nothing is in hand.
+        Returns up to where it was handed over, or may be: that is in hand, or about to be.
         """
         with self._lock:
             one.allowed.clear()
             self._buffers.recall(one)
-            return one.position
+            end = one.position
+            first = self._buffers.first(one) if done is not None and end <= done else None
+            if first is not None:
+                end = first + 1
+                one.allowed.append(range(one.position, end))
+                self._buffers.allow(one, one.allowed[0])
+                self._arrived.notify_all()
+            return end
 
     def seek(self, one: FetchedPartition, position: int) -> None:
         """Go on from there; what was fetched is forgotten."""

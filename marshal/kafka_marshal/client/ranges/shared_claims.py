@@ -61,6 +61,8 @@ class RangeRecalled:
     """What was allowed of a range and not handed over is taken back: `RangeMachine.recalled`."""
 
     id: int
+    but_next: bool = False
+    """Its next message stays allowed where nothing is in hand: so it hangs on, and gives back."""
 
 
 @frozen
@@ -320,7 +322,7 @@ class SharedClaim:
                     if id_ not in self.ranges:
                         continue
                 case HandlerHangs():
-                    found += self._recall()
+                    found += self._recall(but_next=True)
                     continue
                 case Left():
                     continue
@@ -329,12 +331,12 @@ class SharedClaim:
             found.append(SharedClaimEffect(self.key, effect))
         return found
 
-    def _recall(self) -> Effects:
+    def _recall(self, *, but_next: bool = False) -> Effects:
         """At most once: take back from the application what it was allowed and has not taken."""
         if not self.at_most_once:
             return []
         return [
-            SharedClaimEffect(self.key, RangeRecalled(each.id))
+            SharedClaimEffect(self.key, RangeRecalled(each.id, but_next))
             for each in self.driver.participant.held
             if each.id in self.ranges and each.done < each.begun
         ]

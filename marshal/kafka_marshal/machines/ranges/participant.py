@@ -280,9 +280,14 @@ def has_room_for(me: _Who, participant: Participant, count: int) -> bool:
 # --- the guards -----------------------------------------------------------------------------------
 
 
+def still_owes(me: _Who, participant: Participant) -> bool:
+    """Nobody else gets at most once what one that leaves has not given back. Spec: StillOwes."""
+    return me.window == 0 and bool(own_open(me, participant))
+
+
 def may_claim_anchor(me: _Who, participant: Participant) -> _Why | None:
     """May it ask for a claim that is shared? Spec: MayClaimAnchor. Rules: R6."""
-    if participant.leaving:
+    if participant.leaving and not still_owes(me, participant):
         return ParticipantForbidden.LEAVING
     if participant.asked:
         return ParticipantForbidden.AWAITS_READ_BACK
