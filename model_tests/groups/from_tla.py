@@ -11,7 +11,14 @@ from typing import Any, TypeVar
 
 import attrs
 
-from kafka_marshal.core.groups.events import At, Event, EventRecord, Reconciled, UnknownEvent
+from kafka_marshal.core.groups.events import (
+    KNOWN_VERSION,
+    At,
+    Event,
+    EventRecord,
+    Reconciled,
+    UnknownEvent,
+)
 from kafka_marshal.core.groups.reducer import GroupOutcome
 from kafka_marshal.core.groups.state import (
     Controllership,
@@ -37,7 +44,6 @@ from model_tests import from_tla
 from model_tests.from_tla import NOBODY, NONE, snake
 
 KINDS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in FORMS}
-KNOWN_VERSION = 1
 T = TypeVar("T")
 
 

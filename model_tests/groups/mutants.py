@@ -76,7 +76,7 @@ _mutant(
 _mutant(
     reducer,
     "not_the_epoch",
-    *("NoSupersedes", "whoever starts last is controller", never),
+    *("NoSupersedes", "the last one that starts is controller", never),
     P.CONTROLLER_FENCED,
 )
 _mutant(

@@ -102,7 +102,7 @@ NOT_A_FUNCTION = {
     *("NewControllership", "NewPartition"),  # default values
     *("Max", "Members", "IsMember", "IsKnown", "GroupOf", "HasTopic", "Named"),  # one expression
     *("Owns", "IsOwned", "IsRevoking", "IsFree", "Askers", "IsWanted"),
-    *("NoSuchGroup", "GroupExists", "UnknownVersion", "GroupGuard", "MemberGuard"),  # in `step`
+    *("NoSuchGroup", "GroupExists", "UnknownVersion", "MemberGuard"),  # in `step`
 }
 METHODS = {"Exists", "OwnedBy"}
 CALLED = {"Outcome": "GroupOutcome"}

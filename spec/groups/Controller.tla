@@ -69,7 +69,7 @@ HasLanded(c, view, wait) == view.number >= wait.needs
 \* What an answer is read from.
 AnswersFrom(c, view) == view
 
-\* What a member is told.  One that is not known is told so, and begins without memory.
+\* The answer to a member.  A member that is not known reads that in it, and begins without memory.
 AnswerTo(group, m, connection) ==
     [member     |-> m,
      connection |-> connection,

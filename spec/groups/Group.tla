@@ -127,7 +127,7 @@ IsDue(group) ==
 (* What a controller answers from.                                         *)
 (***************************************************************************)
 
-\* What a member is told to own: what is its own, and need not be let go.
+\* The partitions in an answer: those that the member owns and may keep.
 ToOwn(group, m) == {tp \in OwnedBy(group, m) : ~IsRevoking(group.partitions[tp])}
 
 \* A member that knows the group as of this generation has something to learn.
@@ -146,8 +146,8 @@ IsFree(group, tp) == ~IsOwned(group.partitions[tp])
 \* Nothing of a topic that is gone is left but what somebody still owns.
 Remaining(group) == {tp \in DOMAIN group.partitions : Exists(group, tp) \/ ~IsFree(group, tp)}
 
-\* Eager: nothing is granted before everything was let go, so whoever owns something owns it
-\* by the same rebalance.
+\* Eager: nothing is granted before everything was let go.  So one rebalance granted all that
+\* members own.
 BarrierHolds(group) ==
     /\ group.rebalance = "eager"
     /\ \E tp \in DOMAIN group.partitions :
@@ -212,13 +212,8 @@ EpochGuard(controllership, record) ==
     ELSE IF OutOfNumber(controllership, record)  THEN "OutOfNumber"
     ELSE PASSES
 
-GroupGuard(controllership, record) ==
-    IF EpochGuard(controllership, record) # PASSES THEN EpochGuard(controllership, record)
-    ELSE IF NoSuchGroup(controllership, record)    THEN "NoSuchGroup"
-    ELSE PASSES
-
-\* An event of a later version that counts: whoever cannot read it has lost the count, so it
-\* stops.  It neither answers nor competes.  A ControllerStarted is never of a later version:
+\* An event of a later version that counts.  A reader that does not know it loses the count, so
+\* it stops: it neither answers nor competes.  A ControllerStarted is never of a later version:
 \* it gets fields, and older readers pass over them.
 StopsReader(controllership, record) ==
     /\ UnknownVersion(controllership, record)
@@ -332,8 +327,8 @@ WithoutMember(group, m, number) ==
         !.partitions = [tp \in DOMAIN @ |-> IF @[tp].owner = m THEN LetGo(@[tp]) ELSE @[tp]],
         !.generation = number]
 
-\* Whoever was told earlier was told: what must be let go since an earlier event keeps its
-\* number.
+\* A partition that must be let go since an earlier event keeps that event's number: its owner
+\* may know of it already.
 Revoked(partition, number) ==
     [partition EXCEPT !.revoking = IF @ = 0 THEN number ELSE @]
 
@@ -416,7 +411,7 @@ Released(group, event) ==
 
 Reconciled(group, event) == Released(Committed(group, event), event)
 
-\* All or nothing, and whoever commits what it processed before is of another tenure.
+\* All or nothing.  The tenure changes, so commits of what was processed before are refused.
 PartitionsRewound(group, event, number) ==
     [group EXCEPT
         !.partitions =
@@ -509,40 +504,33 @@ ControllerStarted(controllership, record) ==
 
 \* For a reader that begins here.  Any other knows who is controller, and checks.
 ControllershipSnapshot(controllership, record) ==
-    LET guard  == EpochGuard(controllership, record)
-        agrees == /\ record.event.controller_id = controllership.controller_id
+    LET agrees == /\ record.event.controller_id = controllership.controller_id
                   /\ record.event.host = controllership.host
                   /\ record.event.port = controllership.port
-    IN  IF guard # PASSES THEN Outcome(controllership, guard)
-        ELSE Outcome(Counted(controllership),
-                     IF agrees THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
+    IN  Outcome(Counted(controllership),
+                IF agrees THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
 
 \* A reader that begins here begins with this group.  Any other knows it, and checks.
 GroupSnapshot(controllership, record) ==
-    LET guard == EpochGuard(controllership, record)
-    IN  IF guard # PASSES THEN Outcome(controllership, guard)
-        ELSE IF ~IsKnown(controllership, record)
-        THEN Outcome(WithGroup(controllership, record.group, record.event.state),
-                     "SnapshotTaken")
-        ELSE Outcome(Counted(controllership),
-                     IF record.event.state = GroupOf(controllership, record)
-                     THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
+    IF ~IsKnown(controllership, record)
+    THEN Outcome(WithGroup(controllership, record.group, record.event.state), "SnapshotTaken")
+    ELSE Outcome(Counted(controllership),
+                 IF record.event.state = GroupOf(controllership, record)
+                 THEN "SnapshotAgrees" ELSE "SnapshotDiffers")
 
 GroupCreated(controllership, record) ==
-    LET guard == EpochGuard(controllership, record)
-    IN  IF guard # PASSES THEN Outcome(controllership, guard)
-        ELSE IF GroupExists(controllership, record)
-        THEN Outcome(controllership, "GroupExists")
-        ELSE Outcome(WithGroup(controllership, record.group,
-                               NewGroup(record.event, controllership.number + 1)),
-                     "Created")
+    IF GroupExists(controllership, record)
+    THEN Outcome(controllership, "GroupExists")
+    ELSE Outcome(WithGroup(controllership, record.group,
+                           NewGroup(record.event, controllership.number + 1)),
+                 "Created")
 
 GroupDeleted(controllership, record) ==
-    LET guard == GroupGuard(controllership, record)
-    IN  IF guard # PASSES THEN Outcome(controllership, guard)
-        ELSE IF NotEmpty(GroupOf(controllership, record), record.event)
-        THEN Outcome(controllership, "NotEmpty")
-        ELSE Outcome(WithoutGroup(controllership, record.group), "Deleted")
+    IF NoSuchGroup(controllership, record)
+    THEN Outcome(controllership, "NoSuchGroup")
+    ELSE IF NotEmpty(GroupOf(controllership, record), record.event)
+    THEN Outcome(controllership, "NotEmpty")
+    ELSE Outcome(WithoutGroup(controllership, record.group), "Deleted")
 
 \* What a Reconciled did to each partition.  Positions are judged first; a partition can be
 \* committed and let go by one event.
@@ -553,13 +541,12 @@ InEach(group, event, outcome) ==
              !.releases  = [tp \in NotHeld(group, event) |-> ReleaseVerdict(group, event, tp)]]
 
 GroupEvent(controllership, record) ==
-    LET guard  == GroupGuard(controllership, record)
-        group  == GroupOf(controllership, record)
+    LET group  == GroupOf(controllership, record)
         event  == record.event
         number == controllership.number + 1
         after  == Settled(group, After(group, event, number), number)
-    IN  IF guard # PASSES
-        THEN Outcome(controllership, guard)
+    IN  IF NoSuchGroup(controllership, record)
+        THEN Outcome(controllership, "NoSuchGroup")
         ELSE IF EventGuard(group, event) # PASSES
         THEN Outcome(controllership, EventGuard(group, event))
         ELSE InEach(group, event,
@@ -570,8 +557,11 @@ Step(controllership, record) ==
     LET type == record.event.type
     IN  IF UnknownVersion(controllership, record)
         THEN Outcome(controllership, "UnknownVersion")
-        ELSE CASE type = "ControllerStarted"      -> ControllerStarted(controllership, record)
-               [] type = "ControllershipSnapshot" ->
+        ELSE IF type = "ControllerStarted"
+        THEN ControllerStarted(controllership, record)
+        ELSE IF EpochGuard(controllership, record) # PASSES
+        THEN Outcome(controllership, EpochGuard(controllership, record))
+        ELSE CASE type = "ControllershipSnapshot" ->
                       ControllershipSnapshot(controllership, record)
                [] type = "GroupCreated"           -> GroupCreated(controllership, record)
                [] type = "GroupDeleted"           -> GroupDeleted(controllership, record)

@@ -42,7 +42,7 @@ from kafka_marshal.core.values import value
 class GroupProperty(NamedProperty):
     """What is promised of a group and of the controllership of its partition."""
 
-    OWNER_IS_MEMBER = "OwnerIsMember", "Whoever owns a partition is a member."
+    OWNER_IS_MEMBER = "OwnerIsMember", "The owner of a partition is a member."
     PARTITIONS_ARE_THE_TOPICS = (
         "PartitionsAreTheTopics",
         "A group has every partition of its topics, and of others what must still be let go.",

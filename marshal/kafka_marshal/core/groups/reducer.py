@@ -76,13 +76,16 @@ def step(controllership: Controllership, record: EventRecord) -> GroupOutcome:
     'deposed'
     """
     event = record.event
+    if isinstance(event, UnknownEvent):
+        return GroupOutcome(controllership, GroupRefused.UNKNOWN_VERSION)
+    if isinstance(event, ControllerStarted):
+        return controller_started(controllership, record, event)
+    refused = epoch_guard(controllership, record)
+    if refused is not None:
+        return GroupOutcome(controllership, refused)
     match event:
-        case UnknownEvent():
-            return GroupOutcome(controllership, GroupRefused.UNKNOWN_VERSION)
-        case ControllerStarted():
-            return controller_started(controllership, record, event)
         case ControllershipSnapshot():
-            return controllership_snapshot(controllership, record, event)
+            return controllership_snapshot(controllership, event)
         case GroupCreated():
             return group_created(controllership, record, event)
         case GroupDeleted():
@@ -209,15 +212,12 @@ def controller_started(
 
 
 def controllership_snapshot(
-    controllership: Controllership, record: EventRecord, event: ControllershipSnapshot
+    controllership: Controllership, event: ControllershipSnapshot
 ) -> GroupOutcome:
     """Compare who is controller. A reader that begins here asks `begun_at`.
 
     Spec: ControllershipSnapshot.
     """
-    guard = epoch_guard(controllership, record)
-    if guard is not None:
-        return GroupOutcome(controllership, guard)
     known = controllership.controller_id, controllership.host, controllership.port
     agrees = (event.controller_id, event.host, event.port) == known
     return GroupOutcome(counted(controllership), _snapshot(agrees))
@@ -227,9 +227,6 @@ def group_snapshot(
     controllership: Controllership, record: EventRecord, event: GroupSnapshot
 ) -> GroupOutcome:
     """Begin with this group, or compare it with the one that is known. Spec: GroupSnapshot."""
-    guard = epoch_guard(controllership, record)
-    if guard is not None:
-        return GroupOutcome(controllership, guard)
     group = controllership.groups.get(record.group)
     if group is None:
         begun = with_group(controllership, record.group, event.state)
@@ -245,9 +242,6 @@ def group_created(
     controllership: Controllership, record: EventRecord, event: GroupCreated
 ) -> GroupOutcome:
     """Create a group. Spec: GroupCreated."""
-    guard = epoch_guard(controllership, record)
-    if guard is not None:
-        return GroupOutcome(controllership, guard)
     if record.group in controllership.groups:
         return GroupOutcome(controllership, GroupRefused.GROUP_EXISTS)
     made = new_group(event, controllership.number + 1)
@@ -256,9 +250,6 @@ def group_created(
 
 def group_deleted(controllership: Controllership, record: EventRecord) -> GroupOutcome:
     """Delete a group that has no members. Spec: GroupDeleted."""
-    guard = epoch_guard(controllership, record)
-    if guard is not None:
-        return GroupOutcome(controllership, guard)
     group = controllership.groups.get(record.group)
     if group is None:
         return GroupOutcome(controllership, GroupRefused.NO_SUCH_GROUP)
@@ -271,9 +262,6 @@ def group_event(
     controllership: Controllership, record: EventRecord, event: OfAKnownGroup
 ) -> GroupOutcome:
     """Do to its group what an event says and what follows from it. Spec: GroupEvent."""
-    refused = epoch_guard(controllership, record)
-    if refused is not None:
-        return GroupOutcome(controllership, refused)
     group = controllership.groups.get(record.group)
     if group is None:
         return GroupOutcome(controllership, GroupRefused.NO_SUCH_GROUP)
