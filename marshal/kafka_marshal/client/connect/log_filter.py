@@ -38,7 +38,7 @@ _NO_HEADERS: Final = b""
 """Stands for the epoch where there are no headers."""
 _DIGITS_MAX: Final = 18
 """Numbers of no more digits are well within 64 bits."""
-_SENDERS_MAX: Final = 10_000
+_SENDERS_MAX: Final = 1_000
 """Every second has other values, so what was found out about them is not kept for ever."""
 
 
