@@ -158,6 +158,7 @@ OF_GROUPS = {
     *(
         "NoTwoOwners",
         "LeaseOver",
+        "SessionKept",
         "HeldTenureWasGiven",
         "AnswersHold",
         "OneController",

@@ -30,6 +30,10 @@ NoTwoOwners ==
 LeaseOver ==
     \A m \in Ms : \A tp \in members[m].holds : IsStopped(m) \/ Owns(TheLatestGroup, m, tp)
 
+\* Where members ask in time, none is given up.
+SessionKept ==
+    IsPunctual => \A record \in OnTheWay : record.event.type # "MemberExpired"
+
 \* Who holds a partition knows its tenure, or does not know yet that it was rewound.
 HeldTenureWasGiven ==
     \A m \in Ms : \A tp \in members[m].holds :

@@ -39,18 +39,23 @@ VARIABLES
     requests,             \* sent, and to be received
     answers,              \* sent, and to be heard
     spent,                \* what of the bounds is used up
-    clock                 \* [now, until, heard], below
+    clock                 \* [now, until, heard, asleep], below
 
 vars == <<appended, sending, controllers, members, requests, answers, spent, clock>>
 
 (***************************************************************************)
 (* Time.  One clock: controllers and members differ in what they count by  *)
 (* it.  `until` is when each member stops by itself, `heard` when each     *)
-(* controller last heard of each member, or began to listen (G4).          *)
+(* controller last heard of each member, or began to listen (G4), and      *)
+(* `asleep` which controllers do nothing for a while.                      *)
 (***************************************************************************)
 Timeout == 0              \* how long a member may be silent before a controller gives it up
 LeaseTime == Timeout      \* how long a member goes on after it sent what was answered
 TimeMax == 0
+SleepsMax == 0
+
+\* Whether each member asks once a tick, and is read within it by who serves and is awake.
+IsPunctual == FALSE
 
 HasTime == Timeout > 0
 
@@ -106,13 +111,27 @@ Init ==
     /\ requests = FirstRequests
     /\ answers = FirstAnswers
     /\ spent = [requests |-> [m \in Ms |-> 0], elections |-> 0, expiries |-> 0, rewinds |-> 0,
-                losses |-> 0]
+                losses |-> 0, sleeps |-> 0]
     /\ clock = [now   |-> 0,
                 until |-> [m \in Ms |-> LeaseTime],
-                heard |-> [c \in Controllers |-> [m \in Ms |-> 0]]]
+                heard |-> [c \in Controllers |-> [m \in Ms |-> 0]],
+                asleep |-> {}]
+
+\* One that neither serves nor was started has no reason to read on: it folds when it competes.
+Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
+
+HasAsked(m) == spent.requests[m] > clock.now
+
+Serves(c) == IsServing(controllers[c], View(c)) /\ c \notin clock.asleep
+
+\* No log and no request is left unread by who could read it.
+IsAtRest(c) ==
+    /\ Reads(c) /\ c \notin clock.asleep => controllers[c].read = Length(appended)
+    /\ Serves(c) => requests = {}
 
 Tick ==
     /\ clock.now < TimeMax
+    /\ IsPunctual => (\A c \in Controllers : IsAtRest(c)) /\ (\A m \in Ms : HasAsked(m))
     /\ clock' = [clock EXCEPT !.now = @ + 1]
     /\ UNCHANGED <<appended, sending, controllers, members, requests, answers, spent>>
 
@@ -150,13 +169,11 @@ Lose(c) ==
     /\ spent' = [spent EXCEPT !.losses = @ + 1]
     /\ UNCHANGED <<appended, controllers, members, requests, answers, clock>>
 
-\* One that neither serves nor was started has no reason to read on: it folds when it competes.
-Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
-
 ConnectionsTo(c) == {request \in requests : IsFresh(request) /\ request.to = c}
 
 Read(c) ==
     /\ Reads(c)
+    /\ c \notin clock.asleep
     /\ controllers[c].read < Length(appended)
     /\ LET next  == appended[controllers[c].read + 1]
            after == AfterReading(c, controllers[c], next.record, next.verdict)
@@ -172,7 +189,20 @@ Decide(c, after, events) ==
        IN  /\ controllers' = [controllers EXCEPT ![c] = Sent(after, records)]
            /\ sending' = [sending EXCEPT ![c] = WithAll(@, records)]
 
-Serves(c) == IsServing(controllers[c], View(c))
+\* Its program is held up: it does nothing, and what it is asked waits.
+Sleep(c) ==
+    /\ spent.sleeps < SleepsMax
+    /\ Serves(c)
+    /\ clock' = [clock EXCEPT !.asleep = @ \cup {c}]
+    /\ spent' = [spent EXCEPT !.sleeps = @ + 1]
+    /\ UNCHANGED <<appended, sending, controllers, members, requests, answers>>
+
+\* What it slept through was no silence.
+Wake(c) ==
+    /\ c \in clock.asleep
+    /\ clock' = [clock EXCEPT !.asleep = @ \ {c}, !.heard = ListensFrom(c, clock.now)]
+    /\ UNCHANGED <<appended, sending, controllers, members, requests, answers, spent>>
+
 
 Foreseen(c) == TheGroup(Speculative(controllers[c], View(c)))
 
@@ -237,6 +267,7 @@ DecideRewind(c) ==
 (* Members.                                                                *)
 (***************************************************************************)
 Ask(m) ==
+    /\ IsPunctual => ~HasAsked(m)
     /\ spent.requests[m] < RequestsMax(m)
     /\ \E to \in (IF members[m].fresh THEN Controllers ELSE {1}) :
            requests' = requests \cup {RequestOf(m, members[m], to, clock.now)}
@@ -264,7 +295,7 @@ Next ==
            \/ DecideRebalance(c) \/ DecideRewind(c)
            \/ \E m \in Ms : GiveUp(c, m)
            \/ \E request \in requests : Receive(c, request)
-           \/ Confirm(c)
+           \/ Confirm(c) \/ Sleep(c) \/ Wake(c)
            \/ \E wait \in controllers[c].waiting : Answer(c, wait)
     \/ \E m \in Ms :
            \/ Ask(m)

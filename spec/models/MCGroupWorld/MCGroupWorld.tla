@@ -81,10 +81,14 @@ RestedOne == WithAll(JoinedOne, <<Rebalance(AllTo("m1", 1))>>)
 \* No request arrives twice.
 EveryOne(request) == TRUE
 
-TwoTicks  == 2
+\* Members ask once a tick, and are heard within it by who serves and is awake.
+InTime == TRUE
+OneATick(m) == 5
+
+OneTick    == 1
+TwoTicks   == 2
 ThreeTicks == 3
-FourTicks == 4
-FiveTicks == 5
+FourTicks  == 4
 
 (***************************************************************************)
 (* In the place of a rule, in the configurations that must fail.           *)
