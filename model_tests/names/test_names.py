@@ -155,7 +155,15 @@ OF_GROUP_EVENTS = {
 """What `MCGroupEvents.tla` promises of every event, of any sender."""
 
 OF_GROUPS = {
-    *("NoTwoOwners", "HeldTenureWasGiven", "AnswersHold", "OneController", "OneGeneration"),
+    *(
+        "NoTwoOwners",
+        "LeaseOver",
+        "SessionKept",
+        "HeldTenureWasGiven",
+        "AnswersHold",
+        "OneController",
+        "OneGeneration",
+    ),
 }
 """What `GroupProperties.tla` promises of controllers and members."""
 

@@ -17,7 +17,7 @@ NewController ==
      epoch   |-> NONE,        \* the epoch that it won, while it serves
      starts  |-> FALSE,       \* its ControllerStarted is on the way
      pending |-> <<>>,        \* what it sent in its epoch and has not read back
-     waiting |-> {},          \* requests that it took: [member, connection, needs]
+     waiting |-> {},          \* requests that it took: [member, connection, needs, sent, end]
      newest  |-> [m \in {} |-> 0]] \* of each member the latest connection that it knows
 
 \* G1: between reading back its own start and reading another's.
@@ -32,10 +32,11 @@ TheGroup(view) == view.groups[G]
 (***************************************************************************)
 (* Requests and what they come to.                                         *)
 (*                                                                         *)
-(* A request: [member, to, connection, as_of, held, positions].  as_of is  *)
-(* NONE of a member without memory: it holds nothing, and that is true     *)
-(* only of the moment in which it was sent.  Of others the connection does *)
-(* not matter, and is 0.                                                   *)
+(* A request: [member, to, connection, as_of, held, positions, sent].      *)
+(* as_of is NONE of a member without memory: it holds nothing, and that is *)
+(* true only of the moment in which it was sent.  Of others the connection *)
+(* does not matter, and is 0.  `sent` is when the member sent it.  Only    *)
+(* the member looks at that, and knows it by the number of the answer.     *)
 (***************************************************************************)
 IsFresh(request) == request.as_of = NONE
 
@@ -66,13 +67,18 @@ Needs(c, view, events) == Speculative(c, view).number + Length(events)
 
 HasLanded(c, view, wait) == view.number >= wait.needs
 
+\* G3: an answer prolongs the session.  So it has asked the broker, after the request came in, for
+\* the end of the log, and has read up to it: nobody had been started in its place by then.
+IsConfirmed(c, wait) == wait.end # NONE /\ c.read >= wait.end
+
 \* What an answer is read from.
 AnswersFrom(c, view) == view
 
 \* The answer to a member.  A member that is not known reads that in it, and begins without memory.
-AnswerTo(group, m, connection) ==
+AnswerTo(group, m, connection, sent) ==
     [member     |-> m,
      connection |-> connection,
+     sent       |-> sent,
      generation |-> group.generation,
      unknown    |-> ~IsMember(group, m),
      own        |-> [tp \in ToOwn(group, m) |->
@@ -86,10 +92,16 @@ Taken(c, view, request, events) ==
     [c EXCEPT
         !.waiting = @ \cup {[member     |-> request.member,
                               connection |-> request.connection,
-                              needs      |-> Needs(c, view, events)]},
+                              needs      |-> Needs(c, view, events),
+                              sent       |-> request.sent,
+                              end        |-> NONE]},
         !.newest  = [m \in DOMAIN @ \cup {request.member} |->
                         IF m = request.member THEN Max(NewestOf(c, m), request.connection)
                         ELSE @[m]]]
+
+\* The broker said where the log ends.
+Asked(c, end) ==
+    [c EXCEPT !.waiting = {IF wait.end = NONE THEN [wait EXCEPT !.end = end] ELSE wait : wait \in @}]
 
 Sent(c, records) == [c EXCEPT !.pending = WithAll(@, records)]
 

@@ -31,13 +31,14 @@ Says(self) == self.at
 
 \* The request that it may send.  `to` is whom a connection leads to: only what says nothing
 \* but "I hold nothing" depends on that.
-RequestOf(m, self, to) ==
+RequestOf(m, self, to, now) ==
     [member     |-> m,
      to         |-> IF self.fresh THEN to ELSE NONE,
      connection |-> IF self.fresh THEN self.connection + 1 ELSE 0,
      as_of      |-> IF self.fresh THEN NONE ELSE self.generation,
      held       |-> self.holds,
-     positions  |-> IF self.fresh THEN NoFunction ELSE Says(self)]
+     positions  |-> IF self.fresh THEN NoFunction ELSE Says(self),
+     sent       |-> now]
 
 AfterAsking(self) == [self EXCEPT !.connection = @ + 1]
 
@@ -65,6 +66,10 @@ AfterAnswer(self, answer) ==
              !.at         = [tp \in DOMAIN @ \cup DOMAIN answer.own |->
                                 IF tp \notin DOMAIN answer.own \/ GoesOn(self, answer, tp)
                                 THEN @[tp] ELSE ToldAt(answer, tp)]]
+
+\* G5: until when it goes on.  It counts from when it sent what was answered, and an answer that
+\* comes late does not take back what one before it gave.
+GoesOnUntil(until, answer, lease, now) == Max(until, answer.sent + lease)
 
 Processed(self, tp) == [self EXCEPT !.at[tp].offset = @ + 1]
 

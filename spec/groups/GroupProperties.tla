@@ -26,6 +26,14 @@ NoTwoOwners ==
     \A m \in Ms : \A tp \in members[m].holds :
         IsExpelled(m) \/ Owns(TheLatestGroup, m, tp)
 
+\* Who holds a partition and has not stopped by its own clock owns it, given up or not.
+LeaseOver ==
+    \A m \in Ms : \A tp \in members[m].holds : IsStopped(m) \/ Owns(TheLatestGroup, m, tp)
+
+\* Where members ask in time, none is given up.
+SessionKept ==
+    IsPunctual => \A record \in OnTheWay : record.event.type # "MemberExpired"
+
 \* Who holds a partition knows its tenure, or does not know yet that it was rewound.
 HeldTenureWasGiven ==
     \A m \in Ms : \A tp \in members[m].holds :
@@ -36,7 +44,7 @@ HeldTenureWasGiven ==
 AnswersHold ==
     \A answer \in answers :
         \E group \in GroupStates :
-            LET told == AnswerTo(group, answer.member, answer.connection)
+            LET told == AnswerTo(group, answer.member, answer.connection, answer.sent)
             IN  /\ told.generation = answer.generation
                 /\ told.unknown = answer.unknown
                 /\ DOMAIN told.own = DOMAIN answer.own

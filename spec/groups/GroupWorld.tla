@@ -10,8 +10,9 @@
 (* and arrives once.  Any controller may be started at any moment, and     *)
 (* gives up any member, rightly or wrongly.                                *)
 (*                                                                         *)
-(* There is no time here, so a member that was given up may go on: that    *)
-(* it stops is a matter of sessions, and not checked here.                 *)
+(* Time passes where a session has an end.  Where Timeout is 0 no time     *)
+(* passes, members are given up at any moment, and one that was given up   *)
+(* may go on.                                                              *)
 (***************************************************************************)
 EXTENDS GroupMember
 
@@ -37,9 +38,33 @@ VARIABLES
     members,
     requests,             \* sent, and to be received
     answers,              \* sent, and to be heard
-    spent                 \* what of the bounds is used up
+    spent,                \* what of the bounds is used up
+    clock                 \* [now, until, heard, asleep], below
 
-vars == <<appended, sending, controllers, members, requests, answers, spent>>
+vars == <<appended, sending, controllers, members, requests, answers, spent, clock>>
+
+(***************************************************************************)
+(* Time.  One clock: controllers and members differ in what they count by  *)
+(* it.  `until` is when each member stops by itself, `heard` when each     *)
+(* controller last heard of each member, or began to listen (G4), and      *)
+(* `asleep` which controllers do nothing for a while.                      *)
+(***************************************************************************)
+Timeout == 0              \* how long a member may be silent before a controller gives it up
+LeaseTime == Timeout      \* how long a member goes on after it sent what was answered
+TimeMax == 0
+SleepsMax == 0
+
+\* Whether each member asks once a tick, and is read within it by who serves and is awake.
+IsPunctual == FALSE
+
+HasTime == Timeout > 0
+
+IsStopped(m) == clock.now >= clock.until[m]
+
+IsSilent(c, m) == clock.now - clock.heard[c][m] >= Timeout
+
+\* It begins to listen when it has read back its own start.
+ListensFrom(c, now) == [clock.heard EXCEPT ![c] = [m \in Ms |-> now]]
 
 (***************************************************************************)
 (* The log.                                                                *)
@@ -86,7 +111,29 @@ Init ==
     /\ requests = FirstRequests
     /\ answers = FirstAnswers
     /\ spent = [requests |-> [m \in Ms |-> 0], elections |-> 0, expiries |-> 0, rewinds |-> 0,
-                losses |-> 0]
+                losses |-> 0, sleeps |-> 0]
+    /\ clock = [now   |-> 0,
+                until |-> [m \in Ms |-> LeaseTime],
+                heard |-> [c \in Controllers |-> [m \in Ms |-> 0]],
+                asleep |-> {}]
+
+\* One that neither serves nor was started has no reason to read on: it folds when it competes.
+Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
+
+HasAsked(m) == spent.requests[m] > clock.now
+
+Serves(c) == IsServing(controllers[c], View(c)) /\ c \notin clock.asleep
+
+\* No log and no request is left unread by who could read it.
+IsAtRest(c) ==
+    /\ Reads(c) /\ c \notin clock.asleep => controllers[c].read = Length(appended)
+    /\ Serves(c) => requests = {}
+
+Tick ==
+    /\ clock.now < TimeMax
+    /\ IsPunctual => (\A c \in Controllers : IsAtRest(c)) /\ (\A m \in Ms : HasAsked(m))
+    /\ clock' = [clock EXCEPT !.now = @ + 1]
+    /\ UNCHANGED <<appended, sending, controllers, members, requests, answers, spent>>
 
 (***************************************************************************)
 (* Controllers.                                                            *)
@@ -103,7 +150,7 @@ Compete(c) ==
     /\ sending' = [sending EXCEPT
            ![c] = WithAll(@, <<Rightly(Latest, NONE, Start(Latest.epoch, c))>>)]
     /\ spent' = [spent EXCEPT !.elections = @ + 1]
-    /\ UNCHANGED <<appended, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers, clock>>
 
 Land(c) ==
     /\ Length(sending[c]) > 0
@@ -112,7 +159,7 @@ Land(c) ==
        IN  appended' = WithAll(appended, <<[record |-> record, verdict |-> outcome.verdict,
                                   after |-> outcome.controllership]>>)
     /\ sending' = [sending EXCEPT ![c] = Rest(@)]
-    /\ UNCHANGED <<controllers, members, requests, answers, spent>>
+    /\ UNCHANGED <<controllers, members, requests, answers, spent, clock>>
 
 \* The broker never gets it, and gets what was sent behind it.
 Lose(c) ==
@@ -120,21 +167,20 @@ Lose(c) ==
     /\ spent.losses < LossesMax
     /\ sending' = [sending EXCEPT ![c] = Rest(@)]
     /\ spent' = [spent EXCEPT !.losses = @ + 1]
-    /\ UNCHANGED <<appended, controllers, members, requests, answers>>
-
-\* One that neither serves nor was started has no reason to read on: it folds when it competes.
-Reads(c) == controllers[c].starts \/ controllers[c].epoch # NONE
+    /\ UNCHANGED <<appended, controllers, members, requests, answers, clock>>
 
 ConnectionsTo(c) == {request \in requests : IsFresh(request) /\ request.to = c}
 
 Read(c) ==
     /\ Reads(c)
+    /\ c \notin clock.asleep
     /\ controllers[c].read < Length(appended)
     /\ LET next  == appended[controllers[c].read + 1]
            after == AfterReading(c, controllers[c], next.record, next.verdict)
            began == IsOwnStart(c, next.record) /\ next.verdict = "Started"
        IN  /\ controllers' = [controllers EXCEPT ![c] = after]
            /\ requests' = IF began THEN requests \ ConnectionsTo(c) ELSE requests
+           /\ clock' = IF began THEN [clock EXCEPT !.heard = ListensFrom(c, clock.now)] ELSE clock
     /\ UNCHANGED <<appended, sending, members, answers, spent>>
 
 Decide(c, after, events) ==
@@ -143,9 +189,24 @@ Decide(c, after, events) ==
        IN  /\ controllers' = [controllers EXCEPT ![c] = Sent(after, records)]
            /\ sending' = [sending EXCEPT ![c] = WithAll(@, records)]
 
-Serves(c) == IsServing(controllers[c], View(c))
+\* Its program is held up: it does nothing, and what it is asked waits.
+Sleep(c) ==
+    /\ spent.sleeps < SleepsMax
+    /\ Serves(c)
+    /\ clock' = [clock EXCEPT !.asleep = @ \cup {c}]
+    /\ spent' = [spent EXCEPT !.sleeps = @ + 1]
+    /\ UNCHANGED <<appended, sending, controllers, members, requests, answers>>
+
+\* What it slept through was no silence.
+Wake(c) ==
+    /\ c \in clock.asleep
+    /\ clock' = [clock EXCEPT !.asleep = @ \ {c}, !.heard = ListensFrom(c, clock.now)]
+    /\ UNCHANGED <<appended, sending, controllers, members, requests, answers, spent>>
+
 
 Foreseen(c) == TheGroup(Speculative(controllers[c], View(c)))
+
+ArrivesOnce(request) == IsFresh(request)
 
 Receive(c, request) ==
     /\ Serves(c)
@@ -153,17 +214,27 @@ Receive(c, request) ==
     /\ ~IsVoid(controllers[c], request)
     /\ LET events == EventsOfRequest(Foreseen(c), request)
        IN  Decide(c, Taken(controllers[c], View(c), request, events), events)
-    /\ requests' = IF IsFresh(request) THEN requests \ {request} ELSE requests
+    /\ requests' = IF ArrivesOnce(request) THEN requests \ {request} ELSE requests
+    /\ clock' = [clock EXCEPT !.heard[c][request.member] = clock.now]
     /\ UNCHANGED <<appended, members, answers, spent>>
+
+\* The broker answers all that wait with where the log ends now.
+Confirm(c) ==
+    /\ HasTime
+    /\ Serves(c)
+    /\ controllers' = [controllers EXCEPT ![c] = Asked(@, Length(appended))]
+    /\ controllers' # controllers
+    /\ UNCHANGED <<appended, sending, members, requests, answers, spent, clock>>
 
 Answer(c, wait) ==
     /\ Serves(c)
     /\ HasLanded(controllers[c], View(c), wait)
+    /\ HasTime => IsConfirmed(controllers[c], wait)
     /\ controllers' = [controllers EXCEPT ![c].waiting = @ \ {wait}]
     /\ answers' = answers \cup
            {AnswerTo(TheGroup(AnswersFrom(controllers[c], View(c))), wait.member,
-                     wait.connection)}
-    /\ UNCHANGED <<appended, sending, members, requests, spent>>
+                     wait.connection, wait.sent)}
+    /\ UNCHANGED <<appended, sending, members, requests, spent, clock>>
 
 \* G10: any target that is right, when one is due.
 TargetsOf(group) ==
@@ -173,15 +244,16 @@ DecideRebalance(c) ==
     /\ Serves(c)
     /\ IsDue(Foreseen(c))
     /\ \E target \in TargetsOf(Foreseen(c)) : Decide(c, controllers[c], <<Rebalance(target)>>)
-    /\ UNCHANGED <<appended, members, requests, answers, spent>>
+    /\ UNCHANGED <<appended, members, requests, answers, spent, clock>>
 
 GiveUp(c, m) ==
     /\ Serves(c)
     /\ spent.expiries < ExpiriesMax
     /\ IsMember(Foreseen(c), m)
+    /\ IsSilent(c, m)
     /\ Decide(c, controllers[c], <<Expire(m)>>)
     /\ spent' = [spent EXCEPT !.expiries = @ + 1]
-    /\ UNCHANGED <<appended, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers, clock>>
 
 DecideRewind(c) ==
     /\ Serves(c)
@@ -189,31 +261,33 @@ DecideRewind(c) ==
     /\ Decide(c, controllers[c],
               <<Rewind([tp \in PartitionsOf(Foreseen(c).topics) |-> 0])>>)
     /\ spent' = [spent EXCEPT !.rewinds = @ + 1]
-    /\ UNCHANGED <<appended, members, requests, answers>>
+    /\ UNCHANGED <<appended, members, requests, answers, clock>>
 
 (***************************************************************************)
 (* Members.                                                                *)
 (***************************************************************************)
 Ask(m) ==
+    /\ IsPunctual => ~HasAsked(m)
     /\ spent.requests[m] < RequestsMax(m)
     /\ \E to \in (IF members[m].fresh THEN Controllers ELSE {1}) :
-           requests' = requests \cup {RequestOf(m, members[m], to)}
+           requests' = requests \cup {RequestOf(m, members[m], to, clock.now)}
     /\ members' = [members EXCEPT ![m] = AfterAsking(@)]
     /\ spent' = [spent EXCEPT !.requests[m] = @ + 1]
-    /\ UNCHANGED <<appended, sending, controllers, answers>>
+    /\ UNCHANGED <<appended, sending, controllers, answers, clock>>
 
 Hear(m, answer) ==
     /\ answer.member = m
     /\ ~IsOld(members[m], answer)
     /\ ~IsClosed(members[m], answer)
     /\ members' = [members EXCEPT ![m] = AfterAnswer(@, answer)]
-    /\ members' # members
+    /\ clock' = [clock EXCEPT !.until[m] = GoesOnUntil(@, answer, LeaseTime, clock.now)]
+    /\ <<members', clock'>> # <<members, clock>>
     /\ UNCHANGED <<appended, sending, controllers, requests, answers, spent>>
 
 Process(m, tp) ==
     /\ members[m].at[tp].offset < MessagesMax
     /\ members' = [members EXCEPT ![m] = Processed(@, tp)]
-    /\ UNCHANGED <<appended, sending, controllers, requests, answers, spent>>
+    /\ UNCHANGED <<appended, sending, controllers, requests, answers, spent, clock>>
 
 Next ==
     \/ \E c \in Controllers :
@@ -221,11 +295,13 @@ Next ==
            \/ DecideRebalance(c) \/ DecideRewind(c)
            \/ \E m \in Ms : GiveUp(c, m)
            \/ \E request \in requests : Receive(c, request)
+           \/ Confirm(c) \/ Sleep(c) \/ Wake(c)
            \/ \E wait \in controllers[c].waiting : Answer(c, wait)
     \/ \E m \in Ms :
            \/ Ask(m)
            \/ \E answer \in answers : Hear(m, answer)
            \/ \E tp \in members[m].holds : Process(m, tp)
+    \/ Tick
 
 Spec == Init /\ [][Next]_vars
 

@@ -48,7 +48,7 @@ Nothing == {}
 
 Request(m, to, connection, as_of) ==
     [member |-> m, to |-> to, connection |-> connection, as_of |-> as_of, held |-> {},
-     positions |-> NoFunction]
+     positions |-> NoFunction, sent |-> 0]
 
 \* It held nothing as of 3, before the partition was its own.
 OldRequests == {Request("m1", NONE, 0, 3)}
@@ -59,7 +59,7 @@ OldConnections == {Request("m1", c, 0, NONE) : c \in Controllers}
 OldOfBoth == OldRequests \cup OldConnections
 
 \* It was told that it owns the partition, and hears it again.
-OldAnswers == {AnswerTo(GroupAt(4), "m1", 0)}
+OldAnswers == {AnswerTo(GroupAt(4), "m1", 0, 0)}
 
 \* As many requests each sends.
 TwoAndOne(m) == IF m = "m1" THEN 2 ELSE 1
@@ -70,6 +70,25 @@ NoRequest(m) == 0
 
 \* In worlds in which nothing is processed.
 SaysNothing(self) == NoFunction
+
+(***************************************************************************)
+(* Sessions.                                                               *)
+(***************************************************************************)
+
+\* m1 owns the partition, m2 is a member and owns nothing, and no rebalance is due.
+RestedOne == WithAll(JoinedOne, <<Rebalance(AllTo("m1", 1))>>)
+
+\* No request arrives twice.
+EveryOne(request) == TRUE
+
+\* Members ask once a tick, and are heard within it by who serves and is awake.
+InTime == TRUE
+OneATick(m) == 5
+
+OneTick    == 1
+TwoTicks   == 2
+ThreeTicks == 3
+FourTicks  == 4
 
 (***************************************************************************)
 (* In the place of a rule, in the configurations that must fail.           *)
@@ -100,6 +119,12 @@ GrantedAtOnce(group, tp) ==
     /\ IsMember(group, group.partitions[tp].target)
 
 NoConnections(c) == {}
+
+\* G3, G4 and G5 left out, or half done.
+AlwaysConfirmed(c, wait) == TRUE
+FromTheAnswer(until, answer, lease, now) == Max(until, now + lease)
+ListensNoLater(c, now) == clock.heard
+NeverStopped(m) == FALSE
 
 HearsClosed(self, answer) == FALSE
 
