@@ -1,1 +1,1 @@
-"""Groups with a controller, without IO: one member, and the clock that it goes by."""
+"""Groups with a controller, without IO: the server that controls them, and one member."""
