@@ -61,14 +61,11 @@ class ControllerObserver:
     def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
         """A request was answered, so long after it came."""
 
-    def folded(self, partition: int, verdict: str) -> None:
-        """An event of the log was accepted or refused: the verdict's name in output."""
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:
+        """An event of the log was accepted or refused; `malformed` is a record that is none."""
 
-    def claimed(self, partition: int) -> None:
-        """This controller may compete for a partition of the log."""
-
-    def unclaimed(self, partition: int) -> None:
-        """It may not any more."""
+    def serving(self, partition: int, *, serves: bool) -> None:
+        """This process has become controller of a partition of the log, or is it no more."""
 
     def note(self, sentence: str) -> None:
         """Something that passes, or that somebody must mend."""
@@ -99,14 +96,11 @@ class ControllerObservers(ControllerObserver):
     def answered(self, api: str, code: ErrorCode, seconds: float) -> None:  # noqa: D102
         self._notify(lambda one: one.answered(api, code, seconds))
 
-    def folded(self, partition: int, verdict: str) -> None:  # noqa: D102
-        self._notify(lambda one: one.folded(partition, verdict))
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:  # noqa: D102
+        self._notify(lambda one: one.folded(partition, event, accepted=accepted))
 
-    def claimed(self, partition: int) -> None:  # noqa: D102
-        self._notify(lambda one: one.claimed(partition))
-
-    def unclaimed(self, partition: int) -> None:  # noqa: D102
-        self._notify(lambda one: one.unclaimed(partition))
+    def serving(self, partition: int, *, serves: bool) -> None:  # noqa: D102
+        self._notify(lambda one: one.serving(partition, serves=serves))
 
     def note(self, sentence: str) -> None:  # noqa: D102
         self._notify(lambda one: one.note(sentence))
@@ -144,15 +138,11 @@ class LoggingControllerObserver(ControllerObserver):
         fields = {"event": "hung_up", "reason": why.value}
         logger.warning("%s: hung up: %s%s", host, detail, more, extra=fields)
 
-    def claimed(self, partition: int) -> None:
+    def serving(self, partition: int, *, serves: bool) -> None:
         """A line."""
-        fields = {"event": "claimed", "partition": partition}
-        logger.info("partition %d: claimed", partition, extra=fields)
-
-    def unclaimed(self, partition: int) -> None:
-        """A line."""
-        fields = {"event": "unclaimed", "partition": partition}
-        logger.info("partition %d: not ours any more", partition, extra=fields)
+        fields = {"event": "serving" if serves else "not_serving", "partition": partition}
+        what = "this process is its controller" if serves else "this process controls it no more"
+        logger.info("groups of partition %d: %s", partition, what, extra=fields)
 
     def note(self, sentence: str) -> None:
         """A line."""

@@ -90,6 +90,8 @@ class Port:
         """Those that the receiver knows."""
         self.open = 0
         """All connections, also those that are not let in yet."""
+        self.owed: Counter[str] = Counter()
+        """Requests without an answer, by api."""
         self._last_number = 0
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -126,10 +128,14 @@ class Port:
         if peer is not None:
             peer.hang_up(why, detail)
 
-    async def close(self) -> None:
-        """Stop to listen, and end all connections after the answers that were given."""
+    def stop_listening(self) -> None:
+        """Accept no more connections; those that there are stay."""
         if self._server is not None:
             self._server.close()
+
+    async def close(self) -> None:
+        """Stop to listen, and end all connections after the answers that were given."""
+        self.stop_listening()
         if self._sweeper is not None:
             self._sweeper.cancel()
         for peer in list(self.peers.values()):
@@ -159,8 +165,8 @@ class Peer(asyncio.Protocol):
         self._frames = Frames()
         self._arrived: deque[bytes] = deque()
         """Messages that are whole and wait until earlier ones are answered."""
-        self._asked: dict[int, list[float]] = {}
-        """When the requests without an answer came, by CorrelationId."""
+        self._asked: dict[int, list[tuple[str, float]]] = {}
+        """The apis of the requests without an answer and when they came, by CorrelationId."""
         self._unanswered = 0
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
@@ -318,6 +324,10 @@ class Peer(asyncio.Protocol):
             self._is_counted = False
             port.open -= 1
             self._register(0)
+        for asked in self._asked.values():
+            for api, _ in asked:
+                self._owes_no_more(api)
+        self._asked.clear()
         if port.peers.pop(self.number, None) is not None:
             port.observer.disconnected(self.host)
             if not self._refused:
@@ -365,7 +375,9 @@ class Peer(asyncio.Protocol):
             self.hang_up(HungUp.MALFORMED, str(error))
             return
         self._unanswered += 1
-        self._asked.setdefault(request.correlation_id, []).append(port.monotonic())
+        api = request.api.name
+        port.owed[api] += 1
+        self._asked.setdefault(request.correlation_id, []).append((api, port.monotonic()))
         if self._refused:
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
             self.answer(refusal(request.api, request.version, request.correlation_id, code))
@@ -378,13 +390,19 @@ class Peer(asyncio.Protocol):
         asked = self._asked.get(answer.correlation_id)
         if not asked:
             return  # the receiver says more than it was asked
-        came_s = asked.pop(0)
+        api, came_s = asked.pop(0)
         if not asked:
             del self._asked[answer.correlation_id]
+        self._owes_no_more(api)
         self._unanswered -= 1
         now_s = self._port.monotonic()
         self._heard_s = now_s  # it could not say more while it waited
         self._port.observer.answered(answer.api.name, answer.code, now_s - came_s)
+
+    def _owes_no_more(self, api: str) -> None:
+        self._port.owed[api] -= 1
+        if not self._port.owed[api]:
+            del self._port.owed[api]
 
     def _write(self, frame: bytes) -> None:
         if self._closing or self._transport is None or self._transport.is_closing():
