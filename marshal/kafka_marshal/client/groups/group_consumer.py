@@ -73,7 +73,17 @@ CLOSE_S: Final = 5.0
 """How long the goodbye may take, in seconds. A member that cannot say it is given up later."""
 
 Claims = Sequence[Claim]
-_OK: Final = frozenset({ErrorCode.NONE})
+_OF_COMMITS: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+"""Codes of a CommitOffsets that was judged."""
 
 
 class GroupConsumer:
@@ -419,7 +429,9 @@ class GroupConsumer:
 
     def _stop(self, tp: TopicPartition) -> None:
         """Nothing more of it is handed out, whatever was fetched."""
-        claim = self._claims.pop(tp)
+        claim = self._claims.pop(tp, None)
+        if claim is None:
+            return  # closing
         claim.lost = Lost.TAKEN
         self._fetch.stop(tp.topic, tp.partition)
         self._buffered = deque(one for one in self._buffered if one.claim is not claim)
@@ -453,7 +465,7 @@ class GroupConsumer:
         if not self._buffered:
             self._buffered.extend(self._fetch.fetched(maximum, timeout_s))
             # Perhaps this process slept in between.
-            if not self.is_current:
+            if not self._membership.may_hand_out(self._now_ms()):
                 return []
         return [self._buffered.popleft() for _ in range(min(maximum, len(self._buffered)))]
 
@@ -488,24 +500,34 @@ class GroupConsumer:
         self, asked: Mapping[tuple[TopicPartition, int], int], deadline: Deadline
     ) -> set[TopicPartition]:
         """Commit; returns the partitions that are another's, or have another tenure."""
+        newest = {tp: max(one for other, one in asked if other == tp) for tp, _ in asked}
+        over = {tp for tp, tenure in asked if tenure != newest[tp]}
         body = {
             "ConsumerGroup": self._group_id,
             "Positions": [],
             "ConsumerId": self._member_id,
             "PositionsV1": [
-                {"Topic": tp.topic, "Partition": tp.partition, "Offset": offset, "Tenure": tenure}
-                for (tp, tenure), offset in asked.items()
+                {
+                    "Topic": tp.topic,
+                    "Partition": tp.partition,
+                    "Offset": asked[tp, tenure],
+                    "Tenure": tenure,
+                }
+                for tp, tenure in newest.items()
             ],
         }
         answer = self._ask("CommitOffsets", body, deadline)
-        codes = cast("list[dict[str, Any]]", answer.body["PositionsV1"])
-        committed = len(codes) == len(asked)
-        fenced = set()
-        for index, (tp, tenure) in enumerate(asked):
-            if not committed or codes[index]["ErrorCode"] not in _OK:
-                fenced.add(tp)
-            self._uncommitted.pop((tp, tenure), None)
-        return fenced
+        if answer.code not in _OF_COMMITS:
+            raise self._refused("CommitOffsets", answer.code)
+        rows = cast("list[dict[str, Any]]", answer.body["PositionsV1"])
+        committed = {
+            TopicPartition(each["Topic"], each["Partition"])
+            for each in rows
+            if each["ErrorCode"] == ErrorCode.NONE
+        }
+        for one in asked:
+            self._uncommitted.pop(one, None)
+        return over | newest.keys() - committed
 
     def _ask(self, api: str, body: Mapping[str, Any], deadline: Deadline) -> RpcAnswer:
         """The controller's answer; what it asks for meanwhile waits for `poll`.
