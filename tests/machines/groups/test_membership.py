@@ -266,6 +266,16 @@ def test_one_that_was_given_up_by_a_controller_of_before_goes_on() -> None:
     assert story.member.member.holds == {T0}
 
 
+def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    story.member.connection_lost(story.now_ms)
+    story.connects(100)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+
+
 def test_other_wishes_are_told_beside_a_heartbeat_that_waits() -> None:
     story = Story().owning(T0)
     story.member.wants({"t", "u"}, {T1})

@@ -245,6 +245,8 @@ class Membership:
     def _disconnected(self, try_at_ms: int) -> None:
         self._phase, self._here, self._registered_here = _Phase.IDLE, None, False
         self._try_at_ms = try_at_ms
+        # Nobody knows whether it was heard.
+        self._must_register = self._must_register or "RegisterConsumer" in self._sent
         self._sent.clear()
 
     def _connect(self, to: tuple[str, int], now_ms: int) -> list[MemberEffect]:
@@ -405,7 +407,7 @@ class Membership:
             self.connection_lost(now_ms)  # the server has not heard of a later controller
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
-        self._lease_until_ms = sent.at_ms + LEASE * self._session_timeout_ms
+        self._prolong(sent)
         self._told_wishes = sent.wishes
         self._register_at_ms = now_ms
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
@@ -418,6 +420,10 @@ class Membership:
         # What it lets go is the next owner's when the controller hears of it.
         self._must_register = not before.holds <= self.member.holds
         return effects
+
+    def _prolong(self, sent: _Sent) -> None:
+        """G5: the controller heard of this member no earlier than it asked."""
+        self._lease_until_ms = sent.at_ms + LEASE * self._session_timeout_ms
 
     def _changes(self, before: GroupMemberState, *, given_up: bool) -> list[MemberEffect]:
         """What is to be stopped and begun, in this order."""
@@ -437,7 +443,7 @@ class Membership:
             return self._refused(answer.code, now_ms, generation)
         if cast("int", answer.body["ControllerGeneration"]) < self.member.generation:
             return []
-        self._lease_until_ms = sent.at_ms + LEASE * self._session_timeout_ms
+        self._prolong(sent)
         if answer.code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._must_register = True
         return []
