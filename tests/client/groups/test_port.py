@@ -14,6 +14,7 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_marshal.client.groups.connection import Address, ServerConnection
 from kafka_marshal.client.groups.observing import (
     ControllerObserver,
     HungUp,
@@ -344,6 +345,14 @@ async def test_with_a_client_ca_only_its_clients_are_let_in() -> None:
     async with listening(tls=server) as it:
         known = await it.client(context(ours))
         assert await known.asks(heartbeat()) is ErrorCode.NONE
+
+        def as_a_command_does() -> ErrorCode:
+            at = Address("localhost", it.at[1])
+            with ServerConnection(at, "c", tls=context(ours)) as connection:
+                assert connection.receive(0.0) is None
+                return connection.ask("Heartbeat", {"SessionTimeout": 5}, 10.0, version=0).code
+
+        assert await asyncio.to_thread(as_a_command_does) is ErrorCode.NONE
         for stranger in (context(theirs), context(None)):
             try:
                 client = await it.client(stranger)
@@ -353,7 +362,7 @@ async def test_with_a_client_ca_only_its_clients_are_let_in() -> None:
         plain = await it.client()
         assert await plain.asks(heartbeat()) is None
         await until_async(lambda: it.heard.hung_up_for == [HungUp.TLS] * 3)
-        assert len(it.receiver.ever) == 1
+        assert len(it.receiver.ever) == 2
 
 
 @story

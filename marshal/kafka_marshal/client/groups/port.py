@@ -7,6 +7,7 @@ knows sockets and TLS. What a request means is its receiver's business, in the s
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable
@@ -419,4 +420,4 @@ class Peer(asyncio.Protocol):
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return error.reason or str(error)
-    return error.strerror or str(error) or type(error).__name__
+    return (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__
