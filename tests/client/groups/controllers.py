@@ -46,10 +46,9 @@ class Fleet:
         running = Controller(
             settings_of(self.bootstrap),
             ControllerOptions(
-                port=0,
                 topic=self.groups_topic,
                 coordination_topic=self.coordination,
-                **options,
+                **{"port": 0, **options},
             ),
             observers,
         )
