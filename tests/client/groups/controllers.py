@@ -74,12 +74,12 @@ class Fleet:
         assert ended == [None]
 
     @contextmanager
-    def process(self) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    def process(self, listen: str = "127.0.0.1:0") -> Iterator[tuple[subprocess.Popen[str], str]]:
         """One in a process of its own, and its address."""
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "kafka_marshal.cli", "controller"),
-                *("--bootstrap", self.bootstrap, "--listen", "127.0.0.1:0"),
+                *("--bootstrap", self.bootstrap, "--listen", listen),
                 *("--topic", self.groups_topic, "--coordination-topic", self.coordination),
             ],
             stdout=subprocess.PIPE,
