@@ -15,7 +15,7 @@ from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import REAL, Deadline
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.connection import Controllers
-from kafka_marshal.client.groups.controller import Controller, ControllerOptions
+from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
 from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
@@ -43,7 +43,7 @@ class Fleet:
     def controller(self, *observers: ControllerObserver, **options: Any) -> Iterator[str]:
         """One in a thread; its address."""
         stop, listening = threading.Event(), queue.SimpleQueue[str]()
-        running = Controller(
+        running = ControllerService(
             settings_of(self.bootstrap),
             ControllerOptions(
                 topic=self.groups_topic,

@@ -11,8 +11,8 @@ from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.claims import Claims
 from kafka_marshal.client.groups.event_log import (
-    Begun,
     EventLog,
+    PartitionBegun,
     Reached,
     Read,
     ensure_groups_topic,
@@ -62,7 +62,7 @@ def test_the_log_is_read_with_its_gaps_and_with_what_is_no_event(kafka_broker: B
 
     def expect(*wanted: Read) -> None:
         for each in wanted:
-            while isinstance(read := found.get(timeout=30), Begun) and read.partition != 3:
+            while isinstance(read := found.get(timeout=30), PartitionBegun) and read.partition != 3:
                 pass
             assert read == each
 
@@ -70,9 +70,9 @@ def test_the_log_is_read_with_its_gaps_and_with_what_is_no_event(kafka_broker: B
     unknown = threading.Event()
     log.append(started, lambda _: unknown.set())
     log.read(lambda: positions, give)
-    expect(Begun(3, 0))
+    expect(PartitionBegun(3, 0))
     read = found.get(timeout=30)
-    while isinstance(read, Begun):
+    while isinstance(read, PartitionBegun):
         read = found.get(timeout=30)
     assert isinstance(read, EventRecord)
     assert (read.offset, read.event) == (0, started.event)

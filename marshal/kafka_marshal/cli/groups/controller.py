@@ -112,7 +112,7 @@ def controller(
         import attrs
 
         from kafka_marshal.client.groups.connection import Address
-        from kafka_marshal.client.groups.controller import Controller, ControllerOptions
+        from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
         from kafka_marshal.client.groups.metrics import PrometheusControllerObserver
         from kafka_marshal.client.groups.port import PortLimits
         from kafka_marshal.client.groups.tls import client_context, server_context
@@ -143,7 +143,7 @@ def controller(
             first="stopping: giving the claims back; a second Ctrl-C ends it at once",
             second="its claims become stale, and others take over after 2 s",
         )
-        running = Controller(
+        running = ControllerService(
             settings,
             ControllerOptions(
                 host=host.removeprefix("[").removesuffix("]"),

@@ -813,7 +813,7 @@ class Consumer:
     # --- within -----------------------------------------------------------------------------------
 
     def positions_of(self, topic: str) -> dict[int, int] | None:
-        """The group's position in each partition of a topic that was added, whoever owns it.
+        """The group's position in each partition of an added topic, also where others own it.
 
         None while the log of claims is not read to its end. Not for applications.
 

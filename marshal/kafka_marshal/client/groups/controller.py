@@ -23,8 +23,8 @@ from kafka_marshal.client.groups.connection import Address
 from kafka_marshal.client.groups.event_log import (
     GROUPS_TOPIC,
     PARTITIONS,
-    Begun,
     EventLog,
+    PartitionBegun,
     Reached,
     Read,
     ensure_groups_topic,
@@ -102,7 +102,7 @@ class ControllerOptions:
     """Serve also partitions whose head is cut and holds no snapshot, as if they were new."""
 
 
-class Controller:
+class ControllerService:
     """One controller. It is a `Receiver` of its port."""
 
     def __init__(
@@ -307,7 +307,7 @@ class Controller:
         server, now_ms = self._server, self._now_ms
         for each in read:
             match each:
-                case Begun(partition, offset):
+                case PartitionBegun(partition, offset):
                     self._carry_out(server.begins(partition, offset, now_ms))
                 case Reached(partition, offset, malformed):
                     if malformed is not None:

@@ -39,7 +39,7 @@ JOIN_S: Final = 5.0
 
 
 @frozen
-class Begun:
+class PartitionBegun:
     """A partition is read from this offset on, from now on."""
 
     partition: int
@@ -56,7 +56,7 @@ class Reached:
     """Why the record right before it is no event; None where there is none."""
 
 
-Read: TypeAlias = Begun | Reached | EventRecord
+Read: TypeAlias = PartitionBegun | Reached | EventRecord
 
 
 def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> int:
@@ -166,7 +166,7 @@ class EventLog:
         give: Callable[[list[Read]], None],
     ) -> None:
         reached = dict(starts)
-        self._give(give, [Begun(*one) for one in starts.items()])
+        self._give(give, [PartitionBegun(*one) for one in starts.items()])
         for messages, ends in reader.messages(starts, lambda: self._stopped):
             found: list[Read] = []
             for raw, key in ((raw_record(message), message.key()) for message in messages):

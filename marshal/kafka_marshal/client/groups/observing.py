@@ -21,7 +21,7 @@ logger: Final = logging.getLogger("kafka_marshal")
 QUIET_S: Final = 60.0
 """Of one host, at most one line in this many seconds says that it was hung up on."""
 HOSTS_MAX: Final = 1_000
-"""So many hosts are remembered for that."""
+"""The most hosts to remember for that."""
 
 
 class HungUp(StrEnum):
@@ -53,13 +53,13 @@ class ControllerObserver:
         """A client connected."""
 
     def disconnected(self, host: str) -> None:
-        """A connection has ended, whoever ended it."""
+        """A connection has ended, on either side."""
 
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         """The server ends a connection."""
 
     def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        """A request was answered, so long after it came."""
+        """A request was answered, this many seconds after it came."""
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         """An event of the log was accepted or refused; `malformed` is a record that is none."""

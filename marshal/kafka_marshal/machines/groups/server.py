@@ -194,7 +194,10 @@ class GroupServer:
     def disconnected(self, connection: int, now_ms: int) -> list[Effect]:
         """A connection was closed. Nothing is answered over it any more."""
         self._clock.passed(now_ms)
-        self._disconnect(connection)
+        over = self._connections.gone(connection)
+        if over is not None:
+            for each in self._partitions:
+                each.disconnected(over)
         return self._done(now_ms)
 
     def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
@@ -204,7 +207,9 @@ class GroupServer:
         (RefusedRequest) has its answer already, and does not come here.
         """
         self._clock.passed(now_ms)
-        over = self._connections.opened(connection)
+        over = self._connections.get(connection)
+        if over is None:  # it was closed, and this came before the program knew
+            return self._done(now_ms)
         if request.version == 0 and over.unanswered:
             self._connections.send(over, refused(request, ErrorCode.INVALID_REQUEST), closes=True)
             return self._done(now_ms)
@@ -267,12 +272,6 @@ class GroupServer:
         return self._done(now_ms, self._partitions)
 
     # --- requests ---------------------------------------------------------------------------------
-
-    def _disconnect(self, number: int) -> None:
-        over = self._connections.opened(number)
-        self._connections.gone(number)
-        for each in self._partitions:
-            each.disconnected(over)
 
     def _of(self, group: str) -> PartitionController:
         return self._partitions[self.partition_of(group)]

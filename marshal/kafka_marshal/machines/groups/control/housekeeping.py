@@ -100,7 +100,7 @@ class Housekeeping:
     # --- members ----------------------------------------------------------------------------------
 
     def give_up(self) -> None:
-        """Whoever was silent for too long, or lets nothing go (G4, G10). Spec: GiveUp."""
+        """Members that were silent for too long, or let nothing go (G4, G10). Spec: GiveUp."""
         for name, group in list(self.log.ahead.groups.items()):
             for member, reason in list(self.sessions.overdue(name, group)):
                 silent_ms = self.sessions.silent_ms(MemberKey(name, member))

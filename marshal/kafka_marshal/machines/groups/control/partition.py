@@ -1,9 +1,9 @@
 """The controller of one partition: requests become events, and events answers.
 
 A request is judged by what is if all that was sent lands. It is answered from what was read back,
-once everything that it was judged by has landed (G2), and where it prolongs a session, once that
-this process is still the controller is confirmed (G3). This room knows no bytes and no other
-partition.
+once everything that it was judged by has landed (G2). An answer that prolongs a session waits until
+it is confirmed that this process is still the controller (G3). This room knows no bytes and no
+other partition.
 """
 
 from __future__ import annotations
@@ -294,8 +294,8 @@ class PartitionController:
         request = self._request(wait, group)
         # "I hold nothing" is true only of when it was sent.
         holds_nothing = wait.request.version == 0 or is_fresh(request)
-        if holds_nothing and connection.number <= self._from_before:
-            self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
+        if holds_nothing and (self._ticks_left or connection.number <= self._from_before):
+            self._close(wait, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if is_void(self.log.c, key, connection.number):
             self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
         if not is_fresh(request):
@@ -451,7 +451,7 @@ class PartitionController:
         self._create_counted()
 
     def counted(self, topic: str, now: Topic, now_ms: int) -> None:
-        """The cluster said how many partitions a topic has."""
+        """The cluster's answer: how many partitions a topic has."""
         if not self.log.serves:
             return
         self.housekeeping.counted(topic, now, now_ms)

@@ -30,7 +30,7 @@ def topics_of(group: Group) -> set[str]:
 
 @define(eq=False)
 class TopicCounts:
-    """What the cluster last said of each topic."""
+    """Each topic, as the cluster last had it."""
 
     counted: dict[str, Topic] = field(factory=dict)
     """A count of 0: there is no such topic."""
@@ -64,8 +64,8 @@ class TopicCounts:
         """The counts to write down for a group, as it is.
 
         A topic that was made anew is gone first. The new one is counted once nobody owns a
-        partition of the old one. Kafka takes no partitions away: fewer of the same topic is what
-        a broker said that lags behind.
+        partition of the old one. Kafka takes no partitions away: a broker that reports fewer of
+        the same topic lags behind.
         """
         total = sum(topic.count for topic in group.topics.values())
         for name in sorted(topics_of(group) & self.counted.keys()):

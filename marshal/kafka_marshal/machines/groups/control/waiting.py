@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import define, field
@@ -16,6 +16,7 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 CLOSING: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.FENCED_INSTANCE_ID: "its member has registered over another connection",
     ErrorCode.UNKNOWN_MEMBER_ID: "its member was given up",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "it may be older than the controller's start",
     ErrorCode.INVALID_REQUEST: "a request came while one was unanswered",
 }
 """Codes after which a connection may be closed, and what a log says."""
@@ -27,7 +28,7 @@ class Connection:
 
     number: int
     members: set[MemberKey] = field(factory=set)
-    """Whoever registered over it."""
+    """Members that registered over it."""
     registering: set[MemberKey] = field(factory=set)
     """Those of which a Register is not answered yet."""
     unanswered: int = 0
@@ -37,7 +38,7 @@ class Connection:
     generation: int = -1
     """Of the last answer to its Register."""
     tenures: Mapping[TopicPartition, int] = field(factory=dict)
-    """Those last told."""
+    """The last ones that its member heard of."""
 
     def carries_only(self, key: MemberKey) -> bool:
         """Nobody else would lose it."""
@@ -85,25 +86,26 @@ class Connections:
     latest: int = 0
     _all: dict[int, Connection] = field(factory=dict)
 
-    def opened(self, number: int) -> Connection:
-        """The connection of this number, which may be new."""
+    def opened(self, number: int) -> None:
+        """A connection was accepted."""
         self.latest = max(self.latest, number)
-        return self._all.setdefault(number, Connection(number))
+        self._all[number] = Connection(number)
 
-    def gone(self, number: int) -> None:
+    def get(self, number: int) -> Connection | None:
+        """The connection of this number, while it is open."""
+        return self._all.get(number)
+
+    def gone(self, number: int) -> Connection | None:
         """It was closed."""
         connection = self._all.pop(number, None)
         if connection is not None:
             connection.is_open = False
+        return connection
 
     @property
     def oldest(self) -> int:
         """The number of the oldest that is open, or one above all."""
         return min(self._all, default=self.latest + 1)
-
-    def carrying(self, key: MemberKey) -> Iterator[Connection]:
-        """Those over which a member registered."""
-        return (each for each in self._all.values() if key in each.members)
 
     def took(self, wait: Wait) -> None:
         """A request is to be answered."""
