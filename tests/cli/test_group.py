@@ -97,6 +97,10 @@ def test_a_mistake_is_one_sentence(at: str, arguments: tuple[str, ...], said: st
     ("arguments", "said"),
     [
         (("--listen", "x"), "--listen must be host:port, not 'x'"),
+        (
+            ("--listen", "0.0.0.0:1", "--bootstrap", "127.0.0.1:1"),
+            "--listen 0.0.0.0:1 is no address that clients can connect to: add --advertise",
+        ),
         (("--tls-cert", "c"), "--tls-cert and --tls-key belong together"),
         (("--tls-cert", "c", "--tls-key", "k"), "--tls-cert c: there is no such file"),
         (("--tls-client-ca", "c"), "--tls-client-ca and --tls-ca need --tls-cert and --tls-key"),

@@ -15,6 +15,7 @@ from kafka_marshal.client.groups.connection import (
     groups_of,
 )
 from kafka_marshal.client.groups.observing import ControllerObserver
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing import Broker
@@ -99,6 +100,21 @@ def test_a_stop_gives_the_claims_back(kafka_broker: Broker) -> None:
         # No claim has to become stale before, so nothing is waited for.
         Scripted(controllers, "g", "m1", fleet.topic).registers()
         assert counted.events["GroupCreated True"] == 1
+
+
+def test_any_controller_takes_a_new_group_and_has_the_right_one_create_it(
+    kafka_broker: Broker,
+) -> None:
+    fleet, here, there = Fleet(kafka_broker), Counted(), Counted()
+    with fleet.controller(here) as first, fleet.controller(there) as second:
+        until(lambda: here.served and there.served and len(here.served | there.served) == 16)
+        partition = min(there.served)
+        names = (f"g{number}" for number in range(1_000))
+        name = next(one for one in names if coordinating_partition(one, 16) == partition)
+        with Controllers(first, "test") as controllers:
+            create(controllers, name, fleet.topic)
+            assert str(controllers.controller_of(name, patiently())) == second
+    assert here.requests["CreateGroup NONE"] == there.requests["CreateGroup NONE"] == 1
 
 
 def test_a_log_with_another_number_of_partitions_is_refused(kafka_broker: Broker) -> None:

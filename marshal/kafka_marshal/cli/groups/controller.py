@@ -24,6 +24,7 @@ from kafka_marshal.cli.common import (
 )
 from kafka_marshal.errors import COORDINATION_TOPIC, MarshalError
 
+_EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104  # only named here
 _FILES_BESIDE: Final = 200
 """Open files that are no connections of clients: brokers, libraries."""
 
@@ -116,12 +117,15 @@ def controller(
         from kafka_marshal.client.groups.metrics import PrometheusControllerObserver
         from kafka_marshal.client.groups.port import PortLimits
         from kafka_marshal.client.groups.tls import client_context, server_context
+        from kafka_marshal.client.observe.metrics import PrometheusObserver
     if (tls_cert is None) is not (tls_key is None):
         fail("--tls-cert and --tls-key belong together")
     if tls_cert is None and (tls_client_ca or tls_ca) is not None:
         fail("--tls-client-ca and --tls-ca need --tls-cert and --tls-key")
     with one_sentence(MarshalError):
         host, _, port = listen.rpartition(":")
+        if advertise is None and host in _EVERYWHERE:
+            fail(f"--listen {listen} is no address that clients can connect to: add --advertise")
         if port != "0":
             Address.parsed(listen, "--listen")
         tls = to_others = None
@@ -134,11 +138,12 @@ def controller(
         logging.basicConfig(
             level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
-        observers = []
+        observers, claim_observers = [], []
         if metrics is not None:
             counted = PrometheusControllerObserver()
             counted.serve(metrics)
             observers.append(counted)
+            claim_observers.append(PrometheusObserver())
         stop = Stop(
             first="stopping: giving the claims back; a second Ctrl-C ends it at once",
             second="its claims become stale, and others take over after 2 s",
@@ -158,6 +163,7 @@ def controller(
                 forget=forget,
             ),
             observers,
+            claim_observers,
         )
         running.run(stop, lambda *at: console.print(str(Address(*at)), markup=False))
 

@@ -45,7 +45,7 @@ _REFRESH_S: Final = 1.0
 _LOOK_S: Final = 0.1
 _WHERE: Final = {"latest": -1, "earliest": -2}
 """How a request writes them."""
-Described: TypeAlias = "dict[str, Any]"
+Described: TypeAlias = dict[str, Any]
 """A group, by the names of the fields of ListGroups."""
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -107,13 +107,7 @@ class _Asking:
         Raises:
             RequestRefused: one does not exist, or no controller has read the log yet.
         """
-        from kafka_marshal.client.groups.connection import groups_of
-
-        answer, server = self.controllers.asked_any(
-            "ListGroups", {"ConsumerGroups": list(names)}, self.deadline
-        )
-        _expect(answer, server, f"group {', '.join(names)}" if names else "all groups")
-        return groups_of(answer)
+        return self.controllers.described(names, self.deadline)
 
     def of_group(self, api: str, name: str, body: Mapping[str, object]) -> RpcAnswer:
         """What the group's controller answers.

@@ -36,6 +36,8 @@ CONNECT_S: Final = 3.0
 """How long one server may take to accept a connection, in seconds."""
 REQUEST_S: Final = 15.0
 """How long a request may take in all, in seconds: a failover lies within it."""
+SPREADS_S: Final = 1.0
+"""How long the slowest server may need to read of a new group, in seconds."""
 AGAIN_S: Final = 0.1
 """How long to wait before the same is asked again, in seconds."""
 _PIECE: Final = 2**16
@@ -331,17 +333,35 @@ class Controllers:
             ServerUnreachable: no server answered in time.
         """
         while True:
-            answer, server = self.asked_any("ListGroups", {"ConsumerGroups": [group]}, deadline)
-            code = answer.code
-            described = groups_of(answer)
-            if code is ErrorCode.NONE and described:
-                [one] = described
-                if one["Host"]:
-                    return Address(str(one["Host"]), cast("int", one["Port"]))
+            [one] = self.described([group], deadline)
+            if one["Host"]:
+                return Address(str(one["Host"]), cast("int", one["Port"]))
+            if not deadline.left_s:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            if code not in GO_AGAIN or not deadline.left_s:
-                raise RequestRefused(server, "ListGroups", f"group {group}", code)
+                raise RequestRefused("the log", "ListGroups", f"group {group}", code)
             self._drop()
+            self.environment.threads.sleep(AGAIN_S)
+
+    def described(self, groups: Sequence[str], deadline: Deadline) -> list[dict[str, object]]:
+        """What a server has read of these groups, or of all if none is named; see `groups_of`.
+
+        A server may not have read of a new group yet, so that there is none is asked again for
+        `SPREADS_S`.
+
+        Raises:
+            RequestRefused: one of them does not exist, or no server has read the log yet.
+            ServerUnreachable: no server answered in time.
+        """
+        about = f"group {', '.join(groups)}" if groups else "all groups"
+        spreads = self.environment.deadline(min(SPREADS_S, deadline.left_s))
+        while True:
+            answer, server = self.asked_any(
+                "ListGroups", {"ConsumerGroups": list(groups)}, deadline
+            )
+            if answer.code is ErrorCode.NONE:
+                return groups_of(answer)
+            if answer.code is not ErrorCode.GROUP_ID_NOT_FOUND or not spreads.left_s:
+                raise RequestRefused(server, "ListGroups", about, answer.code)
             self.environment.threads.sleep(AGAIN_S)
 
     def asked(
