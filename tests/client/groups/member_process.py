@@ -6,6 +6,7 @@ python -m tests.client.groups.member_process BOOTSTRAP CONTROLLERS GROUP NAME TO
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from threading import Event
@@ -19,9 +20,10 @@ IN_HAND = 20
 
 
 def main(bootstrap: str, controllers: str, group: str, name: str, topic: str) -> None:
-    """Consume until SIGTERM."""
-    stop = Event()
+    """Consume until SIGTERM. SIGUSR1: die with messages in hand, as of kill -9."""
+    stop, die = Event(), Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGUSR1, lambda *_: die.set())
     with GroupConsumer(
         bootstrap,
         controllers=controllers,
@@ -36,6 +38,8 @@ def main(bootstrap: str, controllers: str, group: str, name: str, topic: str) ->
             handed = [(each.partition, each.tenure, each.offset) for each in messages]
             if handed:
                 print(json.dumps({"handed": handed}), flush=True)
+                if die.is_set():
+                    os.kill(os.getpid(), signal.SIGKILL)
             try:
                 consumer.commit()
             except (Fenced, OutcomeUnknown) as error:
