@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kafka_marshal.client.connect.settings import settings_of as settings_of
     from kafka_marshal.client.coordinate.consumer_loop import LogLost as LogLost
     from kafka_marshal.client.coordinate.ownership import IdUsedTwice as IdUsedTwice
+    from kafka_marshal.client.groups.group_consumer import GroupConsumer as GroupConsumer
     from kafka_marshal.client.message import Batch as Batch
     from kafka_marshal.client.observe.logging_observer import JsonFormatter as JsonFormatter
     from kafka_marshal.client.observe.metrics import PrometheusObserver as PrometheusObserver
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
     )
     from kafka_marshal.errors import (
         ConsumerClosed as ConsumerClosed,
+    )
+    from kafka_marshal.errors import (
+        Fenced as Fenced,
     )
     from kafka_marshal.errors import (
         HandlerFailed as HandlerFailed,
@@ -139,6 +143,8 @@ _LATER: Final = {
     "Consumer": "client.api.consumer",
     "ConsumerClosed": "errors",
     "Driver": "machines.consumer.driver",
+    "Fenced": "errors",
+    "GroupConsumer": "client.groups.group_consumer",
     "HandlerFailed": "errors",
     "IdUsedTwice": "client.coordinate.ownership",
     "InstanceConfig": "machines.consumer.consumer",

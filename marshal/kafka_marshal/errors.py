@@ -5,6 +5,7 @@ A command turns them into one sentence and exit code 2. This room knows no clien
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kafka_marshal.core.group_intervals import OtherInterval
@@ -46,6 +47,20 @@ class ClaimLost(MarshalError):
 
     The next owner processes it again, at least once. The message names partition, epoch and offset.
     """
+
+
+class Fenced(MarshalError):
+    """A member of a group committed what is not its own any more; `partitions` names it.
+
+    It was given up, or the partitions moved or were rewound. The next owner processes them from the
+    position that the log has. The member goes on with what is its own.
+    """
+
+    def __init__(self, partitions: Sequence[tuple[str, int]]) -> None:
+        named = ", ".join(f"{topic}:{partition}" for topic, partition in partitions)
+        super().__init__(f"not committed: {named} is not this member's under that tenure any more")
+        self.partitions = tuple(partitions)
+        """Topics and partitions."""
 
 
 class HandlerFailed(MarshalError):

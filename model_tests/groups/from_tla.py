@@ -60,7 +60,7 @@ def _all(value: Value, kind: Callable[[Value], T]) -> Mapping[str, T]:
     return {str(name): kind(each) for name, each in _mapping(value).items()}
 
 
-def _each(value: Value, kind: Callable[[Value], T]) -> Mapping[TopicPartition, T]:
+def by_partition(value: Value, kind: Callable[[Value], T]) -> Mapping[TopicPartition, T]:
     """A function of partitions."""
     return {_tp(tp): kind(each) for tp, each in _mapping(value).items()}
 
@@ -81,7 +81,8 @@ def _nobody(value: Value) -> str | None:
     return None if value == NOBODY else str(value)
 
 
-def _partitions(value: Any) -> frozenset[TopicPartition]:
+def partitions(value: Any) -> frozenset[TopicPartition]:
+    """A set of partitions."""
     return frozenset(map(_tp, value))
 
 
@@ -107,14 +108,14 @@ def topics(value: Value) -> Mapping[str, Topic]:
 def wish(value: Value) -> Wish:
     """What a member wants."""
     given = _fields(value, Wish)
-    return Wish(frozenset(given["topics"]), _each(given["static"], _number))
+    return Wish(frozenset(given["topics"]), by_partition(given["static"], _number))
 
 
 @cache
 def member(value: Value) -> GroupMember:
     """A member."""
     given = _fields(value, GroupMember)
-    wants = frozenset(given["topics"]), _each(given["static"], _number)
+    wants = frozenset(given["topics"]), by_partition(given["static"], _number)
     return GroupMember(given["client_id"], *wants, given["joined_at"])
 
 
@@ -138,7 +139,7 @@ def group(value: Value) -> Group:
             "topics": topics(given["topics"]),
             "members": _all(given["members"], member),
             "target_of": TargetOf(_all(of["members"], wish), topics(of["topics"])),
-            "partitions": _each(given["partitions"], partition),
+            "partitions": by_partition(given["partitions"], partition),
         }
     )
 
@@ -154,9 +155,9 @@ def controllership(value: Value) -> Controllership:
 
 READS: Mapping[str, Callable[[Any], object]] = {
     "topics": frozenset,
-    "static": _partitions,
-    "held": _partitions,
-    "target": lambda value: _each(value, str),
+    "static": partitions,
+    "held": partitions,
+    "target": lambda value: by_partition(value, str),
     "rebalance": Rebalance,
     "state": group,
 }
@@ -178,9 +179,9 @@ def event(value: Value) -> Event | UnknownEvent:
     if kind == "GroupCreated":
         read["topics"] = topics(given["topics"])
     if kind == "PartitionsRewound":
-        read["positions"] = _each(given["positions"], _number)
+        read["positions"] = by_partition(given["positions"], _number)
     if kind == "Reconciled":
-        read["positions"] = _each(given["positions"], _at)
+        read["positions"] = by_partition(given["positions"], at)
         if commits_only:
             read["held"] = None
     made = KINDS[kind](**read)
@@ -188,7 +189,8 @@ def event(value: Value) -> Event | UnknownEvent:
     return made
 
 
-def _at(value: Value) -> At:
+def at(value: Value) -> At:
+    """How far a member got."""
     given = from_tla.fields(value)
     assert set(given) == {*At._fields}
     return At(**given)
@@ -223,6 +225,6 @@ def outcome(value: Value) -> GroupOutcome:
     return GroupOutcome(
         controllership(given["controllership"]),
         verdict(given["verdict"]),
-        _each(given["positions"], lambda name: OfAPosition(snake(str(name)))),
-        _each(given["releases"], lambda name: OfARelease(snake(str(name)))),
+        by_partition(given["positions"], lambda name: OfAPosition(snake(str(name)))),
+        by_partition(given["releases"], lambda name: OfARelease(snake(str(name)))),
     )

@@ -24,9 +24,16 @@ from kafka_marshal.core.groups.state import (
 )
 from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused, OfAPosition, OfARelease
 from kafka_marshal.group_codec.events import FORMS
+from kafka_marshal.machines.groups import group_member
+from kafka_marshal.machines.groups.group_member import (
+    GroupMemberState,
+    MemberAnswer,
+    MemberRequest,
+)
 from model_tests.from_tla import snake
 from model_tests.names.test_names import definition, module, operators, record_fields, strings
 
+MEMBER = re.sub(" +==", " ==", module("GroupMember"))
 GROUP, EVENTS = re.sub(" +==", " ==", module("Group")), module("GroupEvents")
 
 
@@ -128,3 +135,24 @@ ONLY_IN_PYTHON = {
 def test_every_property_of_a_group_is_one_of_the_model() -> None:
     judged = {*invariants.STATE_CHECKS, *invariants.STEP_CHECKS} - ONLY_IN_PYTHON
     assert {each.value for each in judged} <= operators("MCGroupEvents")
+
+
+# --- members --------------------------------------------------------------------------------------
+
+
+def test_a_member_has_the_same_fields_in_the_same_order() -> None:
+    assert record_fields(definition(MEMBER, "NewMember")) == fields(GroupMemberState)
+    asked = record_fields(definition(MEMBER, "RequestOf"))
+    assert [name for name in asked if name not in {"member", "to"}] == fields(MemberRequest)
+    answer = record_fields(definition(module("Controller"), "AnswerTo"))
+    assert [name for name in answer if name in {*fields(MemberAnswer)}] == fields(MemberAnswer)
+
+
+IN_AFTER_ANSWER = {"ToldAt"}
+ONLY_IN_MODELS = {"MemberAt"}
+
+
+def test_every_rule_of_a_member_is_a_function_of_that_name() -> None:
+    beyond = {"NewMember"} | IN_AFTER_ANSWER | ONLY_IN_MODELS
+    assert {snake(name) for name in operators("GroupMember") - beyond} <= {*vars(group_member)}
+    assert operators("GroupMember") >= beyond

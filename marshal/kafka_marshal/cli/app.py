@@ -15,6 +15,8 @@ from kafka_marshal.cli.cluster.pause import pause, release, resume
 from kafka_marshal.cli.cluster.positions import set_position
 from kafka_marshal.cli.cluster.receipts import receipts
 from kafka_marshal.cli.cluster.redrive import redrive
+from kafka_marshal.cli.groups.controller import controller
+from kafka_marshal.cli.groups.group import group
 from kafka_marshal.cli.logs.replay import replay
 from kafka_marshal.cli.logs.shrink import shrink
 from kafka_marshal.cli.logs.trace import trace
@@ -25,6 +27,7 @@ from kafka_marshal.version import package_version
 
 RECORDED = "Recorded logs and runs"
 LIVE = "A live cluster"
+CONTROLLED = "Groups with a controller"
 SPECIFIED = "The specification"
 TRIES = "For tries"
 
@@ -50,11 +53,18 @@ for panel, commands in {
         receipts,
         redrive,
     ),
+    CONTROLLED: (controller,),
     SPECIFIED: (verify,),
     TRIES: (broker,),
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.add_typer(
+    group,
+    name="group",
+    rich_help_panel=CONTROLLED,
+    help="List, describe, create, delete and rewind groups that have a controller.",
+)
 
 
 def _version(wanted: bool) -> None:

@@ -109,6 +109,11 @@ class Message:
         return self.claim.epoch
 
     @property
+    def tenure(self) -> int:
+        """The same: in a group with a controller, the tenure under which the partition is owned."""
+        return self.claim.epoch
+
+    @property
     def range(self) -> Range | None:
         """The range that it came under; None where its partition is not shared."""
         return self.claim.range

@@ -40,7 +40,7 @@ MEANINGS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The controller failed; its log says how.",
     ErrorCode.NONE: "It was carried out.",
     ErrorCode.OFFSET_OUT_OF_RANGE: "The partition does not hold this offset.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no such partition.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no such topic or partition.",
     ErrorCode.REQUEST_TIMED_OUT: "It is not known whether it was carried out.",
     ErrorCode.MESSAGE_TOO_LARGE: "It is larger than the log takes.",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The controller still reads the log: ask again.",

@@ -57,6 +57,7 @@ from kafka_marshal.client.process.handling import (
 )
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import Order
+from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.deprecated import old_option
 from kafka_marshal.errors import (
     COORDINATION_TOPIC,
@@ -810,6 +811,27 @@ class Consumer:
         self._callbacks.close(deadline)
 
     # --- within -----------------------------------------------------------------------------------
+
+    def positions_of(self, topic: str) -> dict[int, int] | None:
+        """The group's position in each partition of an added topic, also where others own it.
+
+        None while the log of claims is not read to its end. Not for applications.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before.
+        """
+
+        def found() -> dict[int, int] | None:
+            member = self._coordinator.loop.session.member
+            if not member.up_to_date:
+                return None
+            keys = [
+                ClaimKey(member.group, topic, number)
+                for number in range(self._coordinator.loop.partitions[topic])
+            ]
+            return {key.topic_partition: member.folded(key).position for key in keys}
+
+        return self._coordinator.call(found)
 
     def handling(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import attrs
 from attrs import frozen
@@ -22,13 +22,17 @@ from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
+from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.group_codec.records import encode_record
 from kafka_marshal.machines.ranges.effects import SendRecord
 from kafka_marshal.range_codec import encode_range, encode_range_headers
 
 HeaderPairs = list[tuple[str, bytes]]
+_Encoded: TypeAlias = tuple[bytes | None, bytes, HeaderPairs]
+"""Key, value and headers."""
 
 CLOSE_S: Final = 10.0
 """How long closing waits for what is under way, in seconds."""
@@ -173,26 +177,29 @@ class LogWriter:
         the partition is the protocol's choice. It is signed where the settings have a keyring that
         signs.
         """
-        return self._append(
-            partition,
-            lambda unix_s: (encode(attrs.evolve(message, unix_s=unix_s)), encode_headers(headers)),
-        )
+
+        def encoded(unix_s: int) -> _Encoded:
+            return None, encode(attrs.evolve(message, unix_s=unix_s)), encode_headers(headers)
+
+        return self._append(partition, encoded)
 
     def append_of_ranges(self, partition: int, send: SendRecord) -> Future[RecordMetadata]:
         """`append` what a participant of a shared claim sends."""
 
-        def encoded(unix_s: int) -> tuple[bytes, HeaderPairs]:
+        def encoded(unix_s: int) -> _Encoded:
             pairs = encode_range_headers(send.headers, send.range_headers, send.checkpoint)
-            return encode_range(attrs.evolve(send.message, unix_s=unix_s)), pairs
+            return None, encode_range(attrs.evolve(send.message, unix_s=unix_s)), pairs
 
         return self._append(partition, encoded)
 
-    def _append(
-        self, partition: int, encoded: Callable[[int], tuple[bytes, HeaderPairs]]
-    ) -> Future[RecordMetadata]:
+    def append_event(self, record: EventRecord) -> Future[RecordMetadata]:
+        """`append` an event of `__marshal_groups`: its key is the group. Nothing is stamped."""
+        return self._append(record.partition, lambda _: encode_record(record))
+
+    def _append(self, partition: int, encoded: Callable[[int], _Encoded]) -> Future[RecordMetadata]:
         future: Future[RecordMetadata] = Future()
         try:
-            value, pairs = encoded(self.settings.environment.unix_ms() // 1000)
+            key, value, pairs = encoded(self.settings.environment.unix_ms() // 1000)
             keyring = self.settings.keyring
             mac = None if keyring is None else keyring.header(partition, value, pairs)
             if mac is not None:
@@ -212,6 +219,7 @@ class LogWriter:
                 self._producer.produce(
                     self.topic,
                     value,
+                    key,
                     partition=partition,
                     headers=list(pairs),
                     on_delivery=partial(self._delivered, future, began),

@@ -322,6 +322,25 @@ class CoordinationReader:
         if log_filter is not None:
             yield [*map(raw_record, log_filter.given(starts))]
 
+    def messages(
+        self, starts: Mapping[int, int], stopped: Callable[[], bool]
+    ) -> Iterator[tuple[list[Message], dict[int, int]]]:
+        """What comes from `starts` on, as it is, and where partitions were read to their end.
+
+        Both are empty now and then. Of a busy partition no end may ever be reported.
+
+        Raises:
+            OffsetsGone: what was to be read is gone.
+            BrokerFailed: reading failed for good.
+        """
+        self._resume()
+        with self._plainly():
+            self._consumer.assign([TopicPartition(self.topic, *one) for one in starts.items()])
+        while not stopped():
+            messages = self._messages(FOLLOW_MAX)
+            data = [one for one in messages if not self._at_end(one)]
+            yield data, dict(_position(one) for one in messages if _is_end(one))
+
     def follow(
         self,
         wanted: Callable[[], Mapping[int, int]],

@@ -210,8 +210,12 @@ class Member:
     @property
     def _chooses(self) -> bool:
         """It wants claims, and every coordinating partition was read to its end."""
-        caught_up = all(view.caught_up for view in self._views.values())
-        return bool(self._views) and caught_up and not self._stopping
+        return self.up_to_date and not self._stopping
+
+    @property
+    def up_to_date(self) -> bool:
+        """Every coordinating partition that it needs was read to its end, and there is one."""
+        return bool(self._views) and all(view.caught_up for view in self._views.values())
 
     def memory(self) -> dict[int, PartitionMemory]:
         """What it knows of each coordinating partition, for an instance that goes on from here."""

@@ -1,0 +1,1 @@
+"""Groups with a controller: the server that a controller runs in, and what asks it."""

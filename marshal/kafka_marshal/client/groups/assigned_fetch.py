@@ -1,0 +1,129 @@
+"""The messages of the partitions that a member of a group owns, as Kafka's client fetches them.
+
+Kafka's client fetches ahead by itself, up to a bound for all partitions together, and gives what it
+has to the thread that asks. Nothing is fetched under a tenure that is over: a partition whose
+tenure ends is unassigned, which drops what was fetched of it. This room does not know who decides
+what is owned.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Final
+
+from attrs import define
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+from kafka_marshal.client.connect.client_errors import ClientErrors
+from kafka_marshal.client.connect.reader import MutedLogger
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.coordinate.configuration import StartPolicy
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.fetch.split_fetch import offset_of, partition_of
+from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.core.groups import state
+
+logger: Final = logging.getLogger("kafka_marshal")
+_WATERMARKS_S: Final = 5.0
+_RESET: Final = KafkaError._AUTO_OFFSET_RESET
+
+
+@define(eq=False)
+class _Assigned:
+    claim: Claim
+    offset: int
+    """The next one; NO_POSITION until a message came where nobody had committed."""
+
+
+class AssignedFetch:
+    """Fetches assigned partitions. One thread uses it."""
+
+    def __init__(
+        self, settings: Settings, group_id: str, start: StartPolicy, bounds: BufferLimits
+    ) -> None:
+        """Connect, in the background.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._start = start
+        self._assigned: dict[tuple[str, int], _Assigned] = {}
+        errors = ClientErrors(settings)
+        try:
+            self._client = settings.environment.fetcher(
+                errors.for_client(
+                    group_id=group_id,
+                    enable_auto_commit="false",
+                    enable_auto_offset_store="false",
+                    auto_offset_reset="error",
+                    queued_min_messages=str(bounds.messages),
+                    queued_max_messages_kbytes=str(max(1, bounds.bytes_in_all // 1024)),
+                ),
+                logger=MutedLogger(),
+            )
+        except KafkaException as error:
+            raise errors.failed(error) from None
+        self._errors = errors
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+    def begin(self, claim: Claim) -> None:
+        """Fetch a partition from the claim's position on."""
+        self._assigned[claim.topic, claim.partition] = _Assigned(claim, claim.position)
+        self._assign(claim.topic, claim.partition, claim.position)
+
+    def stop(self, topic: str, partition: int) -> None:
+        """Fetch a partition no more, and drop what was fetched of it."""
+        if self._assigned.pop((topic, partition), None) is not None:
+            self._client.incremental_unassign([TopicPartition(topic, partition)])
+
+    def fetched(self, maximum: int, timeout_s: float) -> list[Message]:
+        """Messages that were fetched, in the order of each partition; perhaps none in time.
+
+        Raises:
+            BrokerFailed: the cluster lets nobody in with these settings.
+        """
+        found = []
+        for one in self._client.consume(maximum, timeout_s):
+            error = one.error()
+            if error is not None:
+                self._failed(one.topic(), one.partition(), error)
+                continue
+            offset = offset_of(one)
+            assigned = self._assigned.get(partition_of(one))
+            if assigned is None or offset < assigned.offset:
+                continue
+            assigned.offset = offset + 1
+            found.append(Message(one, assigned.claim))
+        refusal = self._errors.refusal
+        if refusal is not None:
+            raise refusal
+        return found
+
+    def _assign(self, topic: str, partition: int, offset: int) -> None:
+        if offset == state.NO_POSITION:
+            offset = OFFSET_BEGINNING if self._start == "earliest" else OFFSET_END
+        self._client.incremental_assign([TopicPartition(topic, partition, offset)])
+
+    def _failed(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
+        if topic is None or partition is None or (topic, partition) not in self._assigned:
+            return
+        if error.code() != _RESET:
+            logger.warning("%s:%d: %s", topic, partition, error.str())
+            return
+        assigned = self._assigned[topic, partition]
+        with suppress(KafkaException):
+            first, end = self._client.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=_WATERMARKS_S
+            )
+            instead = first if assigned.offset < first or self._start == "earliest" else end
+            logger.warning(
+                "%s:%d holds offsets %d to %d, so offset %d is gone: going on from %d",
+                *(topic, partition, first, end, assigned.offset, instead),
+            )
+            assigned.offset = instead
+        self._client.incremental_unassign([TopicPartition(topic, partition)])
+        self._assign(topic, partition, assigned.offset)

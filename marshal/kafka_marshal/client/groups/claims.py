@@ -1,0 +1,152 @@
+"""Which partitions of `__marshal_groups` this controller may compete for: claims of our own.
+
+Controllers are a group of consumers like any other, with an interval of 1 s. A claim's position is
+the offset from where a reader needs the partition. Nothing is fetched for it: the consumer that
+ships gets a client that fetches nothing, and the log of events has a reader of its own. The room
+does not know what a controller does with a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import attrs
+from confluent_kafka import OFFSET_INVALID, Message, TopicPartition
+
+from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.connect.environment import FetchClient
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import Threads
+from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.errors import MarshalError
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.machines.consumer.effects import Lost
+
+CONTROLLERS: Final = "__marshal_controllers"
+"""The group of all controllers of a cluster."""
+INTERVAL_S: Final = 1.0
+"""So a claim is free 2 s after its controller died. Each claim costs two records a second."""
+_RECLAIM_MS: Final = 5_000
+_LOOK_S: Final = 0.05
+_NEVER: Final = 10**9
+
+
+class Claims:
+    """The claims of one controller; close it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client_id: str,
+        topic: str,
+        coordination_topic: str,
+        claimed: Callable[[int], None],
+        unclaimed: Callable[[int], None],
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """Claim partitions of `topic`. `claimed` and `unclaimed` are called in another thread.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached.
+        """
+        environment = settings.environment
+
+        def fetches_nothing(*_: Any, **__: Any) -> FetchClient:
+            return _FetchesNothing(environment.threads)
+
+        def lost(claim: Claim, _: Lost) -> None:
+            unclaimed(claim.partition)
+
+        self._environment = environment
+        self._topic = topic
+        self._consumer = Consumer(
+            settings=attrs.evolve(
+                settings, environment=attrs.evolve(environment, fetcher=fetches_nothing)
+            ),
+            group_id=CONTROLLERS,
+            client_id=client_id,
+            heartbeat_interval_s=INTERVAL_S,
+            claiming=Claiming(reclaim_delay_ms=_RECLAIM_MS),
+            coordination_topic=coordination_topic,
+            create_coordination_topic=True,
+            commit_to_kafka=False,
+            on_claimed=lambda claim: claimed(claim.partition),
+            on_lost=lost,
+            observers=observers,
+            wedged_after_beats=_NEVER,  # nobody takes what lies behind a position
+        )
+        self._consumer.add_topic(topic)
+
+    def positions(self, stopped: Callable[[], bool]) -> dict[int, int]:
+        """From which offset a reader needs each partition; waits until the claims are read.
+
+        Empty once `stopped`.
+
+        Raises:
+            MarshalError: what ended the claims.
+        """
+        while not stopped():
+            found = self._consumer.positions_of(self._topic)
+            if found is not None:
+                return found
+            self._environment.threads.sleep(_LOOK_S)
+        return {}
+
+    def move(self, partition: int, offset: int) -> None:
+        """A reader needs the partition from this offset on; the next heartbeat says so.
+
+        Nothing happens where the claim was lost meanwhile: its next owner moves it.
+        """
+        with suppress(MarshalError):
+            self._consumer.seek(self._topic, partition, offset)
+
+    def raise_failure(self) -> None:
+        """Raise what ended the claims, if something did."""
+        self._consumer.delivery.raise_failure()
+
+    def close(self, timeout_s: float) -> None:
+        """Give them back, so that other controllers take them at once."""
+        self._consumer.close(timeout_s=timeout_s)
+
+
+class _FetchesNothing:
+    """Kafka's consumer, as far as a `Fetcher` calls it, in a topic that has no messages."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._sleep = threads.sleep
+
+    def incremental_assign(self, _: list[TopicPartition], /) -> None:
+        """Nothing is fetched."""
+
+    incremental_unassign = pause = resume = incremental_assign
+
+    def poll(self, timeout: float = 0.0, /) -> Message | None:
+        """Nothing comes."""
+        self._sleep(max(0.0, timeout))
+        return None
+
+    def consume(self, num_messages: int = 1, timeout: float = 0.0) -> list[Message]:
+        """Nothing comes."""
+        self._sleep(max(0.0, timeout))
+        return []
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: Literal[True]) -> None:
+        """Nothing is committed."""
+
+    def committed(
+        self, partitions: list[TopicPartition], timeout: float = 0.0
+    ) -> list[TopicPartition]:
+        """Nothing ever was."""
+        return [TopicPartition(one.topic, one.partition, OFFSET_INVALID) for one in partitions]
+
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
+    ) -> tuple[int, int]:
+        """As of a partition that was not fetched yet."""
+        return OFFSET_INVALID, OFFSET_INVALID
+
+    def close(self) -> None:
+        """There is no connection."""

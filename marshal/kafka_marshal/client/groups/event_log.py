@@ -1,0 +1,207 @@
+"""The log `__marshal_groups` on real Kafka: made, read and written.
+
+A thread reads all partitions, and decodes what it reads. The room knows bytes, offsets and what the
+topic must be set to. It does not know what an event does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Final, TypeAlias
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, ensure
+from kafka_marshal.client.connect.log_writer import LogWriter
+from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, raw_record
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import Thread
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.groups.events import EventRecord
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.group_codec.records import decode_record
+
+GROUPS_TOPIC: Final = "__marshal_groups"
+"""The log's default name."""
+PARTITIONS: Final = 16
+"""For ever: a group belongs to one of them by this count."""
+RETENTION_MS: Final = 30 * 24 * 3_600_000
+"""Of a new topic. With no controller for longer than that, all groups are gone."""
+_QUARTER: Final = 4
+_BATCHES_MAX: Final = 4
+"""Batches that were read and not taken yet."""
+_WAIT_S: Final = 0.2
+JOIN_S: Final = 5.0
+
+
+@frozen
+class PartitionBegun:
+    """A partition is read from this offset on, from now on."""
+
+    partition: int
+    offset: int
+
+
+@frozen
+class Reached:
+    """Whatever lies before this offset of a partition was read, or will never be."""
+
+    partition: int
+    offset: int
+    malformed: str | None = None
+    """Why the record right before it is no event; None where there is none."""
+
+
+Read: TypeAlias = PartitionBegun | Reached | EventRecord
+
+
+def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> int:
+    """Create the log unless it exists, and return how often snapshots must be written, in ms.
+
+    Raises:
+        BrokerFailed: the cluster did not answer, or the topic has another number of partitions.
+    """
+    found, _ = ensure(cluster, TopicSpec(topic, PARTITIONS, retention_ms=RETENTION_MS))
+    if len(found.partitions) != PARTITIONS:
+        raise BrokerFailed(
+            f"{cluster.settings.bootstrap}: topic {topic} has {len(found.partitions)} partitions, "
+            f"and groups need {PARTITIONS}: let it be made by a controller"
+        )
+    retention = cluster.topic_settings(topic).get("retention.ms", "")
+    retention_ms = int(retention) if retention.isdecimal() else RETENTION_MS
+    return max(1, min(retention_ms, RETENTION_MS) // _QUARTER)
+
+
+class EventLog:
+    """The log, opened to append and to be read by a thread; close it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        note: Callable[[str], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Connect to append.
+
+        Args:
+            settings: how to connect.
+            topic: the log's name.
+            note: takes sentences about the cluster; any thread calls it.
+            failed: takes what ended reading, or appending; any thread calls it.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._settings = attrs.evolve(settings, keyring=None)
+        self._topic = topic
+        self._failed = failed
+        self._writer = LogWriter(self._settings, topic, note, on_failure=failed)
+        self._stopped = False
+        self._room = settings.environment.threads.semaphore(_BATCHES_MAX)
+        self._thread: Thread | None = None
+
+    def append(self, record: EventRecord, not_appended: Callable[[EventRecord], None]) -> None:
+        """Append an event.
+
+        `not_appended` hears, in any thread, that it was refused, or that nobody knows.
+        """
+        future = self._writer.append_event(record)
+        future.add_done_callback(
+            lambda done: None if done.exception() is None else not_appended(record)
+        )
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing can be appended any more; None while all is well."""
+        return self._writer.failed
+
+    def read(
+        self,
+        positions: Callable[[], Mapping[int, int]],
+        give: Callable[[list[Read]], None],
+    ) -> None:
+        """Begin to read, in a thread, each partition from its position on.
+
+        `give` gets what was read, in that thread; `taken` is called after each.
+        """
+        self._thread = self._settings.environment.start(
+            "marshal-events", lambda: self._run(positions, give), self._ended
+        )
+
+    def taken(self) -> None:
+        """What was given is dealt with; more may be read."""
+        self._room.release()
+
+    def close(self) -> None:
+        """Read no more, append what is under way, and let go of the cluster."""
+        self._stopped = True
+        self._writer.close()
+        self._settings.environment.deadline(JOIN_S).join(self._thread)
+
+    def _ended(self, error: BaseException) -> None:
+        if not self._stopped:
+            self._failed(error)
+
+    def _run(
+        self, positions: Callable[[], Mapping[int, int]], give: Callable[[list[Read]], None]
+    ) -> None:
+        with closing(CoordinationReader(self._settings, self._topic)) as reader:
+            while not self._stopped:
+                starts = _starts(reader, positions())
+                try:
+                    self._follow(reader, starts, give)
+                except OffsetsGone:
+                    # The log lost its end, or retention overtook us: what was folded may be wrong.
+                    continue
+
+    def _follow(
+        self,
+        reader: CoordinationReader,
+        starts: Mapping[int, int],
+        give: Callable[[list[Read]], None],
+    ) -> None:
+        reached = dict(starts)
+        self._give(give, [PartitionBegun(*one) for one in starts.items()])
+        for messages, ends in reader.messages(starts, lambda: self._stopped):
+            found: list[Read] = []
+            for raw, key in ((raw_record(message), message.key()) for message in messages):
+                if raw.offset > reached[raw.partition]:
+                    found.append(Reached(raw.partition, raw.offset))
+                found.append(_decoded(raw, key))
+                reached[raw.partition] = raw.offset + 1
+            for partition, end in ends.items():
+                if end > reached[partition]:
+                    reached[partition] = end
+                    found.append(Reached(partition, end))
+            if found:
+                self._give(give, found)
+
+    def _give(self, give: Callable[[list[Read]], None], found: list[Read]) -> None:
+        while not self._room.acquire(timeout=_WAIT_S):
+            if self._stopped:
+                return
+        give(found)
+
+
+def _starts(reader: CoordinationReader, positions: Mapping[int, int]) -> dict[int, int]:
+    """Where to begin: at the claim's position, where the log still has it."""
+    return {
+        number: position
+        if extent.low <= (position := positions.get(number, 0)) <= extent.high
+        else extent.low
+        for number, extent in reader.extents().items()
+    }
+
+
+def _decoded(raw: RawRecord, key: bytes | None) -> EventRecord | Reached:
+    try:
+        return decode_record(
+            raw.partition, raw.offset, raw.timestamp_ms, key, raw.value, raw.headers
+        )
+    except MalformedRecord as error:
+        return Reached(raw.partition, raw.offset + 1, str(error))

@@ -1,0 +1,95 @@
+"""What a controller counts, for Prometheus.
+
+An observer that knows prometheus_client, and nothing of how a controller works. Counters begin at 0
+with every start, as Prometheus expects.
+"""
+
+# ruff: noqa: D102  # what each method hears is documented once, at `ControllerObserver`
+
+from __future__ import annotations
+
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    start_http_server,
+)
+
+from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
+from kafka_marshal.client.observe.metrics import APPEND_S
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+
+class PrometheusControllerObserver(ControllerObserver):
+    """Metrics of one controller, in one registry."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """Register the metrics; in the default registry once in a process.
+
+        Raises:
+            ValueError: the registry has them already.
+        """
+        self._registry = registry = REGISTRY if registry is None else registry
+        self._connections = Gauge(
+            "marshal_controller_connections", "Connections of clients.", registry=registry
+        )
+        self._hung_up = Counter(
+            "marshal_controller_hung_up",
+            "Connections that the controller ended.",
+            ["reason"],
+            registry=registry,
+        )
+        self._requests = Histogram(
+            "marshal_controller_request_seconds",
+            "Until a request was answered; its count is that of the requests. A Heartbeat may wait "
+            "for a change.",
+            ["api", "code"],
+            buckets=APPEND_S,
+            registry=registry,
+        )
+        self._events = Counter(
+            "marshal_controller_events",
+            "Records of the log, of all partitions.",
+            ["event", "outcome"],
+            registry=registry,
+        )
+        self._served = Gauge(
+            "marshal_controller_partitions",
+            "Partitions of the log that this process controls.",
+            registry=registry,
+        )
+
+    def serve(self, address: str) -> None:
+        """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
+
+        Raises:
+            InvalidOption: that is no address, or it is taken.
+        """
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal() or not 0 < int(port) < 2**16:
+            raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
+        try:
+            start_http_server(int(port), host or "127.0.0.1", self._registry)
+        except OSError as error:
+            raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
+
+    def connected(self, host: str) -> None:
+        self._connections.inc()
+
+    def disconnected(self, host: str) -> None:
+        self._connections.dec()
+
+    def hung_up(self, host: str, why: HungUp, detail: str) -> None:
+        self._hung_up.labels(why.value).inc()
+
+    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
+        self._requests.labels(api, code.name).observe(seconds)
+
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:
+        self._events.labels(event, "accepted" if accepted else "refused").inc()
+
+    def serving(self, partition: int, *, serves: bool) -> None:
+        self._served.inc(1 if serves else -1)

@@ -1,0 +1,149 @@
+"""What happens to a controller, as its observers hear it: one method for each event.
+
+This room does not know who listens. It writes the log, since everybody wants that; metrics are in
+`metrics`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from attrs import define
+
+from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+logger: Final = logging.getLogger("kafka_marshal")
+
+QUIET_S: Final = 60.0
+"""Of one host, at most one line in this many seconds says that it was hung up on."""
+HOSTS_MAX: Final = 1_000
+"""The most hosts to remember for that."""
+
+
+class HungUp(StrEnum):
+    """Why the server ended a connection."""
+
+    MALFORMED = "malformed"
+    HALF_FRAME = "half_frame"
+    """Part of a request came, and the rest did not."""
+    IDLE = "idle"
+    UNREAD = "unread"
+    """The client does not read its answers."""
+    TOO_MANY = "too_many"
+    """Connections: of this host, or at all."""
+    TLS = "tls"
+    """The client does not speak TLS, or has no certificate that is trusted."""
+    CONTROLLER = "controller"
+    """A rule of groups demands it."""
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class ControllerObserver:
+    """What happens to a controller. Override what you want to hear.
+
+    The thread of the controller calls, so be quick and wait for nothing.
+    """
+
+    def connected(self, host: str) -> None:
+        """A client connected."""
+
+    def disconnected(self, host: str) -> None:
+        """A connection has ended, on either side."""
+
+    def hung_up(self, host: str, why: HungUp, detail: str) -> None:
+        """The server ends a connection."""
+
+    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
+        """A request was answered, this many seconds after it came."""
+
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:
+        """An event of the log was accepted or refused; `malformed` is a record that is none."""
+
+    def serving(self, partition: int, *, serves: bool) -> None:
+        """This process has become controller of a partition of the log, or is it no more."""
+
+    def note(self, sentence: str) -> None:
+        """Something that passes, or that somebody must mend."""
+
+
+class ControllerObservers(ControllerObserver):
+    """Several, one after the other. None of them can stop the controller."""
+
+    def __init__(self, observers: Sequence[ControllerObserver]) -> None:
+        self._observers = tuple(observers)
+
+    def _notify(self, notify: Callable[[ControllerObserver], None]) -> None:
+        for one in self._observers:
+            try:
+                notify(one)
+            except Exception:
+                logger.exception("an observer of the controller failed")
+
+    def connected(self, host: str) -> None:  # noqa: D102
+        self._notify(lambda one: one.connected(host))
+
+    def disconnected(self, host: str) -> None:  # noqa: D102
+        self._notify(lambda one: one.disconnected(host))
+
+    def hung_up(self, host: str, why: HungUp, detail: str) -> None:  # noqa: D102
+        self._notify(lambda one: one.hung_up(host, why, detail))
+
+    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:  # noqa: D102
+        self._notify(lambda one: one.answered(api, code, seconds))
+
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:  # noqa: D102
+        self._notify(lambda one: one.folded(partition, event, accepted=accepted))
+
+    def serving(self, partition: int, *, serves: bool) -> None:  # noqa: D102
+        self._notify(lambda one: one.serving(partition, serves=serves))
+
+    def note(self, sentence: str) -> None:  # noqa: D102
+        self._notify(lambda one: one.note(sentence))
+
+
+@define
+class _Silenced:
+    """Hang-ups of one host that were not written since the last line."""
+
+    since_s: float
+    times: int = 0
+
+
+class LoggingControllerObserver(ControllerObserver):
+    """Writes what happens to a controller into the log `kafka_marshal`."""
+
+    def __init__(self, monotonic: Callable[[], float] = REAL.monotonic) -> None:
+        self._monotonic = monotonic
+        self._silenced: dict[str, _Silenced] = {}
+
+    def hung_up(self, host: str, why: HungUp, detail: str) -> None:
+        """One line a minute and host, with how many were not written before it."""
+        if why in (HungUp.STOPPED, HungUp.CONTROLLER):
+            logger.debug("%s: hung up: %s", host, detail)
+            return
+        now_s = self._monotonic()
+        last = self._silenced.get(host)
+        if last is not None and now_s - last.since_s < QUIET_S:
+            last.times += 1
+            return
+        more = f" (and {last.times:,} more since the last line)" if last and last.times else ""
+        if len(self._silenced) >= HOSTS_MAX:
+            self._silenced.clear()
+        self._silenced[host] = _Silenced(now_s)
+        fields = {"event": "hung_up", "reason": why.value}
+        logger.warning("%s: hung up: %s%s", host, detail, more, extra=fields)
+
+    def serving(self, partition: int, *, serves: bool) -> None:
+        """A line."""
+        fields = {"event": "serving" if serves else "not_serving", "partition": partition}
+        what = "this process is its controller" if serves else "this process controls it no more"
+        logger.info("groups of partition %d: %s", partition, what, extra=fields)
+
+    def note(self, sentence: str) -> None:
+        """A line."""
+        logger.warning("%s", sentence, extra={"event": "cluster"})

@@ -1,0 +1,423 @@
+"""Where a controller listens: connections, frames, and limits to what a client may cost.
+
+Whatever bytes come, they become requests or an end of the connection, and nothing else. The room
+knows sockets and TLS. What a request means is its receiver's business, in the same thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from attrs import field, frozen
+
+from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
+from kafka_marshal.core.validators import positive
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.rpc.codec import (
+    Frames,
+    Malformed,
+    RefusedRequest,
+    RpcAnswer,
+    RpcRequest,
+    Unencodable,
+    decode_request,
+    encode_answer,
+    refusal,
+)
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+SWEEP_S: Final = 0.5
+"""How often it looks which connections are late, in seconds."""
+_SESSION_S_MAX: Final = 30 * 60.0
+_FLUSH_S: Final = 1.0
+"""How long a client has to take its last answers, in seconds."""
+_LOOK_S: Final = 0.01
+
+
+@frozen
+class PortLimits:
+    """What all clients, one host and one connection may cost."""
+
+    connections_max: int = field(default=10_000, validator=positive)
+    unregistered_max: int = field(default=64, validator=positive)
+    """Connections of one host on which no member has registered yet."""
+    unread_bytes_max: int = field(default=2**20, validator=positive)
+    """Answers that one client does not read."""
+    unanswered_max: int = field(default=64, validator=positive)
+    """Requests of one connection without an answer; further ones are read after that."""
+    half_frame_s: float = field(default=10.0, validator=positive)
+    """From the first byte of a request to its last; also for the handshake of TLS."""
+    idle_s: float = field(default=60.0, validator=positive)
+    """How long nothing may come before a member has registered; then two session timeouts."""
+
+
+class Receiver(Protocol):
+    """Who takes what comes. A connection has a number, which is never given twice."""
+
+    def connected(self, connection: int, host: str) -> None:
+        """A client is there."""
+
+    def requested(self, connection: int, request: RpcRequest) -> None:
+        """It asks; `Port.answer` may be called at once, or later."""
+
+    def disconnected(self, connection: int) -> None:
+        """It is gone."""
+
+
+class Port:
+    """A listening socket and its connections, in the thread of one event loop."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        observer: ControllerObserver,
+        monotonic: Callable[[], float],
+        limits: PortLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.receiver = receiver
+        self.observer = observer
+        self.monotonic = monotonic
+        self.limits = limits or PortLimits()
+        self.tls = tls
+        self.unregistered: Counter[str] = Counter()
+        """Of each host."""
+        self.peers: dict[int, Peer] = {}
+        """Those that the receiver knows."""
+        self.open = 0
+        """All connections, also those that are not let in yet."""
+        self.owed: Counter[str] = Counter()
+        """Requests without an answer, by api."""
+        self._last_number = 0
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Begin to listen, and return the address; port 0 takes one that is free.
+
+        Raises:
+            InvalidOption: nobody can listen there.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Peer(self), host, port, backlog=1024)
+        except OSError as error:
+            raise InvalidOption(f"cannot listen at {host}:{port}: {_reason(error)}") from None
+        self._sweeper = loop.create_task(self._sweep())
+        found = self._server.sockets[0].getsockname()
+        return str(found[0]), int(found[1])
+
+    def new_number(self) -> int:
+        """The next connection's."""
+        self._last_number += 1
+        return self._last_number
+
+    def answer(self, connection: int, answer: RpcAnswer) -> None:
+        """Send an answer; nothing happens if the client is gone."""
+        peer = self.peers.get(connection)
+        if peer is not None:
+            peer.answer(answer)
+
+    def hang_up(self, connection: int, why: HungUp, detail: str) -> None:
+        """End a connection, after the answers that were given."""
+        peer = self.peers.get(connection)
+        if peer is not None:
+            peer.hang_up(why, detail)
+
+    def stop_listening(self) -> None:
+        """Accept no more connections; those that there are stay."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Stop to listen, and end all connections after the answers that were given."""
+        self.stop_listening()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for peer in list(self.peers.values()):
+            peer.hang_up(HungUp.STOPPED, "the controller stops")
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + _FLUSH_S
+        while self.peers and loop.time() < deadline_s:
+            await asyncio.sleep(_LOOK_S)
+        for peer in list(self.peers.values()):
+            peer.abort()
+        await asyncio.sleep(0)  # each hears that it is gone
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_s = self.monotonic()
+            for peer in list(self.peers.values()):
+                peer.look(now_s)
+
+
+class Peer(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._limits = port.limits
+        self._frames = Frames()
+        self._arrived: deque[bytes] = deque()
+        """Messages that are whole and wait until earlier ones are answered."""
+        self._asked: dict[int, list[tuple[str, float]]] = {}
+        """The apis of the requests without an answer and when they came, by CorrelationId."""
+        self._unanswered = 0
+        self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self.number = 0
+        self.host = ""
+        self._idle_s = self._limits.idle_s
+        self._heard_s = self._begun_s = 0.0
+        """When something came last, and when the frame began that is not whole."""
+        self._is_counted = self._registered = self._closing = False
+        self._refused = False
+        """Its first request is answered that there are too many connections, and no other one."""
+        self._close_by_s: float | None = None
+        self._working = False
+
+    # --- what asyncio calls -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there: let it in, or hang up."""
+        port = self._port
+        self._transport = cast("asyncio.Transport", transport)
+        peer_name = transport.get_extra_info("peername")
+        self.host = str(peer_name[0]) if peer_name else "?"
+        port.open += 1
+        port.unregistered[self.host] += 1
+        self._is_counted = True
+        self._heard_s = port.monotonic()
+        of_host = port.unregistered[self.host]
+        if port.open > self._limits.connections_max or of_host > 2 * self._limits.unregistered_max:
+            self._hung_up(HungUp.TOO_MANY, "there are too many connections")
+            self.abort()
+            return
+        self._refused = of_host > self._limits.unregistered_max
+        if port.tls is None:
+            self._let_in()
+        else:
+            # The handshake begins here, so that connections are counted that do not end it.
+            self._transport.pause_reading()
+            self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(port.tls))
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes came."""
+        if self._closing:
+            return
+        self._heard_s = self._port.monotonic()
+        if not self._frames.waits:
+            self._begun_s = self._heard_s
+        try:
+            for message in self._frames.fed(data):
+                self._arrived.append(message)
+                self._begun_s = self._heard_s
+        except Malformed as error:
+            self._work()
+            self.hang_up(HungUp.MALFORMED, str(error))
+            return
+        self._work()
+
+    def eof_received(self) -> bool:
+        """The client sends no more, so the connection ends."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self._gone()
+
+    # --- what the port calls ----------------------------------------------------------------------
+
+    def answer(self, answer: RpcAnswer) -> None:
+        """Send an answer."""
+        code = answer.code
+        self._settle(answer)
+        if answer.api.name == "RegisterConsumer" and code is ErrorCode.NONE:
+            timeout_ms = answer.body.get("SessionTimeout")
+            self._register(timeout_ms / 1000 if isinstance(timeout_ms, int) else _SESSION_S_MAX)
+        try:
+            frame = encode_answer(answer)
+        except Unencodable as error:
+            code = ErrorCode.MESSAGE_TOO_LARGE
+            self._port.observer.note(f"{self.host}: {answer.api.name} has no answer: {error}")
+            frame = encode_answer(refusal(answer.api, answer.version, answer.correlation_id, code))
+        self._write(frame)
+        if self._arrived and not self._working:
+            self._work()
+
+    def hang_up(self, why: HungUp, detail: str) -> None:
+        """End the connection, after what was written."""
+        if self._closing or self._transport is None:
+            return
+        self._closing = True
+        self._arrived.clear()
+        self._close_by_s = self._port.monotonic() + _FLUSH_S
+        self._hung_up(why, detail)
+        if self._transport.can_write_eof():
+            # Closed with something unread, the socket would reset, and the client lose the answer.
+            self._transport.resume_reading()
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End it at once."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def look(self, now_s: float) -> None:
+        """Hang up if the client is late."""
+        limits = self._limits
+        if self._close_by_s is not None:
+            if now_s > self._close_by_s:
+                self.abort()
+        elif self._arrived:
+            self._begun_s = now_s  # what comes next is not read yet
+        elif self._frames.waits and now_s > self._begun_s + limits.half_frame_s:
+            self.hang_up(HungUp.HALF_FRAME, f"half a request for {limits.half_frame_s:g} s")
+        elif not self._unanswered and now_s > self._heard_s + self._idle_s:
+            self.hang_up(HungUp.IDLE, f"nothing came for {self._idle_s:g} s")
+
+    # --- within -----------------------------------------------------------------------------------
+
+    async def _shake_hands(self, tls: ssl.SSLContext) -> None:
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        try:
+            secured = await loop.start_tls(
+                self._transport,
+                self,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=self._limits.half_frame_s,
+            )
+        except OSError as error:  # also ssl.SSLError and a time-out
+            self._hung_up(HungUp.TLS, f"no TLS: {_reason(error)}")
+            self.abort()
+            self._gone()
+            return
+        if secured is None or self._transport.is_closing():
+            self._gone()
+            return
+        self._transport = secured
+        self._let_in()
+
+    def _let_in(self) -> None:
+        port = self._port
+        self.number = port.new_number()
+        port.peers[self.number] = self
+        port.observer.connected(self.host)
+        if not self._refused:
+            port.receiver.connected(self.number, self.host)
+        self._work()  # with TLS, requests may have come with the end of the handshake
+
+    def _gone(self) -> None:
+        port = self._port
+        self._closing = True
+        if self._is_counted:
+            self._is_counted = False
+            port.open -= 1
+            self._register(0)
+        for asked in self._asked.values():
+            for api, _ in asked:
+                self._owes_no_more(api)
+        self._asked.clear()
+        if port.peers.pop(self.number, None) is not None:
+            port.observer.disconnected(self.host)
+            if not self._refused:
+                port.receiver.disconnected(self.number)
+
+    def _register(self, session_timeout_s: float) -> None:
+        """A member registered, or the connection has ended: it counts no more for its host."""
+        self._idle_s = max(self._limits.idle_s, 2 * session_timeout_s)
+        if not self._registered:
+            self._registered = True
+            self._port.unregistered[self.host] -= 1
+            if not self._port.unregistered[self.host]:
+                del self._port.unregistered[self.host]
+
+    def _work(self) -> None:
+        """Give on what is whole, as long as not too many requests wait for an answer."""
+        if not self.number:
+            return
+        self._working = True
+        try:
+            while self._arrived and not self._closing:
+                if self._unanswered >= self._limits.unanswered_max:
+                    break
+                self._take(self._arrived.popleft())
+        finally:
+            self._working = False
+        if self._transport is not None and not self._closing:
+            # What waits here is bounded by what one read brings.
+            if self._arrived:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _take(self, message: bytes) -> None:
+        port = self._port
+        try:
+            request = decode_request(message)
+        except RefusedRequest as error:
+            port.observer.answered(error.answer.api.name, error.code, 0.0)
+            self._write(encode_answer(error.answer))
+            if error.code is ErrorCode.INVALID_REQUEST:
+                self.hang_up(HungUp.MALFORMED, f"{error.answer.api.name}: {error}")
+            return
+        except Malformed as error:
+            self.hang_up(HungUp.MALFORMED, str(error))
+            return
+        self._unanswered += 1
+        api = request.api.name
+        port.owed[api] += 1
+        self._asked.setdefault(request.correlation_id, []).append((api, port.monotonic()))
+        if self._refused:
+            code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            self.answer(refusal(request.api, request.version, request.correlation_id, code))
+            self.hang_up(HungUp.TOO_MANY, "there are too many connections of this host")
+            return
+        port.receiver.requested(self.number, request)
+
+    def _settle(self, answer: RpcAnswer) -> None:
+        """A request has its answer."""
+        asked = self._asked.get(answer.correlation_id)
+        if not asked:
+            return  # the receiver says more than it was asked
+        api, came_s = asked.pop(0)
+        if not asked:
+            del self._asked[answer.correlation_id]
+        self._owes_no_more(api)
+        self._unanswered -= 1
+        now_s = self._port.monotonic()
+        self._heard_s = now_s  # it could not say more while it waited
+        self._port.observer.answered(answer.api.name, answer.code, now_s - came_s)
+
+    def _owes_no_more(self, api: str) -> None:
+        self._port.owed[api] -= 1
+        if not self._port.owed[api]:
+            del self._port.owed[api]
+
+    def _write(self, frame: bytes) -> None:
+        if self._closing or self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(frame)
+        if self._transport.get_write_buffer_size() > self._limits.unread_bytes_max:
+            self._hung_up(HungUp.UNREAD, "its answers are not read")
+            self.abort()
+
+    def _hung_up(self, why: HungUp, detail: str) -> None:
+        self._port.observer.hung_up(self.host, why, detail)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error)
+    return (os.strerror(error.errno) if error.errno else str(error)) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Groups with a controller, without IO: the server that controls them, and one member."""

@@ -1,0 +1,1 @@
+"""The controller of one partition: what it reads, decides, promises and answers."""

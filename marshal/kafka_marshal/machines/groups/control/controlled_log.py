@@ -1,0 +1,257 @@
+"""One partition of `__marshal_groups`, as a server reads it, competes for it and writes to it.
+
+It folds every record, asks the broker for the end, starts an epoch where it may, and puts a
+decision behind all that it sent before. It does not know requests, members or sessions: those are
+`partition`'s.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.groups.events import (
+    ControllershipSnapshot,
+    ControllerStarted,
+    Event,
+    EventRecord,
+)
+from kafka_marshal.core.groups.reducer import GroupOutcome, begun_at, step, stops_reader
+from kafka_marshal.core.groups.state import Controllership
+from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.core.values import evolved
+from kafka_marshal.machines.groups.controller import (
+    Controller,
+    after_reading,
+    is_serving,
+    sending,
+    sent,
+    speculative,
+    stopped,
+)
+from kafka_marshal.machines.groups.effects import NOT_APPENDED, AppendEvent, AskEnd, Effect
+
+COMPETE_AGAIN_MS: Final = 1_000
+"""How long a controller waits that was deposed, or whose start or event was refused."""
+ASK_AGAIN_MS: Final = 1_000
+"""How long the answer to `AskEnd` may take before it is asked again."""
+
+
+class Knowledge(enum.Enum):
+    """What the reader knows of its partition."""
+
+    NOTHING = "nothing"
+    """Nothing was read yet."""
+    SOME = "some"
+    """It has not come to the end that there was when it began."""
+    ALL = "all"
+    """It knows the state as of some moment after it began to read."""
+    LOST = "lost"
+    """It cannot know the state: an event of a later version, or a head that was cut off."""
+
+
+@frozen
+class ControllerConfig:
+    """Who is to be controller, and where members reach it."""
+
+    controller_id: int
+    host: str
+    port: int
+    forget: bool = False
+
+    def start(self, supersedes: int) -> ControllerStarted:
+        """Its ControllerStarted."""
+        return ControllerStarted(supersedes, self.controller_id, self.host, self.port)
+
+    def snapshot(self) -> ControllershipSnapshot:
+        """Its ControllershipSnapshot."""
+        return ControllershipSnapshot(self.controller_id, self.host, self.port)
+
+
+@define(eq=False)
+class ControlledLog:
+    """The view, the controller, and what is asked of the broker."""
+
+    config: ControllerConfig
+    partition: int
+    out: list[Effect]
+    """What the current input asks for."""
+    view: Controllership = field(factory=Controllership)
+    c: Controller = field(factory=Controller)
+    knowledge: Knowledge = Knowledge.NOTHING
+    confirmed: int = 0
+    """The last token of which the end was answered and folded."""
+    _begin: int = 0
+    _position: int = 0
+    _may_compete: bool = False
+    _compete_at_ms: int = 0
+    _compete_token: int = 0
+    _loaded_token: int = 0
+    _token: int = 0
+    _answered: int = 0
+    _asked_ms: int = 0
+    _wanted: bool = False
+    _ends: deque[tuple[int, int]] = field(factory=deque)
+
+    @property
+    def serves(self) -> bool:
+        """G1. Spec: IsServing."""
+        return is_serving(self.c, self.view)
+
+    @property
+    def ahead(self) -> Controllership:
+        """What is if everything lands. Spec: Speculative."""
+        return speculative(self.c, self.view)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def begin(self, offset: int, now_ms: int) -> None:
+        """Begin to read here, or begin anew."""
+        self.view, self.c = Controllership(), Controller()
+        self._begin = self._position = offset
+        self._answered = self._token
+        self._ends.clear()
+        self.knowledge = Knowledge.SOME
+        self._loaded_token = self.confirmation()
+        self._compete_later(now_ms)
+
+    def read(self, record: EventRecord, now_ms: int) -> GroupOutcome | None:
+        """Fold a record; None if it is not looked at.
+
+        Spec: Read.
+        """
+        if record.offset < self._position or self.knowledge is Knowledge.NOTHING:
+            return None
+        is_first = record.offset == self._begin
+        self._position = record.offset + 1
+        if self.knowledge is Knowledge.LOST:
+            return None
+        outcome = self._begun(record) if is_first and self._begin > 0 else None
+        if outcome is None:
+            if stops_reader(self.view, record) or self._head_is_missing():
+                self.lose()
+                return None
+            outcome = step(self.view, record)
+        was_serving, was_starting = self.serves, self.c.starts
+        self.view = outcome.controllership
+        me = self.config.controller_id
+        self.c = after_reading(me, self.c, record, outcome.verdict)
+        if (was_serving or was_starting) and not (self.serves or self.c.starts):
+            self._compete_later(now_ms, COMPETE_AGAIN_MS)
+        self._confirm()
+        return outcome
+
+    def reached(self, offset: int) -> None:
+        """Nothing more comes below this offset."""
+        self._position = max(self._position, offset)
+        self._confirm()
+
+    def lose(self) -> None:
+        """It neither answers members nor competes from here on. Spec: StopsReader."""
+        self.knowledge = Knowledge.LOST
+        self.c = stopped(self.c)
+
+    def _begun(self, record: EventRecord) -> GroupOutcome | None:
+        """The outcome of the snapshot by which a reader begins in the middle, if it is one."""
+        event = record.event
+        is_fenced = NOT_DECIMAL not in (record.epoch, record.number)
+        if isinstance(event, ControllershipSnapshot) and is_fenced:
+            return GroupOutcome(begun_at(record, event), GroupAccepted.SNAPSHOT_TAKEN)
+        return None
+
+    def _head_is_missing(self) -> bool:
+        """The log was cut, and no snapshot lies where it begins."""
+        return self._begin > 0 and self.view.number == 0 and not self.config.forget
+
+    # --- the end of the log -----------------------------------------------------------------------
+
+    def confirmation(self) -> int:
+        """A token: once it is `confirmed`, the log was folded up to an end after this moment."""
+        self._wanted = True
+        return self._token + 1
+
+    def end_is(self, token: int, offset: int) -> None:
+        """The broker's answer. One that comes late says less than the one after it."""
+        if token > self._answered:
+            self._answered = token
+            self._ends.append((token, offset))
+            self._confirm()
+
+    def ask(self, now_ms: int) -> None:
+        """Ask for the end if somebody waits for it: one question for all that do.
+
+        A question that is under way was asked too early for them.
+        """
+        is_idle = self._answered == self._token
+        is_late = not is_idle and now_ms - self._asked_ms >= ASK_AGAIN_MS
+        if (self._wanted and is_idle) or is_late:
+            self._token += 1
+            self._asked_ms, self._wanted = now_ms, False
+            self.out.append(AskEnd(self.partition, self._token))
+
+    def _confirm(self) -> None:
+        while self._ends and self._position >= self._ends[0][1]:
+            self.confirmed, _ = self._ends.popleft()
+        if self.knowledge is Knowledge.SOME and self.confirmed >= self._loaded_token:
+            self.knowledge = Knowledge.ALL
+            if self._head_is_missing():
+                self.lose()
+
+    # --- competing --------------------------------------------------------------------------------
+
+    def claimed(self, now_ms: int) -> None:
+        """It may compete."""
+        self._may_compete = True
+        self._compete_later(now_ms)
+
+    def unclaimed(self) -> None:
+        """It may not compete, and serves no longer."""
+        self._may_compete = False
+        self.c = stopped(self.c)
+
+    def append_failed(self, record: EventRecord, now_ms: int) -> None:
+        """One of its records did not land, or may land later: it begins anew."""
+        if isinstance(record.event, ControllerStarted):
+            self.c = evolved(self.c, starts=False)
+        elif record.epoch == self.c.epoch:
+            self.c = stopped(self.c)
+        else:
+            return
+        if not self.serves:
+            self._compete_later(now_ms, COMPETE_AGAIN_MS)
+
+    def _compete_later(self, now_ms: int, wait_ms: int = 0) -> None:
+        self._compete_at_ms = now_ms + wait_ms
+        self._compete_token = self.confirmation()
+
+    def compete(self, now_ms: int) -> None:
+        """Start an epoch, if it may and has folded what there is. Spec: Compete."""
+        if (
+            self._may_compete
+            and self.knowledge is Knowledge.ALL
+            and not (self.serves or self.c.starts)
+            and self.confirmed >= self._compete_token
+            and now_ms >= self._compete_at_ms
+        ):
+            self.c = evolved(stopped(self.c), starts=True)
+            start = self.config.start(self.view.epoch)
+            self.out.append(
+                AppendEvent(EventRecord(self.partition, NOT_APPENDED, NOT_APPENDED, start))
+            )
+
+    # --- deciding ---------------------------------------------------------------------------------
+
+    def decide(self, group: str, event: Event) -> GroupOutcome:
+        """Send an event behind all others, unless a guard refuses it as things will be.
+
+        Spec: Decide, Sending.
+        """
+        record = sending(self.c, self.view, self.partition, group, event)
+        self.c, outcome = sent(self.c, self.view, record)
+        if isinstance(outcome.verdict, GroupAccepted):
+            self.out.append(AppendEvent(record))
+        return outcome

@@ -1,0 +1,624 @@
+"""The controller of one partition: requests become events, and events answers.
+
+A request is judged by what is if all that was sent lands. It is answered from what was read back,
+once everything that it was judged by has landed (G2). An answer that prolongs a session waits until
+it is confirmed that this process is still the controller (G3). This room knows no bytes and no
+other partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.groups.events import (
+    At,
+    EventRecord,
+    GroupDeleted,
+    MemberExpired,
+    MemberLeft,
+    PartitionsRewound,
+    Reconciled,
+)
+from kafka_marshal.core.groups.guards import position_verdict
+from kafka_marshal.core.groups.reducer import GroupOutcome
+from kafka_marshal.core.groups.state import Group, Topic, TopicPartition
+from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition
+from kafka_marshal.core.values import evolved
+from kafka_marshal.machines.groups.control import bodies
+from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
+from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, Knowledge
+from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
+from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
+from kafka_marshal.machines.groups.control.sessions import Sessions
+from kafka_marshal.machines.groups.control.topics import topics_of
+from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Wait
+from kafka_marshal.machines.groups.controller import (
+    COMMITS_AS_OF,
+    MemberKey,
+    Request,
+    events_of_request,
+    has_landed,
+    is_fresh,
+    is_void,
+    needs,
+    taken,
+)
+from kafka_marshal.machines.groups.effects import ResolveOffsets
+from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+MEMBERS_MAX: Final = 1_000
+"""How many members a group has at most."""
+WAIT_SHARE: Final = 3
+"""A Heartbeat is parked for at most this part of a session timeout."""
+EARLIEST: Final = -2
+"""As an offset of a rewind: the earliest; -1 is the latest. Both are looked up."""
+LOOK_UP_MS: Final = 10_000
+"""How long the answer to a question about topics may take."""
+ACCEPT_TICKS: Final = 2
+"""As many ticks after its start the controller takes connections for older than it: the program
+may accept late what was connected before."""
+OF_A_POSITION: Final[Mapping[OfAPosition, ErrorCode]] = {
+    OfAPosition.UNKNOWN_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    OfAPosition.NOT_OWNER: ErrorCode.ILLEGAL_GENERATION,
+    OfAPosition.OTHER_TENURE: ErrorCode.ILLEGAL_GENERATION,
+    OfAPosition.NOT_AHEAD: ErrorCode.NONE,
+    OfAPosition.COMMITTED: ErrorCode.NONE,
+}
+"""A copy of a commit is answered as done (G8)."""
+
+
+@define(eq=False)
+class PartitionController:
+    """Of one partition, also while it is another process that controls it."""
+
+    log: ControlledLog
+    connections: Connections
+    sessions: Sessions
+    housekeeping: Housekeeping
+    gathered: Callable[[int, str, ErrorCode], None]
+    """Takes what became of one group of a DeleteGroup."""
+    _waits: list[Wait] = field(factory=list)
+    _parked: dict[str, list[Wait]] = field(factory=dict)
+    """Heartbeats that are answered when something changes, by group."""
+    _holdings: dict[str, Holdings] = field(factory=dict)
+    _given_up: dict[MemberKey, int] = field(factory=dict)
+    """Of members that left or expired, the latest connection that there was then."""
+    _from_before: int = 0
+    """The latest connection that may be older than the start."""
+    _ticks_left: int = 0
+    _creating: list[Wait] = field(factory=list)
+    """Groups to create, whose topics are being counted."""
+    _resolving: dict[int, Wait] = field(factory=dict)
+    """Rewinds whose offsets are being looked up, by the number of the question."""
+    _question: int = 0
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def begins(self, offset: int, now_ms: int) -> None:
+        """Reading begins, or begins anew."""
+        was_serving = self.log.serves
+        self.log.begin(offset, now_ms)
+        if was_serving:
+            self._stopped()
+
+    def read(self, record: EventRecord, now_ms: int) -> None:
+        """Fold a record, and do what follows. Spec: Read."""
+        was_serving = self.log.serves
+        outcome = self.log.read(record, now_ms)
+        if was_serving and not self.log.serves:
+            self._stopped()
+        elif not was_serving and self.log.serves:
+            self._started(now_ms)
+        elif was_serving and outcome is not None and isinstance(outcome.verdict, GroupAccepted):
+            self._folded(record, outcome)
+
+    def _folded(self, record: EventRecord, outcome: GroupOutcome) -> None:
+        self.housekeeping.read(record, outcome)
+        if isinstance(record.event, MemberExpired | MemberLeft):
+            key = MemberKey(record.group, record.event.member)
+            self._given_up[key] = self.connections.latest
+        if record.group:
+            self._changed(record.group)
+
+    def _changed(self, name: str) -> None:
+        """A group is another, and perhaps of a new generation."""
+        group = self.log.view.groups.get(name)
+        known = self._holdings.get(name)
+        if group is None:
+            self._holdings.pop(name, None)
+            self.sessions.owing(name, {})
+        elif known is not None and known.generation == group.generation:
+            return
+        else:
+            self._holdings[name] = holdings_of(group)
+            self.sessions.owing(name, dict(self._holdings[name].owed))
+        self._waits += self._parked.pop(name, [])
+
+    def _started(self, now_ms: int) -> None:
+        """Its own start was read back: it serves. Connections from before count for nothing."""
+        groups = dict(self.log.view.groups)
+        self.sessions.restart(members_of(groups))
+        self.housekeeping.restart(now_ms)
+        self._holdings, self._given_up = {}, {}
+        self._ticks_left, self._from_before = ACCEPT_TICKS, self.connections.latest
+        for name in groups:
+            self._changed(name)
+
+    def _stopped(self) -> None:
+        """It serves no longer: what it did not answer is answered by a code.
+
+        Of what was sent it is not known whether it lands.
+        """
+        parked = [wait for waits in self._parked.values() for wait in waits]
+        waits = [*self._waits, *parked, *self._creating, *self._resolving.values()]
+        self._waits, self._parked, self._creating, self._resolving = [], {}, [], {}
+        for wait in waits:
+            is_open = wait.has_events
+            code = ErrorCode.REQUEST_TIMED_OUT if is_open else ErrorCode.NOT_COORDINATOR
+            wait.closes = False
+            self._refuse(wait, code)
+
+    # --- claims -----------------------------------------------------------------------------------
+
+    def unclaimed(self) -> None:
+        """It may not compete."""
+        was_serving = self.log.serves
+        self.log.unclaimed()
+        if was_serving:
+            self._stopped()
+
+    def append_failed(self, record: EventRecord, now_ms: int) -> None:
+        """It does not know what it decided, and begins anew."""
+        was_serving = self.log.serves
+        self.log.append_failed(record, now_ms)
+        if was_serving and not self.log.serves:
+            self._stopped()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    @property
+    def absence(self) -> ErrorCode:
+        """Why requests are not taken here; NONE: they are."""
+        if self.log.serves:
+            return ErrorCode.NONE
+        if self.is_loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        known, me = self.log.view.controller_id, self.log.config.controller_id
+        if known in (None, me) or self.log.knowledge is Knowledge.LOST:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NOT_COORDINATOR
+
+    @property
+    def is_loading(self) -> bool:
+        """It has not come to the end that there was when it began to read."""
+        return self.log.knowledge in (Knowledge.NOTHING, Knowledge.SOME)
+
+    @property
+    def listed_as(self) -> ErrorCode:
+        """The code by which ListGroups describes its groups: it may know them no more."""
+        is_lost = self.log.knowledge is Knowledge.LOST
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_lost else ErrorCode.NONE
+
+    def requested(self, connection: Connection, request: RpcRequest, key: MemberKey) -> None:
+        """Take a request of a group of this partition; `key` names group and member."""
+        wait = Wait(connection, request, key)
+        self.connections.took(wait)
+        if not self.log.serves:
+            self._refuse(wait, self.absence)
+            return
+        try:
+            expect(bodies.is_name(key.group), ErrorCode.INVALID_GROUP_ID)
+            self._take(wait)
+        except BadRequest as error:
+            wait.code = error.code
+            self._wait(wait)
+
+    def _take(self, wait: Wait) -> None:
+        match wait.request.api.name:
+            case "RegisterConsumer":
+                self._register(wait)
+            case "Heartbeat":
+                self._heartbeat(wait)
+            case "CommitOffsets":
+                self._commit(wait)
+            case "DeregisterConsumer":
+                self._deregister(wait)
+            case "RewindConsumer":
+                self._rewind(wait)
+            case "CreateGroup":
+                self._create(wait)
+            case name:
+                raise AssertionError(name)
+
+    def _group(self, name: str) -> Group:
+        """The group as it will be.
+
+        Raises:
+            BadRequest: there is none.
+        """
+        group = self.log.ahead.groups.get(name)
+        if group is None:
+            raise BadRequest(ErrorCode.GROUP_ID_NOT_FOUND)
+        return group
+
+    def _member_of(self, wait: Wait) -> Group:
+        """The group, of a request of one of its members.
+
+        Raises:
+            BadRequest: there is no such group or member, or the member has connected again.
+        """
+        group = self._group(wait.key.group)
+        if is_void(self.log.c, wait.key, wait.connection.number):
+            self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
+        if wait.key.member not in group.members:
+            self._close_given_up(wait)
+            raise BadRequest(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
+
+    def _close(self, wait: Wait, code: ErrorCode) -> None:
+        """Answer this, and then close a connection that carries nobody else."""
+        wait.closes = wait.connection.carries_only(wait.key)
+        raise BadRequest(code)
+
+    def _close_given_up(self, wait: Wait) -> None:
+        """An id that left or expired comes back over a connection that is newer than that."""
+        if wait.connection.number <= self._given_up.get(wait.key, 0):
+            self._close(wait, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _wait(self, wait: Wait, *, prolongs: bool = False) -> None:
+        """Answer when everything that was sent so far has landed.
+
+        G3: an answer that prolongs a session is confirmed, by an event of its own or by the end of
+        the log.
+        """
+        wait.needs = needs(self.log.c, self.log.view)
+        if prolongs:
+            if not self._is_muted(wait.key):
+                self.sessions.heard(wait.key)
+            wait.token = 0 if wait.has_events else self.log.confirmation()
+        self._waits.append(wait)
+
+    # --- members ----------------------------------------------------------------------------------
+
+    def _register(self, wait: Wait) -> None:
+        """Spec: Receive."""
+        connection, key = wait.connection, wait.key
+        group = self._group(key.group)
+        expect(bodies.is_name(key.member))
+        if key in connection.registering:
+            self._close(wait, ErrorCode.INVALID_REQUEST)
+        request = self._request(wait, group)
+        # "I hold nothing" is true only of when it was sent.
+        holds_nothing = wait.request.version == 0 or is_fresh(request)
+        if holds_nothing and (self._ticks_left or connection.number <= self._from_before):
+            self._close(wait, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if is_void(self.log.c, key, connection.number):
+            self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
+        if not is_fresh(request):
+            self._member_of(wait)
+        else:
+            self._close_given_up(wait)
+            is_full = key.member not in group.members and len(group.members) >= MEMBERS_MAX
+            expect(not is_full, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            self._void_older(key, connection)
+            self.log.c = taken(self.log.c, key, connection.number)
+            self._given_up.pop(key, None)
+        for event in events_of_request(group, request):
+            self.log.decide(key.group, event)
+            wait.has_events = True
+        connection.members.add(key)
+        connection.registering.add(key)
+        wait.registers = True
+        self._wait(wait, prolongs=True)
+        wanted = topics_of(self.log.ahead.groups[key.group]) - group.topics.keys()
+        self.housekeeping.ask_counts(frozenset(wanted - topics_of(group)))
+
+    def _request(self, wait: Wait, group: Group) -> Request:
+        """What the member asks. Version 0 says "I hold nothing", as of what was folded."""
+        connection, request = wait.connection, wait.request
+        if request.version > 0:
+            return bodies.register_request(request, connection.number)
+        expect(connection.key in (None, wait.key))
+        client, topics = bodies.client_id(request), frozenset(group.topics)
+        is_first = connection.key is None or wait.key.member not in group.members
+        folded = self.log.view.groups.get(wait.key.group, group).generation
+        connection.key = wait.key
+        return Request(
+            wait.key.member,
+            connection.number,
+            as_of=None if is_first else folded,
+            client_id=client,
+            topics=topics if is_first else None,
+        )
+
+    def _void_older(self, key: MemberKey, connection: Connection) -> None:
+        """The member has connected again: it hears nothing more over the connection before."""
+        for wait in [*self._waits, *self._parked.get(key.group, [])]:
+            if wait.key == key and wait.connection.number < connection.number:
+                self._drop(wait)
+                wait.closes = wait.connection.carries_only(key)
+                self._refuse(wait, ErrorCode.FENCED_INSTANCE_ID)
+
+    def _drop(self, wait: Wait) -> None:
+        for waits in (self._waits, self._parked.get(wait.key.group, [])):
+            if wait in waits:
+                waits.remove(wait)
+
+    def _heartbeat(self, wait: Wait) -> None:
+        group = self._member_of(wait)
+        if wait.request.version > 0:
+            longest = group.session_timeout_ms // WAIT_SHARE
+            wait_ms = max(0, min(bodies.number(wait.request, "MaxWaitMs"), longest))
+            wait.deadline_ms = self.sessions.clock.now_ms + wait_ms
+        self._wait(wait, prolongs=True)
+
+    def _commit(self, wait: Wait) -> None:
+        group = self._member_of(wait)
+        if wait.request.version > 0:
+            positions = bodies.positions(bodies.rows(wait.request, "PositionsV1"))
+        else:
+            offsets = bodies.offsets(bodies.rows(wait.request, "Positions"))
+            told = wait.connection.tenures
+            expect(all(offset >= 0 for offset in offsets.values()))
+            positions = {tp: At(told.get(tp, 0), offset) for tp, offset in offsets.items()}
+        self._decide_commit(wait, group, positions)
+        self._wait(wait, prolongs=True)
+
+    def _decide_commit(
+        self, wait: Wait, group: Group, positions: Mapping[TopicPartition, At]
+    ) -> None:
+        """Commit what can be. A commit lets nothing go."""
+        event = Reconciled(wait.key.member, COMMITS_AS_OF, None, positions)
+        verdicts = {tp: position_verdict(group, event, tp) for tp in positions}
+        wait.codes = {tp: OF_A_POSITION[verdict] for tp, verdict in verdicts.items()}
+        if OfAPosition.COMMITTED in verdicts.values():
+            self.log.decide(wait.key.group, event)
+            wait.has_events = True
+
+    def _deregister(self, wait: Wait) -> None:
+        group = self._member_of(wait)
+        positions = bodies.positions(bodies.rows(wait.request, "Positions"))
+        self._decide_commit(wait, group, positions)
+        self.log.decide(wait.key.group, MemberLeft(wait.key.member, "left"))
+        wait.has_events = True
+        self.housekeeping.gone(wait.key)
+        self._wait(wait)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def _rewind(self, wait: Wait) -> None:
+        group = self._group(wait.key.group)
+        offsets = self._rewound(wait, group)
+        asked = {tp: offset for tp, offset in offsets.items() if offset < 0}
+        if not asked:
+            self._decide_rewind(wait, offsets)
+            return
+        self._question += 1
+        wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
+        self._resolving[self._question] = wait
+        self.log.out.append(ResolveOffsets(self.log.partition, self._question, asked))
+
+    def _rewound(self, wait: Wait, group: Group) -> dict[TopicPartition, int]:
+        """Where partitions are to be set.
+
+        Raises:
+            BadRequest: the group does not have one, or has no such offset.
+        """
+        name, least = ("NewOffsetsV1", EARLIEST) if wait.request.version else ("NewOffsets", 0)
+        offsets = bodies.offsets(bodies.rows(wait.request, name))
+        expect(offsets.keys() <= group.partitions.keys(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        expect(all(offset >= least for offset in offsets.values()), ErrorCode.OFFSET_OUT_OF_RANGE)
+        return offsets
+
+    def resolved(self, token: int, found: Mapping[TopicPartition, int]) -> None:
+        """Offsets of a rewind were looked up."""
+        wait = self._resolving.pop(token, None)
+        if wait is None:
+            return
+        try:
+            offsets = self._rewound(wait, self._group(wait.key.group))
+            offsets = {tp: at if at >= 0 else found.get(tp, at) for tp, at in offsets.items()}
+            expect(min(offsets.values()) >= 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._decide_rewind(wait, offsets)
+        except BadRequest as error:
+            wait.code = error.code
+            self._wait(wait)
+
+    def _decide_rewind(self, wait: Wait, offsets: dict[TopicPartition, int]) -> None:
+        if offsets:
+            by = bodies.client_id(wait.request)
+            self.log.decide(wait.key.group, PartitionsRewound(offsets, by))
+            wait.has_events = True
+        wait.rewound = offsets
+        self._wait(wait)
+
+    def _create(self, wait: Wait) -> None:
+        """A group is created once its topics are counted."""
+        bodies.expect_settings(wait.request)
+        known = self.log.ahead.groups.get(wait.key.group)
+        if known is not None:
+            is_same = bodies.is_same(wait.request, known)
+            expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._wait(wait)
+            return
+        wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
+        self._creating.append(wait)
+        self.housekeeping.ask_counts(frozenset(bodies.texts(wait.request, "Topics")))
+        self._create_counted()
+
+    def counted(self, topic: str, now: Topic, now_ms: int) -> None:
+        """The cluster's answer: how many partitions a topic has."""
+        if not self.log.serves:
+            return
+        self.housekeeping.counted(topic, now, now_ms)
+        for wait in self._creating:
+            wait.counts[topic] = now
+        self._create_counted()
+
+    def _create_counted(self) -> None:
+        """Create the groups whose topics are all counted now."""
+        waiting, self._creating = self._creating, []
+        for wait in waiting:
+            if wait.counts.keys() >= {*bodies.texts(wait.request, "Topics")}:
+                self._decide_creation(wait)
+            else:
+                self._creating.append(wait)
+
+    def _decide_creation(self, wait: Wait) -> None:
+        try:
+            event = bodies.created(wait.request, wait.counts)
+            known = self.log.ahead.groups.get(wait.key.group)
+            if known is None:
+                self.log.decide(wait.key.group, event)
+                wait.has_events = True
+            else:  # somebody else created it meanwhile
+                is_same = bodies.is_same(wait.request, known)
+                expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        except BadRequest as error:
+            wait.code = error.code
+        self._wait(wait)
+
+    def delete(self, connection: Connection, request: RpcRequest, name: str, part_of: int) -> None:
+        """Delete a group, as a part of a request."""
+        wait = Wait(connection, request, MemberKey(name, ""), gathering=part_of)
+        if not self.log.serves:
+            self._refuse(wait, self.absence)
+            return
+        group = self.log.ahead.groups.get(name)
+        if group is None:
+            wait.code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.members:
+            wait.code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            self.log.decide(name, GroupDeleted())
+            wait.has_events = True
+        self._wait(wait)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def flush(self, now_ms: int) -> None:
+        """Answer what can be answered, compete, and ask the broker for what is waited for."""
+        if self.log.serves:
+            waits, self._waits = self._waits, []
+            for wait in waits:
+                if self._is_ready(wait):
+                    self._answer(wait)
+                else:
+                    self._waits.append(wait)
+        self.log.compete(now_ms)
+        self.log.ask(now_ms)
+
+    def _is_ready(self, wait: Wait) -> bool:
+        """G2, G3."""
+        return has_landed(self.log.view, wait.needs) and self.log.confirmed >= wait.token
+
+    def _answer(self, wait: Wait) -> None:
+        """Spec: Answer, AnswersFrom."""
+        if wait.code is not ErrorCode.NONE or wait.gathering:
+            self._refuse(wait, wait.code)
+            return
+        name = wait.request.api.name
+        if name == "CreateGroup":
+            self._reply(wait, bodies.create_answer(wait.request, self.log.view))
+        elif name == "RewindConsumer":
+            self._reply(wait, bodies.rewind_answer(wait.request, wait.rewound))
+        elif name == "DeregisterConsumer":
+            self._reply(wait, bodies.answered(wait.request, ErrorCode=ErrorCode.NONE))
+        else:
+            self._answer_member(wait)
+
+    def _answer_member(self, wait: Wait) -> None:
+        """An answer that prolongs a session, unless the member is given up."""
+        name, member = wait.key
+        group, to_be = self.log.view.groups.get(name), self.log.ahead.groups.get(name)
+        if group is None:
+            self._refuse(wait, ErrorCode.GROUP_ID_NOT_FOUND)
+        elif member not in group.members:
+            wait.closes = wait.connection.carries_only(wait.key)
+            self._refuse(wait, ErrorCode.UNKNOWN_MEMBER_ID)
+        elif to_be is None or member not in to_be.members or self._is_muted(wait.key):
+            self._waits.append(wait)  # G3: its end is on its way, or comes near
+        elif wait.request.api.name == "Heartbeat":
+            self._answer_heartbeat(wait, group)
+        elif wait.request.api.name == "CommitOffsets":
+            self._reply(wait, bodies.commit_answer(wait.request, group, wait.codes))
+        else:
+            self._answer_register(wait, group)
+
+    def _is_muted(self, key: MemberKey) -> bool:
+        group = self.log.view.groups.get(key.group)
+        return group is not None and self.sessions.is_muted(key, group.session_timeout_ms)
+
+    def _answer_heartbeat(self, wait: Wait, group: Group) -> None:
+        is_wide, holdings = wait.request.version > 0, self._holdings[wait.key.group]
+        known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation
+        if holdings.must_register(wait.key.member, known):
+            answer = bodies.heartbeat_answer(wait.request, group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._reply(wait, answer)
+        elif self.sessions.clock.now_ms < wait.deadline_ms:
+            self._parked.setdefault(wait.key.group, []).append(wait)
+        else:
+            self._reply(wait, bodies.heartbeat_answer(wait.request, group, ErrorCode.NONE))
+
+    def _answer_register(self, wait: Wait, group: Group) -> None:
+        own = self._holdings[wait.key.group].to_own.get(wait.key.member, [])
+        if wait.request.version == 0:
+            wait.connection.generation = group.generation
+            wait.connection.tenures = {tp: group.partitions[tp].tenure for tp in own}
+        self._reply(wait, bodies.register_answer(wait.request, group, own))
+
+    def _reply(self, wait: Wait, answer: RpcAnswer) -> None:
+        self.connections.answer(wait, answer)
+
+    def _refuse(self, wait: Wait, code: ErrorCode) -> None:
+        if wait.gathering:
+            self.gathered(wait.gathering, wait.key.group, code)
+        else:
+            self.connections.refuse(wait, code)
+
+    def disconnected(self, connection: Connection) -> None:
+        """Nobody waits over it any more."""
+        self._waits = [each for each in self._waits if each.connection is not connection]
+        for name, parked in self._parked.items():
+            self._parked[name] = [each for each in parked if each.connection is not connection]
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int, *, gives_up: bool) -> None:
+        """Do what is due. Nobody is given up right behind a pause of the process (G4)."""
+        if not self.log.serves:
+            return
+        if self._ticks_left:
+            self._ticks_left -= 1
+            self._from_before = self.connections.latest
+        if gives_up:
+            self.housekeeping.give_up()
+        self.housekeeping.tick(now_ms)
+        self._end_waits(now_ms)
+        self._forget_connections()
+
+    def _end_waits(self, now_ms: int) -> None:
+        """Heartbeats that have waited long enough, and questions that nobody answered."""
+        for name, parked in self._parked.items():
+            self._waits += [wait for wait in parked if now_ms >= wait.deadline_ms]
+            self._parked[name] = [wait for wait in parked if now_ms < wait.deadline_ms]
+        for wait in [*self._creating, *self._resolving.values()]:
+            if now_ms >= wait.deadline_ms:
+                wait.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                self._wait(wait)
+        self._creating = [wait for wait in self._creating if now_ms < wait.deadline_ms]
+        for token in [t for t, wait in self._resolving.items() if now_ms >= wait.deadline_ms]:
+            del self._resolving[token]
+
+    def _forget_connections(self) -> None:
+        """What is older than every open connection says nothing more."""
+        oldest = self.connections.oldest
+        if len(self._given_up) > MEMBERS_MAX:
+            self._given_up = {key: n for key, n in self._given_up.items() if n >= oldest}
+        if len(self.log.c.newest) > 2 * MEMBERS_MAX:
+            newest = {key: n for key, n in self.log.c.newest.items() if n > oldest}
+            self.log.c = evolved(self.log.c, newest=newest)

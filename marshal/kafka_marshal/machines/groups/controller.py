@@ -1,0 +1,254 @@
+"""One controller of a partition of `__marshal_groups`: what it knows, sends and answers.
+
+Spec: module Controller. A controller knows the log up to where it has read (its view), and the
+events that it sent and has not read back. It does not know whether another one was started behind
+its view. Each function reads like its operator. What it decides by itself, and when, is in
+`controlled_log` and `partition`; how requests travel is not known here.
+
+>>> from kafka_marshal.core.groups.events import GroupDeleted
+>>> view = Controllership(epoch=7, number=1, controller_id=1)
+>>> me = Controller(epoch=7)
+>>> record = sending(me, view, 0, "g", GroupDeleted())
+>>> _, outcome = sent(me, view, record)
+>>> record.number, outcome.verdict.value
+(2, 'no_such_group')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from attrs import field
+
+from kafka_marshal.core.groups.events import (
+    At,
+    ControllerStarted,
+    Event,
+    EventRecord,
+    MemberRegistered,
+    Reconciled,
+)
+from kafka_marshal.core.groups.guards import position_verdict, release_verdict
+from kafka_marshal.core.groups.reducer import GroupOutcome, step
+from kafka_marshal.core.groups.state import Controllership, Group, TopicPartition
+from kafka_marshal.core.groups.transitions import not_held
+from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition, OfARelease, Verdict
+from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.core.values import evolved, value
+from kafka_marshal.machines.groups.effects import NOT_APPENDED
+
+COMMITS_AS_OF: Final = -1
+"""The generation that a request which only commits says: none."""
+
+
+class MemberKey(NamedTuple):
+    """A member, among all groups of a partition."""
+
+    group: str
+    member: str
+
+
+@value
+class Request:
+    """What a member asks when it registers. Spec: RequestOf."""
+
+    member: str
+    connection: int
+    as_of: int | None
+    """The generation that it knows; None: it remembers nothing, so it holds nothing. That is true
+    only of the moment in which it was sent. Spec: NONE."""
+    held: frozenset[TopicPartition] = frozenset()
+    positions: Mapping[TopicPartition, At] = field(factory=dict)
+    client_id: str = ""
+    topics: frozenset[str] | None = None
+    """What it wants a share of; None: what it wanted before."""
+    static: frozenset[TopicPartition] = frozenset()
+
+
+@value
+class Controller:
+    """What a controller remembers. The default value is before its first. Spec: NewController.
+
+    Spec's `read` and `waiting` are `controlled_log`'s and `waiting`'s.
+    """
+
+    epoch: int | None = None
+    """The epoch that it won, while it serves."""
+    starts: bool = False
+    """Its ControllerStarted is on the way."""
+    pending: tuple[EventRecord, ...] = ()
+    """What it sent in its epoch and has not read back."""
+    ahead: Controllership = field(factory=Controllership)
+    """The view and `pending` folded, while there is something in it."""
+    newest: Mapping[MemberKey, int] = field(factory=dict)
+    """Of each member the latest connection over which it registered without memory."""
+
+
+def is_serving(c: Controller, view: Controllership) -> bool:
+    """G1: between reading back its own start and reading another's. Spec: IsServing."""
+    return c.epoch is not None and c.epoch == view.epoch
+
+
+def speculative(c: Controller, view: Controllership) -> Controllership:
+    """What is if all that it sent lands: it judges by this. Spec: Speculative."""
+    return c.ahead if c.pending else view
+
+
+# --- requests, and what they come to --------------------------------------------------------------
+
+
+def is_fresh(request: Request) -> bool:
+    """The member remembers nothing. Spec: IsFresh."""
+    return request.as_of is None
+
+
+def newest_of(c: Controller, key: MemberKey) -> int:
+    """The latest connection of a member that this controller knows. Spec: NewestOf."""
+    return c.newest.get(key, 0)
+
+
+def is_void(c: Controller, key: MemberKey, connection: int) -> bool:
+    """The member has connected again since, so it has closed this connection.
+
+    Spec: IsVoid. What comes over it may be older than what the member holds. The specification
+    drops only requests without memory; the others of a closed connection are refused, too.
+    """
+    return connection < newest_of(c, key)
+
+
+def says_something(group: Group, event: Reconciled) -> bool:
+    """It moves a position or frees a partition. Spec: SaysSomething."""
+    return any(
+        position_verdict(group, event, tp) is OfAPosition.COMMITTED for tp in event.positions
+    ) or any(
+        release_verdict(group, event, tp) is OfARelease.RELEASED for tp in not_held(group, event)
+    )
+
+
+def events_of_request(group: Group, request: Request) -> list[MemberRegistered | Reconciled]:
+    """The events of a request: none if nothing comes of it. Spec: EventsOfRequest."""
+    if request.as_of is None:
+        return [registration(request, fresh=True)]
+    if request.member not in group.members:
+        return []
+    said = Reconciled(request.member, request.as_of, request.held, request.positions)
+    events: list[MemberRegistered | Reconciled] = []
+    if wishes_differ(group, request):
+        events.append(registration(request, fresh=False))
+    if says_something(group, said):
+        events.append(said)
+    return events
+
+
+def registration(request: Request, *, fresh: bool) -> MemberRegistered:
+    """The member joins, begins anew, or changes its wishes. Spec: Register."""
+    topics = request.topics or frozenset()
+    return MemberRegistered(request.member, request.client_id, topics, request.static, fresh)
+
+
+def wishes_differ(group: Group, request: Request) -> bool:
+    """A member that goes on wants something else than before."""
+    known = group.members[request.member]
+    return request.topics is not None and (
+        known.topics != request.topics or known.static.keys() != request.static
+    )
+
+
+def sending(
+    c: Controller, view: Controllership, partition: int, group: str, event: Event
+) -> EventRecord:
+    """The record of an event, behind everything that was sent. Spec: Sending."""
+    assert c.epoch is not None
+    number = speculative(c, view).number + 1
+    return EventRecord(partition, NOT_APPENDED, NOT_APPENDED, event, group, c.epoch, number)
+
+
+def needs(c: Controller, view: Controllership) -> int:
+    """G2: the number of the last event that an answer was judged by.
+
+    Spec: Needs. Asked once the events of the request are sent.
+    """
+    return speculative(c, view).number
+
+
+def has_landed(view: Controllership, number: int) -> bool:
+    """Everything that an answer was judged by was read back. Spec: HasLanded."""
+    return view.number >= number
+
+
+# --- what it does next ----------------------------------------------------------------------------
+
+
+def taken(c: Controller, key: MemberKey, connection: int) -> Controller:
+    """A member without memory came over this connection. Spec: Taken."""
+    newest = max(newest_of(c, key), connection)
+    return evolved(c, newest={**c.newest, key: newest})
+
+
+def sent(
+    c: Controller, view: Controllership, record: EventRecord
+) -> tuple[Controller, GroupOutcome]:
+    """An event is on its way, if no guard refuses it: then nothing is to be sent. Spec: Sent."""
+    outcome = step(speculative(c, view), record)
+    if isinstance(outcome.verdict, GroupAccepted):
+        c = evolved(c, pending=(*c.pending, record), ahead=outcome.controllership)
+    return c, outcome
+
+
+def stopped(c: Controller) -> Controller:
+    """It serves no longer. Spec: Stopped."""
+    return evolved(c, epoch=None, pending=(), ahead=Controllership())
+
+
+def started(c: Controller, offset: int) -> Controller:
+    """It serves from here on, and knows of no connection: those from before are closed."""
+    return evolved(stopped(c), epoch=offset, starts=False, newest={})
+
+
+def is_own_start(me: int, c: Controller, record: EventRecord) -> bool:
+    """A ControllerStarted that this process sent. Spec: IsOwnStart.
+
+    One of an earlier process, under the same id, is none.
+    """
+    event = record.event
+    return isinstance(event, ControllerStarted) and c.starts and event.controller_id == me
+
+
+def is_own_event(c: Controller, record: EventRecord) -> bool:
+    """An event of the epoch in which it serves. Spec: IsOwnEvent."""
+    is_event = not isinstance(record.event, ControllerStarted) and record.epoch != NOT_DECIMAL
+    return is_event and c.epoch is not None and record.epoch == c.epoch
+
+
+def after_own_start(c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+    """It won the epoch, or somebody was faster. Spec: AfterOwnStart."""
+    if verdict is GroupAccepted.STARTED:
+        return started(c, record.offset)
+    return evolved(c, starts=False)
+
+
+def after_own_event(c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+    """Refused, one before it was lost: it does not know what it decided. Spec: AfterOwnEvent.
+
+    So it is where another process writes in its epoch, which cannot be.
+    """
+    if not isinstance(verdict, GroupAccepted) or not c.pending:
+        return stopped(c)
+    return evolved(c, pending=c.pending[1:]) if is_copy(c.pending[0], record) else stopped(c)
+
+
+def is_copy(sent_record: EventRecord, read_record: EventRecord) -> bool:
+    """What was read is what was sent."""
+    return (sent_record.number, sent_record.event) == (read_record.number, read_record.event)
+
+
+def after_reading(me: int, c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+    """What it remembers once a record is folded. Spec: AfterReading."""
+    if is_own_start(me, c, record):
+        return after_own_start(c, record, verdict)
+    if verdict is GroupAccepted.STARTED:
+        return stopped(c)
+    if is_own_event(c, record):
+        return after_own_event(c, record, verdict)
+    return c

@@ -1,0 +1,493 @@
+"""A member's clock: when it asks, whom, and for how long it may hand messages out.
+
+What a member knows and says is `group_member`. This room finds the group's controller, registers,
+sends heartbeats, and goes by its own clock: it hands nothing out from 0.9 session timeouts after it
+sent the last request that was answered (G5). It does not know sockets, clients of Kafka or clocks:
+each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns effects, to
+be carried out in their order.
+
+Of each api at most one request is without an answer, so an answer needs no other name. A
+connection's answers never come after it was lost or another was made.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias, cast
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.groups.events import At
+from kafka_marshal.core.groups.state import Rebalance, TopicPartition
+from kafka_marshal.core.validators import positive
+from kafka_marshal.core.values import evolved
+from kafka_marshal.machines.groups.group_member import (
+    NO_CONNECTION,
+    GroupMemberState,
+    MemberAnswer,
+    after_answer,
+    after_asking,
+    is_closed,
+    is_old,
+    processed,
+    request_of,
+    says,
+)
+from kafka_marshal.rpc.codec import RpcAnswer
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+LEASE: Final = 0.9
+"""The part of the session timeout for which an answered request lets a member hand messages out."""
+HEARTBEAT_MS: Final = 1_000
+"""How often it asks at most, unless it is answered that something has changed; a tenth of the
+session timeout if that is less."""
+AGAIN_MS: Final = 100
+"""How long it waits before it tries again, in milliseconds."""
+FIND_MS: Final = 5_000
+"""After how long it gives up a server that does not say who is controller, in milliseconds."""
+
+_PASSES: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+"""Another server answers otherwise, or this one does soon."""
+_FORGOTTEN: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND}
+)
+"""It is no member: it holds nothing, and begins without memory."""
+
+
+@frozen
+class MembershipSettings:
+    """Who a member is, and the group that it makes where there is none."""
+
+    group: str
+    member: str
+    """Its id, which no other process has; best a new one in each run."""
+    servers: tuple[tuple[str, int], ...]
+    """Hosts and ports at which to begin to look for the controller."""
+    session_timeout_ms: int = field(default=30_000, validator=positive)
+    """Of a group that it makes. A group that exists has its own."""
+    rebalance: Rebalance = Rebalance.INCREMENTAL
+    strategy: str = "sticky"
+
+
+@frozen
+class ConnectTo:
+    """Close the connection, if there is one, and make another: `connected`, `connection_lost`."""
+
+    host: str
+    port: int
+
+
+@frozen
+class SendRequest:
+    """Send a request over the connection: `answered`, `connection_lost`."""
+
+    api: str
+    body: Mapping[str, Any]
+
+
+@frozen
+class PartitionStopped:
+    """Hand out nothing more of a partition, whatever was fetched of it."""
+
+    tp: TopicPartition
+    at: At
+    """The tenure that is over, and how far it was processed."""
+    given_up: bool
+    """The member was given up, so others may have it. Else it lets it go itself, afterwards."""
+
+
+@frozen
+class PartitionBegun:
+    """Fetch a partition from an offset. What was fetched before is of another tenure."""
+
+    tp: TopicPartition
+    at: At
+    """The tenure, and where to begin: NO_POSITION where nobody committed."""
+
+
+@frozen
+class QuestionAnswered:
+    """The answer to what was asked with `Membership.ask`."""
+
+    answer: RpcAnswer
+
+
+MemberEffect: TypeAlias = (
+    ConnectTo | SendRequest | PartitionStopped | PartitionBegun | QuestionAnswered
+)
+
+
+class _Phase(enum.Enum):
+    IDLE = enum.auto()
+    """Without a connection."""
+    CONNECTING = enum.auto()
+    FINDING = enum.auto()
+    """Connected to some server."""
+    FOUND = enum.auto()
+    """Connected to the group's controller, as far as is known."""
+
+
+@frozen
+class _Sent:
+    """A request without an answer."""
+
+    at_ms: int
+    connection: int = NO_CONNECTION
+    wishes: object = None
+
+
+@define
+class _Question:
+    api: str
+    body: Mapping[str, Any]
+
+
+class Membership:
+    """One member. Its effects are to be carried out before the next input."""
+
+    def __init__(self, settings: MembershipSettings) -> None:
+        self.settings: Final = settings
+        self.member = GroupMemberState()
+        """What it knows, holds and says."""
+        self.failure: ErrorCode | None = None
+        """Why it will never be let in; it asks no more."""
+        self.controller: tuple[str, int] | None = None
+        """Where the group's controller is, as far as is known."""
+        self._session_timeout_ms = settings.session_timeout_ms
+        self._topics: frozenset[str] = frozenset()
+        self._static: frozenset[TopicPartition] = frozenset()
+        self._phase = _Phase.IDLE
+        self._servers: list[tuple[str, int]] = [*settings.servers]
+        self._here: tuple[str, int] | None = None
+        """Where the connection leads."""
+        self._try_at_ms: int | None = None
+        self._sent: dict[str, _Sent] = {}
+        """By api."""
+        self._registered_here = False
+        """A RegisterConsumer went over this connection."""
+        self._must_register = True
+        self._told_wishes: object = None
+        """The wishes that were answered."""
+        self._heartbeat_at_ms = self._beaten_at_ms = 0
+        self._register_at_ms = 0
+        self._lease_until_ms: float | None = None
+        self._question: _Question | None = None
+
+    # --- what it may do ---------------------------------------------------------------------------
+
+    def may_hand_out(self, now_ms: int) -> bool:
+        """G5: whether it may hand out messages of what it holds."""
+        until_ms = self._lease_until_ms
+        return not self.member.fresh and until_ms is not None and now_ms < until_ms
+
+    @property
+    def _heartbeat_ms(self) -> int:
+        return min(HEARTBEAT_MS, self._session_timeout_ms // 10)
+
+    @property
+    def _wishes(self) -> object:
+        return self._topics, self._static
+
+    # --- what the application did -----------------------------------------------------------------
+
+    def wants(self, topics: Iterable[str], static: Iterable[TopicPartition]) -> None:
+        """Ask for a share of these topics, and for these partitions."""
+        self._topics, self._static = frozenset(topics), frozenset(static)
+
+    def processed(self, tp: TopicPartition, tenure: int, offset: int) -> None:
+        """Everything of a partition below an offset was processed, under this tenure.
+
+        Of a tenure that is over it says nothing, and neither of an offset that is not ahead.
+        """
+        at = self.member.at.get(tp)
+        if at is not None and at.tenure == tenure and at.offset < offset:
+            self.member = processed(self.member, tp, offset)
+
+    def ask(self, api: str, body: Mapping[str, Any]) -> None:
+        """Ask the controller something else, again and again until `QuestionAnswered` comes.
+
+        It must be true, and mean the same, also if it is carried out twice.
+        """
+        assert self._question is None
+        self._question = _Question(api, body)
+
+    def withdraw(self) -> None:
+        """Ask no longer. What was sent may still be carried out."""
+        self._question = None
+
+    def positions(self) -> list[dict[str, Any]]:
+        """What it commits, as requests have it."""
+        return _positions(says(self.member))
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        """The connection is there."""
+        assert self._phase is _Phase.CONNECTING
+        self._phase = _Phase.FOUND if self._here == self.controller else _Phase.FINDING
+
+    def connection_lost(self, now_ms: int) -> None:
+        """There is no connection any more, or none could be made. It looks elsewhere."""
+        self._disconnected(now_ms + AGAIN_MS)
+        self.controller = None
+        self._servers.append(self._servers.pop(0))
+
+    def _disconnected(self, try_at_ms: int) -> None:
+        self._phase, self._here, self._registered_here = _Phase.IDLE, None, False
+        self._try_at_ms = try_at_ms
+        # Nobody knows whether it was heard.
+        self._must_register = self._must_register or "RegisterConsumer" in self._sent
+        self._sent.clear()
+
+    def _connect(self, to: tuple[str, int], now_ms: int) -> list[MemberEffect]:
+        self._disconnected(now_ms)
+        self._phase, self._here = _Phase.CONNECTING, to
+        return [ConnectTo(*to)]
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int, *, may_let_go: bool = True) -> list[MemberEffect]:
+        """Do what is due.
+
+        Without `may_let_go` it asks for nothing that could take a partition away: the application
+        is in the middle of a message.
+        """
+        if self.failure is not None or self._phase is _Phase.CONNECTING:
+            return []
+        if self._is_overdue(now_ms):
+            self.connection_lost(now_ms)
+        if self._phase is _Phase.IDLE:
+            if self._try_at_ms is not None and now_ms < self._try_at_ms:
+                return []
+            return self._connect(self.controller or self._servers[0], now_ms)
+        if self._phase is _Phase.FINDING:
+            if self._sent:
+                return []
+            return [self._request("ListGroups", {"ConsumerGroups": [self.settings.group]}, now_ms)]
+        return self._due(now_ms, may_let_go=may_let_go)
+
+    def _due(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
+        """Of a controller: register, or send a heartbeat, and what the application asks."""
+        effects: list[MemberEffect] = []
+        registers = self._must_register or self._told_wishes != self._wishes
+        may_register = (may_let_go or self.member.fresh) and now_ms >= self._register_at_ms
+        if "RegisterConsumer" not in self._sent:
+            if registers and may_register:
+                if self.member.fresh and self._registered_here:
+                    # It says "I hold nothing" only over a connection on which it heard nothing.
+                    return self._connect(cast("tuple[str, int]", self._here), now_ms)
+                effects.append(self._register(now_ms))
+            elif not self.member.fresh and self._heartbeat_is_due(now_ms):
+                effects.append(self._heartbeat(now_ms))
+        question = self._question
+        if question is not None and question.api not in self._sent:
+            effects.append(self._request(question.api, question.body, now_ms))
+        return effects
+
+    def _heartbeat_is_due(self, now_ms: int) -> bool:
+        return "Heartbeat" not in self._sent and now_ms >= self._heartbeat_at_ms
+
+    def _is_overdue(self, now_ms: int) -> bool:
+        if not self._sent:
+            return False
+        longest_ms = self._session_timeout_ms // 3
+        if self._phase is _Phase.FINDING:
+            longest_ms = max(longest_ms, FIND_MS)
+        return now_ms - min(each.at_ms for each in self._sent.values()) > longest_ms
+
+    def _request(self, api: str, body: Mapping[str, Any], now_ms: int) -> SendRequest:
+        self._sent[api] = _Sent(now_ms)
+        return SendRequest(api, body)
+
+    def _register(self, now_ms: int) -> SendRequest:
+        asked, wishes = request_of(self.member), self._wishes
+        self.member = after_asking(self.member)
+        self._must_register, self._registered_here = False, True
+        self._sent["RegisterConsumer"] = _Sent(now_ms, asked.connection, wishes)
+        return SendRequest(
+            "RegisterConsumer",
+            {
+                "ConsumerGroup": self.settings.group,
+                "ConsumerId": self.settings.member,
+                "Generation": -1 if asked.as_of is None else asked.as_of,
+                "Topics": sorted(self._topics),
+                "Static": _places(self._static),
+                "Held": _places(asked.held),
+                "Positions": _positions(asked.positions),
+            },
+        )
+
+    def _heartbeat(self, now_ms: int) -> SendRequest:
+        # Parked for a sixth: the next one is answered, or missed, well before the lease is over.
+        return self._request(
+            "Heartbeat",
+            {
+                "SessionTimeout": self._session_timeout_ms,
+                "ConsumerGroup": self.settings.group,
+                "ConsumerId": self.settings.member,
+                "Generation": self.member.generation,
+                "MaxWaitMs": self._session_timeout_ms // 6,
+            },
+            now_ms,
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answered(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
+        """An answer came over the connection."""
+        sent = self._sent.pop(answer.api.name, None)
+        if sent is None:
+            return []
+        match answer.api.name:
+            case "ListGroups":
+                return self._found(answer, now_ms)
+            case "CreateGroup":
+                made = {ErrorCode.NONE, ErrorCode.INCONSISTENT_GROUP_PROTOCOL}
+                return [] if answer.code in made else self._refused(answer.code, now_ms)
+            case "RegisterConsumer":
+                return self._registered(answer, sent, now_ms)
+            case "Heartbeat":
+                return self._beaten(answer, sent, now_ms)
+            case _:
+                return self._told(answer, now_ms)
+
+    def _found(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
+        if answer.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return [self._request("CreateGroup", self._new_group(), now_ms)]
+        if answer.code is not ErrorCode.NONE:
+            return self._refused(answer.code, now_ms)
+        infos = cast("list[dict[str, Any]]", answer.body["GroupsInfo"])
+        more = cast("list[dict[str, Any]]", answer.body["GroupsInfoV1"])
+        for info, info_v1 in zip(infos, more, strict=False):
+            host = info["ControllerBroker"]["Host"]
+            if info["GroupName"] == self.settings.group and host:
+                self.controller = host, info_v1["Port"]
+                if self.controller == self._here:
+                    self._phase = _Phase.FOUND
+                    return []
+                return self._connect(self.controller, now_ms)
+        return self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
+
+    def _new_group(self) -> Mapping[str, Any]:
+        settings = self.settings
+        topics = self._topics | {tp.topic for tp in self._static}
+        return {
+            "ConsumerGroup": settings.group,
+            "SessionTimeout": settings.session_timeout_ms,
+            "Topics": sorted(topics),
+            "Ephemeral": False,
+            "Rebalance": settings.rebalance.value,
+            "Strategy": settings.strategy,
+        }
+
+    def _registered(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
+        self._must_register = True
+        self._register_at_ms = now_ms + AGAIN_MS
+        if answer.code is not ErrorCode.NONE:
+            return self._refused(answer.code, now_ms)
+        own = {
+            TopicPartition(one["Topic"], one["Partition"]): At(one["Tenure"], one["Offset"])
+            for one in cast("list[dict[str, Any]]", answer.body["PartitionsToOwnV1"])
+        }
+        generation = cast("int", answer.body["Generation"])
+        told = MemberAnswer(sent.connection, generation, unknown=False, own=own)
+        if is_closed(self.member, told):
+            return []
+        if is_old(self.member, told):
+            self.connection_lost(now_ms)  # the server has not heard of a later controller
+            return []
+        self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
+        self._prolong(sent)
+        self._told_wishes = sent.wishes
+        self._register_at_ms = now_ms
+        self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
+        before = self.member
+        after = after_answer(before, told)
+        # What it let go before was said in the request that was answered.
+        at = {tp: one for tp, one in after.at.items() if tp in before.holds | after.holds}
+        self.member = evolved(after, at=at)
+        effects = self._changes(before, given_up=False)
+        # What it lets go is the next owner's when the controller hears of it.
+        self._must_register = not before.holds <= self.member.holds
+        return effects
+
+    def _prolong(self, sent: _Sent) -> None:
+        """G5: the controller heard of this member no earlier than it asked."""
+        self._lease_until_ms = sent.at_ms + LEASE * self._session_timeout_ms
+
+    def _changes(self, before: GroupMemberState, *, given_up: bool) -> list[MemberEffect]:
+        """What is to be stopped and begun, in this order."""
+        after = self.member
+        kept = {
+            tp for tp in before.holds & after.holds if before.at[tp].tenure == after.at[tp].tenure
+        }
+        stopped = [
+            PartitionStopped(tp, before.at[tp], given_up) for tp in sorted(before.holds - kept)
+        ]
+        return [*stopped, *(PartitionBegun(tp, after.at[tp]) for tp in sorted(after.holds - kept))]
+
+    def _beaten(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
+        self._heartbeat_at_ms, self._beaten_at_ms = sent.at_ms + self._heartbeat_ms, sent.at_ms
+        if answer.code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            generation = cast("int", answer.body["ControllerGeneration"])
+            return self._refused(answer.code, now_ms, generation)
+        if cast("int", answer.body["ControllerGeneration"]) < self.member.generation:
+            return []
+        self._prolong(sent)
+        if answer.code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._must_register = True
+        return []
+
+    def _told(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
+        """An answer to what the application asked."""
+        if answer.code in _PASSES:
+            return self._refused(answer.code, now_ms)
+        self._question = None
+        # The lease is that of heartbeats and registrations: only they are answered by a controller
+        # that has confirmed that it is one.
+        forgotten = answer.code in _FORGOTTEN and answer.api.name != "DeregisterConsumer"
+        effects = self._refused(answer.code, now_ms) if forgotten else []
+        return [*effects, QuestionAnswered(answer)]
+
+    def _refused(
+        self, code: ErrorCode, now_ms: int, generation: int | None = None
+    ) -> list[MemberEffect]:
+        """A code that is not what was asked for."""
+        if code in _FORGOTTEN:
+            before = self.member
+            known = before.generation if generation is None or generation < 0 else generation
+            told = MemberAnswer(NO_CONNECTION, known, unknown=True)
+            if is_old(before, told):
+                self.connection_lost(now_ms)
+                return []
+            self.member, self._lease_until_ms = after_answer(before, told), None
+            self._must_register = True
+            if code is not ErrorCode.UNKNOWN_MEMBER_ID:
+                self.connection_lost(now_ms)
+            return self._changes(before, given_up=True)
+        if code in _PASSES:
+            self.connection_lost(now_ms)
+            return []
+        self.failure = code
+        return []
+
+
+def _places(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"Topic": tp.topic, "Partition": tp.partition} for tp in sorted(partitions)]
+
+
+def _positions(positions: Mapping[TopicPartition, At]) -> list[dict[str, Any]]:
+    return [
+        {"Topic": tp.topic, "Partition": tp.partition, "Offset": at.offset, "Tenure": at.tenure}
+        for tp, at in sorted(positions.items())
+    ]

@@ -1,0 +1,342 @@
+"""A server of groups without IO: every partition of `__marshal_groups`, and every connection.
+
+Each input returns effects (`effects`), to be carried out in their order. Inputs come one at a time,
+from one thread. Each has `now_ms`, a monotonic clock of the process in milliseconds.
+
+A server folds all partitions, also those of which it is no controller: it answers ListGroups from
+them, and takes over warm. This room does not know sockets, threads, clients of Kafka or clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define, evolve, field, frozen
+
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.groups.events import EventRecord
+from kafka_marshal.core.groups.state import Controllership, Topic, TopicPartition
+from kafka_marshal.machines.groups.control.bodies import delete_answer, list_answer, text, texts
+from kafka_marshal.machines.groups.control.controlled_log import (
+    ControlledLog,
+    ControllerConfig,
+    Knowledge,
+)
+from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, Intervals
+from kafka_marshal.machines.groups.control.partition import PartitionController
+from kafka_marshal.machines.groups.control.sessions import LATE_MS, ListeningClock, Sessions
+from kafka_marshal.machines.groups.control.waiting import Connection, Connections, refused
+from kafka_marshal.machines.groups.controller import MemberKey
+from kafka_marshal.machines.groups.effects import FORWARDED, Effect, ForwardRequest
+from kafka_marshal.rpc.codec import RpcRequest
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+
+@frozen
+class ServerSettings:
+    """Who a server is, and how often it does what nobody asks for."""
+
+    controller_id: int
+    """0 to 2**31 - 1. No two processes have one, and one that restarts has another."""
+    host: str
+    """Where members reach it."""
+    port: int
+    partitions: int = 16
+    """Those of `__marshal_groups`."""
+    snapshot_interval_ms: int = 7 * 24 * 3_600_000 // 4
+    """How often snapshots are written: at most a quarter of the topic's retention."""
+    snapshot_events: int = 10_000
+    """After how many events snapshots are written, whatever the time."""
+    count_interval_ms: int = 60_000
+    """How often it looks whether topics have grown."""
+    forget: bool = False
+    """Whether a partition whose head is cut, without a snapshot there, begins anew: as if nothing
+    had been in it. Else it is not served."""
+
+
+@define(eq=False)
+class _Deletion:
+    """A request to delete several groups: what became of each so far."""
+
+    connection: Connection
+    request: RpcRequest
+    left: set[str]
+    codes: dict[str, ErrorCode] = field(factory=dict)
+
+
+class GroupServer:
+    """Routes records to the controllers of partitions, and requests by their group."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self._out: list[Effect] = []
+        self._clock = ListeningClock()
+        self._connections = Connections(self._out)
+        self._partitions = [self._partition(number) for number in range(settings.partitions)]
+        self._deletions: dict[int, _Deletion] = {}
+        self._deletion = 0
+        self._ticked_ms: int | None = None
+        self._skipped = False
+
+    def _partition(self, number: int) -> PartitionController:
+        mine = self.settings
+        config = ControllerConfig(mine.controller_id, mine.host, mine.port, mine.forget)
+        intervals = Intervals(
+            mine.snapshot_interval_ms, mine.snapshot_events, mine.count_interval_ms
+        )
+        log, sessions = ControlledLog(config, number, self._out), Sessions(self._clock)
+        housekeeping = Housekeeping(log, sessions, intervals)
+        return PartitionController(log, self._connections, sessions, housekeeping, self._gathered)
+
+    def _done(self, now_ms: int, partitions: Iterable[PartitionController] = ()) -> list[Effect]:
+        """What this input asks for."""
+        for each in partitions:
+            each.flush(now_ms)
+        effects = list(self._out)
+        self._out.clear()
+        return effects
+
+    def _input(self, partition: int, now_ms: int) -> PartitionController:
+        self._clock.passed(now_ms)
+        return self._partitions[partition]
+
+    # --- what it knows ----------------------------------------------------------------------------
+
+    def view(self, partition: int) -> Controllership:
+        """What was folded of a partition, for metrics and for a person who asks."""
+        return self._partitions[partition].log.view
+
+    def serves(self, partition: int) -> bool:
+        """This process is the controller of the partition, as far as it has read."""
+        return self._partitions[partition].log.serves
+
+    def knowledge(self, partition: int) -> Knowledge:
+        """What this process knows of a partition; LOST: it can neither answer nor compete."""
+        return self._partitions[partition].log.knowledge
+
+    def partition_of(self, group: str) -> int:
+        """Where the events of a group are."""
+        return coordinating_partition(group, self.settings.partitions)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    def begins(self, partition: int, offset: int, now_ms: int) -> list[Effect]:
+        """A reader of the partition begins at this offset, or begins anew there.
+
+        The first input of a partition. The offset is 0 where the log is whole. Where retention has
+        cut it, it is the claim's position in `__marshal`: a ControllershipSnapshot lies there. If
+        that was cut, too, it is the log's start.
+        """
+        each = self._input(partition, now_ms)
+        each.begins(offset, now_ms)
+        return self._done(now_ms, [each])
+
+    def read(self, record: EventRecord, now_ms: int) -> list[Effect]:
+        """A record was read, of whichever partition. Records come in the order of their offsets."""
+        each = self._input(record.partition, now_ms)
+        each.read(record, now_ms)
+        return self._done(now_ms, [each])
+
+    def reached(self, partition: int, offset: int, now_ms: int) -> list[Effect]:
+        """Whatever lies before this offset was read, or will never be.
+
+        To be called behind a record that the codec refuses (MalformedRecord). Also when the
+        reader's position is past what it read: behind a gap, or at the end of the partition.
+        """
+        each = self._input(partition, now_ms)
+        each.log.reached(offset)
+        return self._done(now_ms, [each])
+
+    def end_is(self, partition: int, token: int, offset: int, now_ms: int) -> list[Effect]:
+        """The broker's answer to `AskEnd`: the offset that the next record will get."""
+        each = self._input(partition, now_ms)
+        each.log.end_is(token, offset)
+        return self._done(now_ms, [each])
+
+    def append_failed(self, record: EventRecord, now_ms: int) -> list[Effect]:
+        """The record of an `AppendEvent` was refused, or it is not known whether it landed.
+
+        The controller sends nothing more in that epoch, and begins anew. To be called once for
+        each such record; those behind the first change nothing more.
+        """
+        each = self._input(record.partition, now_ms)
+        each.append_failed(record, now_ms)
+        return self._done(now_ms, [each])
+
+    # --- claims -----------------------------------------------------------------------------------
+
+    def claimed(self, partition: int, now_ms: int) -> list[Effect]:
+        """This process may compete for the partition: its claim was won.
+
+        That is only a permission. Who is controller, the log decides.
+        """
+        each = self._input(partition, now_ms)
+        each.log.claimed(now_ms)
+        return self._done(now_ms, [each])
+
+    def unclaimed(self, partition: int, now_ms: int) -> list[Effect]:
+        """This process may not compete any more, and stops to serve. Nothing happens if it did not.
+
+        What was asked and not answered is answered now, by a code.
+        """
+        each = self._input(partition, now_ms)
+        each.unclaimed()
+        return self._done(now_ms, [each])
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def connected(self, connection: int, now_ms: int) -> list[Effect]:
+        """A connection was accepted. Its number is above those of all connections before."""
+        self._clock.passed(now_ms)
+        self._connections.opened(connection)
+        return self._done(now_ms)
+
+    def disconnected(self, connection: int, now_ms: int) -> list[Effect]:
+        """A connection was closed. Nothing is answered over it any more."""
+        self._clock.passed(now_ms)
+        over = self._connections.gone(connection)
+        if over is not None:
+            for each in self._partitions:
+                each.disconnected(over)
+        return self._done(now_ms)
+
+    def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
+        """A request came, that this connection may make: who may use a group is asked before.
+
+        Each is answered once, now or later, unless the connection ends. What the codec refuses
+        (RefusedRequest) has its answer already, and does not come here.
+        """
+        self._clock.passed(now_ms)
+        over = self._connections.get(connection)
+        if over is None:  # it was closed, and this came before the program knew
+            return self._done(now_ms)
+        if request.version == 0 and over.unanswered:
+            self._connections.send(over, refused(request, ErrorCode.INVALID_REQUEST), closes=True)
+            return self._done(now_ms)
+        match request.api.name:
+            case "ListGroups":
+                self._list(over, request)
+            case "DeleteGroup":
+                self._delete(over, request)
+            case "CreateGroup":
+                self._create(over, request)
+            case "Heartbeat" if request.version == 0:
+                self._of_member(over, request, over.key)
+            case "CommitOffsets" if request.version == 0:
+                is_own = over.key is not None and over.key.group == request.body["ConsumerGroup"]
+                self._of_member(over, request, over.key if is_own else None)
+            case "RewindConsumer":
+                key = MemberKey(text(request, "ConsumerGroup"), "")
+                self._of_member(over, request, key)
+            case _:
+                key = MemberKey(text(request, "ConsumerGroup"), text(request, "ConsumerId"))
+                self._of_member(over, request, key)
+        return self._done(now_ms, self._partitions)
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def counted(
+        self, partition: int, topic: str, topic_id: str, count: int, now_ms: int
+    ) -> list[Effect]:
+        """A part of the answer to `CountPartitions`. A count of 0: there is no such topic.
+
+        Only if the cluster says that there is none: on 0 the group's positions of it are gone.
+        """
+        each = self._input(partition, now_ms)
+        each.counted(topic, Topic(count, topic_id), now_ms)
+        return self._done(now_ms, [each])
+
+    def resolved(
+        self, partition: int, token: int, offsets: Mapping[TopicPartition, int], now_ms: int
+    ) -> list[Effect]:
+        """The answer to `ResolveOffsets`. A partition that is not in it has no such offset."""
+        each = self._input(partition, now_ms)
+        each.resolved(token, offsets)
+        return self._done(now_ms, [each])
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time passes. To be called 10 times a second, after the sockets were read.
+
+        What is late by more than a tick is the process's own pause, and counts as nobody's silence
+        (G4).
+        """
+        self._clock.passed(now_ms)
+        is_late = self._ticked_ms is not None and now_ms - self._ticked_ms > LATE_MS
+        # Not twice: a loop that is always late would never give anybody up.
+        self._skipped = is_late and not self._skipped
+        self._ticked_ms = now_ms
+        for each in self._partitions:
+            each.tick(now_ms, gives_up=not self._skipped)
+        return self._done(now_ms, self._partitions)
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _of(self, group: str) -> PartitionController:
+        return self._partitions[self.partition_of(group)]
+
+    def _of_member(self, over: Connection, request: RpcRequest, key: MemberKey | None) -> None:
+        """A request of one group. A connection that registered nobody names none."""
+        if key is None:
+            self._connections.send(over, refused(request, ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            self._of(key.group).requested(over, request, key)
+
+    def _create(self, over: Connection, request: RpcRequest) -> None:
+        """Create a group here, or have the server do it that the log names, once."""
+        key = MemberKey(text(request, "ConsumerGroup"), "")
+        each = self._of(key.group)
+        view = each.log.view
+        is_elsewhere = each.absence is ErrorCode.NOT_COORDINATOR
+        if is_elsewhere and request.client_id != FORWARDED and view.host is not None:
+            forwarded = evolve(request, client_id=FORWARDED)
+            self._out.append(ForwardRequest(over.number, forwarded, view.host, view.port))
+        else:
+            each.requested(over, request, key)
+
+    def _delete(self, over: Connection, request: RpcRequest) -> None:
+        names = list(dict.fromkeys(texts(request, "ConsumerGroup")))
+        self._deletion += 1
+        number = self._deletion
+        deletion = _Deletion(over, request, set(names))
+        self._deletions[number] = deletion
+        over.unanswered += 1
+        for name in names:
+            self._of(name).delete(over, request, name, number)
+        self._end_deletion(number)
+
+    def _gathered(self, number: int, group: str, code: ErrorCode) -> None:
+        """A part of a DeleteGroup is answered."""
+        deletion = self._deletions[number]
+        deletion.codes[group] = code
+        deletion.left.discard(group)
+        self._end_deletion(number)
+
+    def _end_deletion(self, number: int) -> None:
+        deletion = self._deletions.get(number)
+        if deletion is None or deletion.left:
+            return
+        del self._deletions[number]
+        deletion.connection.unanswered -= 1
+        answer = delete_answer(deletion.request, deletion.codes)
+        self._connections.send(deletion.connection, answer)
+
+    def _list(self, over: Connection, request: RpcRequest) -> None:
+        """Describe groups from what was folded; a group that there is not is left out."""
+        names = texts(request, "ConsumerGroups")
+        code = ErrorCode.NONE
+        found = []
+        asked = names or [name for each in self._partitions for name in each.log.view.groups]
+        for name in sorted(set(asked)):
+            each = self._of(name)
+            group = each.log.view.groups.get(name)
+            if each.is_loading:
+                code = code or ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            elif group is None:
+                code = code or ErrorCode.GROUP_ID_NOT_FOUND
+            else:
+                found.append((name, group, each.log.view, each.listed_as))
+        if not names and any(each.is_loading for each in self._partitions):
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._connections.send(over, list_answer(request, found, code))

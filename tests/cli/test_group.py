@@ -1,0 +1,118 @@
+"""Marshal promises that a person sees and changes groups by commands that say what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.client.groups.connection import Controllers
+from kafka_marshal.testing import Broker
+from tests.cli.run import marshal
+from tests.client.groups.controllers import Fleet, Scripted
+
+
+@pytest.fixture(scope="module")
+def fleet(kafka_broker: Broker) -> Fleet:
+    return Fleet(kafka_broker, partitions=2)
+
+
+@pytest.fixture(scope="module")
+def at(fleet: Fleet) -> Iterator[str]:
+    with fleet.controller() as address:
+        yield address
+
+
+def group(at: str, *arguments: str) -> tuple[int, str]:
+    """Exit code, and what it printed."""
+    ran = marshal("group", *arguments, MARSHAL_CONTROLLERS=at)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_a_group_is_created_described_rewound_and_deleted(fleet: Fleet, at: str) -> None:
+    topic = fleet.topic
+    is_there = f"group bills is there; its controller is {at}\n"
+    assert group(at, "create", "bills", topic) == (0, is_there)
+    assert group(at, "create", "bills", topic) == (0, is_there)
+    code, said = group(at, "create", "bills", topic, "--strategy", "range")
+    assert (code, said) == (
+        2,
+        f"marshal: {at}: CreateGroup group bills of {topic}: The group exists with other "
+        "settings. (INCONSISTENT_GROUP_PROTOCOL, 23)\n",
+    )
+    with Controllers(at, "test") as controllers:
+        member = Scripted(controllers, "bills", "m1", topic)
+        member.registers()
+        code, said = group(at, "members", "bills")
+        assert code == 0
+        assert said.splitlines()[0] == "bills: stable"
+        assert said.splitlines()[-1].split() == ["m1", "2", f"{topic}:", "0,", "1"]
+        code, said = group(at, "delete", "bills", "nobodys")
+        assert code == 1
+        assert "DeleteGroup group bills: The group has members. (NON_EMPTY_GROUP, 68)" in said
+        assert "group nobodys: There is no such group. (GROUP_ID_NOT_FOUND, 69)" in said
+        code, said = group(at, "rewind", "bills", f"{topic}:1=5")
+        assert (code, said.splitlines()[1].split()) == (0, [f"{topic}:1", "5"])
+        member.leaves()
+    code, said = group(at, "describe", "bills")
+    assert code == 0
+    assert said.splitlines()[1] == "0 members, 2 partitions, 2 without an owner"
+    assert [line.split()[::3] for line in said.splitlines()[4:]] == [
+        [f"{topic}:0", "none"],
+        [f"{topic}:1", "5"],
+    ]
+    code, said = group(at, "list", "--json")
+    [found] = map(json.loads, said.splitlines())
+    assert (code, found["GroupName"], found["State"]) == (0, "bills", "Empty")
+    assert group(at, "list")[1].splitlines()[2].split()[:5] == ["bills", "empty", "0", "0", "of"]
+    assert group(at, "delete", "bills") == (0, "group bills is deleted\n")
+    assert group(at, "list") == (0, "0 groups\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("describe", "nix"), "{at}: ListGroups group nix: There is no such group."),
+        (("create", "g", "t", "--strategy", "x"), "--strategy must be one of range, round_robin"),
+        (("create", "g", "no-such-topic"), "{at}: CreateGroup group g of no-such-topic: There is"),
+        (("rewind", "g", "t"), "'t' is no TOPIC[:PARTITION]=WHERE; WHERE is an offset, earliest"),
+        (("list", "--controller", "x"), "--controller must be host:port, not 'x'"),
+        (
+            ("list", "--controller", "127.0.0.1:1", "--timeout", "0.2"),
+            "no controller can be reached: 127.0.0.1:1: Connection refused",
+        ),
+        (("list", "--tls-ca", "nowhere"), "--tls-ca nowhere: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_sentence(at: str, arguments: tuple[str, ...], said: str) -> None:
+    code, found = group(at, *arguments)
+    assert code == 2
+    assert found.startswith("marshal: " + said.format(at=at))
+    assert found.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--listen", "x"), "--listen must be host:port, not 'x'"),
+        (
+            ("--listen", "0.0.0.0:1", "--bootstrap", "127.0.0.1:1"),
+            "--listen 0.0.0.0:1 is no address that clients can connect to: add --advertise",
+        ),
+        (("--tls-cert", "c"), "--tls-cert and --tls-key belong together"),
+        (("--tls-cert", "c", "--tls-key", "k"), "--tls-cert c: there is no such file"),
+        (("--tls-client-ca", "c"), "--tls-client-ca and --tls-ca need --tls-cert and --tls-key"),
+        ((), "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set"),
+        (("--metrics", "x"), "--metrics must be PORT or HOST:PORT, not 'x'"),
+    ],
+)
+def test_a_controller_that_cannot_start_says_why(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    at = {"MARSHAL_BOOTSTRAP": "127.0.0.1:1"} if "--metrics" in arguments else {}
+    ran = marshal("controller", *arguments, cwd=tmp_path, **at)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("marshal: " + said)
+    assert ran.stderr.count("\n") == 1

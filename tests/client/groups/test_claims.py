@@ -1,0 +1,92 @@
+"""Marshal promises that controllers share the log by claims, and remember where to read from."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from confluent_kafka import Producer
+
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.groups.claims import Claims
+from kafka_marshal.client.groups.event_log import (
+    EventLog,
+    PartitionBegun,
+    Reached,
+    Read,
+    ensure_groups_topic,
+)
+from kafka_marshal.core.groups.events import ControllerStarted, EventRecord
+from kafka_marshal.testing import Broker
+from tests.client.crew import until
+from tests.client.hands import new_name
+
+
+def test_a_claims_position_is_where_the_next_reader_begins(kafka_broker: Broker) -> None:
+    topic, coordination = new_name("groups"), new_name("marshal")
+    settings = settings_of(kafka_broker.bootstrap)
+    ClusterClient(settings).create_topic(topic, 2, 1, {})
+    won, lost = queue.SimpleQueue[int](), queue.SimpleQueue[int]()
+
+    def claims(name: str) -> Claims:
+        return Claims(settings, name, topic, coordination, won.put, lost.put)
+
+    first = claims("c1")
+    assert {won.get(timeout=30), won.get(timeout=30)} == {0, 1}
+    assert first.positions(lambda: False) == {0: 0, 1: 0}
+    first.move(1, 7)
+    first.move(1, 3)  # never back
+    until(lambda: first.positions(lambda: False)[1] == 7)
+    first.close(10)
+    assert {lost.get(timeout=30), lost.get(timeout=30)} == {0, 1}
+    first.move(1, 9)  # the claim is not ours any more
+    second = claims("c2")
+    assert second.positions(lambda: False) == {0: 0, 1: 7}
+    second.close(10)
+    assert second.positions(lambda: True) == {}
+
+
+def test_the_log_is_read_with_its_gaps_and_with_what_is_no_event(kafka_broker: Broker) -> None:
+    topic, settings = new_name("groups"), settings_of(kafka_broker.bootstrap)
+    ensure_groups_topic(ClusterClient(settings), topic)
+    failed: list[BaseException] = []
+    log = EventLog(settings, topic, lambda _: None, failed.append)
+    found = queue.SimpleQueue[Read]()
+    started = EventRecord(3, -1, -1, ControllerStarted(-1, 5, "h", 1))
+
+    def give(read: list[Read]) -> None:
+        for each in read:
+            found.put(each)
+        log.taken()
+
+    def expect(*wanted: Read) -> None:
+        for each in wanted:
+            while isinstance(read := found.get(timeout=30), PartitionBegun) and read.partition != 3:
+                pass
+            assert read == each
+
+    positions: dict[int, int] = {}
+    unknown = threading.Event()
+    log.append(started, lambda _: unknown.set())
+    log.read(lambda: positions, give)
+    expect(PartitionBegun(3, 0))
+    read = found.get(timeout=30)
+    while isinstance(read, PartitionBegun):
+        read = found.get(timeout=30)
+    assert isinstance(read, EventRecord)
+    assert (read.offset, read.event) == (0, started.event)
+
+    producer = Producer({"bootstrap.servers": settings.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"{}", partition=3)
+    producer.commit_transaction()  # leaves a mark at offset 2, which nobody is given
+    expect(Reached(3, 2, "malformed event: it is absent"), Reached(3, 3))
+    log.append(started, lambda _: unknown.set())
+    again = found.get(timeout=30)
+    assert isinstance(again, EventRecord)
+    assert again.offset == 3
+    assert not unknown.is_set()
+    assert not failed
+    log.close()

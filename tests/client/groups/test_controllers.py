@@ -1,0 +1,134 @@
+"""Marshal promises that another controller goes on where one died, with all that it knew."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections import Counter
+
+import pytest
+
+from kafka_marshal.client.groups.connection import (
+    Controllers,
+    RequestRefused,
+    ServerUnreachable,
+    groups_of,
+)
+from kafka_marshal.client.groups.observing import ControllerObserver
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.rpc.error_codes import ErrorCode
+from kafka_marshal.testing import Broker
+from tests.client.crew import until
+from tests.client.groups.controllers import Fleet, Scripted, create, patiently
+
+
+class Counted(ControllerObserver):
+    def __init__(self) -> None:
+        self.events: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        self.served: set[int] = set()
+
+    def folded(self, partition: int, event: str, *, accepted: bool) -> None:
+        self.events[f"{event} {accepted}"] += 1
+
+    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
+        self.requests[f"{api} {code.name}"] += 1
+
+    def serving(self, partition: int, *, serves: bool) -> None:
+        (self.served.add if serves else self.served.remove)(partition)
+
+
+def test_a_killed_controller_is_followed_by_one_that_knows_all(kafka_broker: Broker) -> None:
+    fleet = Fleet(kafka_broker)
+    with fleet.process() as first, fleet.process() as second:
+        processes = {address: process for process, address in (first, second)}
+        with Controllers(list(processes), "test") as controllers:
+            create(controllers, "g", fleet.topic)
+            member = Scripted(controllers, "g", "m1", fleet.topic)
+            member.registers()
+            assert len(member.own) == 4
+            assert member.commits(7) == {0}
+            before = controllers.controller_of("g", patiently())
+
+            processes[str(before)].kill()
+            assert member.beats() == 0
+            after = controllers.controller_of("g", patiently())
+            assert after != before
+            [found] = groups_of(
+                controllers.asked_any("ListGroups", {"ConsumerGroups": ["g"]}, patiently())[0]
+            )
+            assert found["Generation"] == member.generation
+            assert found["Owners"] == [
+                {**one, "ConsumerId": "m1", "Offset": 7} for one in member.own
+            ]
+            assert member.commits(8) == {0}
+            member.leaves()
+            with pytest.raises(RequestRefused, match=r":\d+: ListGroups group h: .* 69"):
+                controllers.controller_of("h", patiently())
+
+        survivor = processes[str(after)]
+        survivor.send_signal(signal.SIGTERM)
+        assert survivor.wait(30) == 0
+
+
+def test_any_bytes_leave_a_controller_at_work(kafka_broker: Broker) -> None:
+    fleet, counted = Fleet(kafka_broker), Counted()
+    with fleet.controller(counted) as address, Controllers(address, "test") as controllers:
+        create(controllers, "g", fleet.topic)
+        host, _, port = address.rpartition(":")
+        for odd in (b"\xff" * 64, b"\0\0\0\x0e\0\x03\0\1" + b"\0" * 10, b"GET / HTTP/1.1\r\n\r\n"):
+            with socket.create_connection((host, int(port)), 10) as client:
+                client.sendall(odd)
+                while client.recv(1000):
+                    pass
+        member = Scripted(controllers, "g", "m1", fleet.topic)
+        member.registers()
+        member.leaves()
+        assert counted.requests["RegisterConsumer INVALID_REQUEST"] == 1
+        assert counted.requests["CreateGroup NONE"] == 1
+        assert counted.events["GroupCreated True"] == 1
+        until(lambda: len(counted.served) == 16)
+    assert not counted.served
+
+
+def test_a_stop_gives_the_claims_back(kafka_broker: Broker) -> None:
+    fleet, counted = Fleet(kafka_broker), Counted()
+    with fleet.controller() as first, Controllers(first, "test") as controllers:
+        create(controllers, "g", fleet.topic)
+    with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
+        # No claim has to become stale before, so nothing is waited for.
+        Scripted(controllers, "g", "m1", fleet.topic).registers()
+        assert counted.events["GroupCreated True"] == 1
+
+
+def test_any_controller_takes_a_new_group_and_has_the_right_one_create_it(
+    kafka_broker: Broker,
+) -> None:
+    fleet, here, there = Fleet(kafka_broker), Counted(), Counted()
+    with fleet.controller(here) as first, fleet.controller(there) as second:
+        until(lambda: here.served and there.served and len(here.served | there.served) == 16)
+        partition = min(there.served)
+        names = (f"g{number}" for number in range(1_000))
+        name = next(one for one in names if coordinating_partition(one, 16) == partition)
+        with Controllers(first, "test") as controllers:
+            create(controllers, name, fleet.topic)
+            assert str(controllers.controller_of(name, patiently())) == second
+    assert here.requests["CreateGroup NONE"] == there.requests["CreateGroup NONE"] == 1
+
+
+def test_a_log_with_another_number_of_partitions_is_refused(kafka_broker: Broker) -> None:
+    fleet = Fleet(kafka_broker)
+    fleet.cluster.create_topic(fleet.groups_topic, 3, 1, {})
+    with pytest.raises(BrokerFailed, match=f"topic {fleet.groups_topic} has 3 partitions"):
+        fleet.controller().__enter__()
+
+
+def test_nobody_there_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with Controllers(f"127.0.0.1:{port}", "test") as controllers:
+            deadline = controllers.environment.deadline(0.2)
+            with pytest.raises(ServerUnreachable, match=f"127.0.0.1:{port}: Connection refused"):
+                controllers.controller_of("g", deadline)

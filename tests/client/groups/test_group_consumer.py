@@ -1,0 +1,294 @@
+"""Marshal promises that members of a group share it, and that each stops when it must."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+from confluent_kafka import Producer
+
+from kafka_marshal import Fenced, GroupConsumer, InvalidOption
+from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.testing import Broker
+from tests.client.crew import until
+from tests.client.groups import member_process
+from tests.client.groups.controllers import Fleet
+from tests.client.hands import new_name
+
+PARTITIONS, MESSAGES = 4, 40
+
+
+def produce(fleet: Fleet, numbers: range) -> None:
+    """One message for each number."""
+    producer = Producer({"bootstrap.servers": fleet.bootstrap, "linger.ms": 5})
+    for number in numbers:
+        producer.produce(fleet.topic, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+
+
+@define
+class Told:
+    """A member, and what its callbacks were told."""
+
+    consumer: GroupConsumer
+    assigned: list[Claim]
+    revoked: list[Claim]
+
+    @property
+    def partitions(self) -> set[int]:
+        return {claim.partition for claim in self.consumer.claims}
+
+    def gets(self, count: int) -> list[Message]:
+        """So many messages."""
+        got: list[Message] = []
+
+        def enough() -> bool:
+            got.extend(self.consumer.poll(0.1))
+            return len(got) >= count
+
+        until(enough)
+        assert len(got) == count
+        return got
+
+    def gets_none(self) -> bool:
+        return not self.consumer.poll(0.05)
+
+
+@contextmanager
+def joined(fleet: Fleet, controllers: str, name: str, **options: Any) -> Iterator[Told]:
+    assigned: list[Claim] = []
+    revoked: list[Claim] = []
+    with GroupConsumer(
+        fleet.bootstrap,
+        controllers=controllers,
+        group_id="g",
+        client_id=name,
+        on_assigned=assigned.extend,
+        on_revoked=revoked.extend,
+        **{"session_timeout_s": 1.0, **options},
+    ) as consumer:
+        consumer.add_topic(fleet.topic)
+        yield Told(consumer, assigned, revoked)
+
+
+def numbers(messages: list[Message]) -> list[int]:
+    return [int(message.value or b"") for message in messages]
+
+
+def test_a_member_that_slept_too_long_is_fenced_and_comes_back(kafka_broker: Broker) -> None:
+    fleet = Fleet(kafka_broker, PARTITIONS)
+    produce(fleet, range(MESSAGES))
+    with (
+        fleet.controller() as where,
+        joined(fleet, where, "a") as a,
+        joined(fleet, where, "b") as b,
+    ):
+        assert sorted(numbers(a.gets(MESSAGES))) == [*range(MESSAGES)]
+        a.consumer.commit()
+
+        # A second member takes its share, and what was committed is not handed out again.
+        until(
+            lambda: (
+                not a.consumer.poll(0.05) and not b.consumer.poll(0.05) and len(b.partitions) == 2
+            )
+        )
+        assert a.partitions | b.partitions == {*range(PARTITIONS)}
+        assert {claim.partition for claim in a.revoked} == b.partitions
+        assert min(claim.epoch for claim in b.assigned) > max(claim.epoch for claim in a.assigned)
+
+        # It gets one more message, and sleeps with it until the other has everything.
+        produce(fleet, range(MESSAGES, MESSAGES + PARTITIONS))
+        in_hand = a.gets(2)
+        again = b.gets(PARTITIONS)
+        b.consumer.commit()
+        assert {*numbers(in_hand)} < {*numbers(again)}
+        assert not a.consumer.is_current
+        with pytest.raises(Fenced) as fenced:
+            a.consumer.commit()
+        assert {number for _, number in fenced.value.partitions} == {m.partition for m in in_hand}
+        tenure = {message.partition: message.tenure for message in again}
+        assert all(tenure[message.partition] > message.tenure for message in in_hand)
+
+        # It is a member again, and what the other committed is not repeated.
+        until(
+            lambda: (
+                not a.consumer.poll(0.05) and not b.consumer.poll(0.05) and len(a.partitions) == 2
+            )
+        )
+        a.consumer.commit()
+
+        # A rewind reaches both, and gives other tenures.
+        assert a.consumer.rewind({(fleet.topic, 0): 3, (fleet.topic, 1): -2}) == {
+            (fleet.topic, 0): 3,
+            (fleet.topic, 1): 0,
+        }
+        rewound: Counter[int] = Counter()
+
+        def enough() -> bool:
+            both = [*a.consumer.poll(0.05), *b.consumer.poll(0.05)]
+            rewound.update(message.partition for message in both)
+            return rewound.total() >= 8 + 11
+
+        until(enough)
+        assert rewound == {0: 8, 1: 11}
+
+
+def test_a_member_whose_controller_is_gone_stops_by_its_own_clock(kafka_broker: Broker) -> None:
+    fleet = Fleet(kafka_broker, PARTITIONS)
+    with ExitStack() as stack:
+        leaving = stack.enter_context(ExitStack())
+        where = leaving.enter_context(fleet.controller())
+        a = stack.enter_context(joined(fleet, where, "a"))
+        until(
+            lambda: not a.consumer.poll(0.05) and a.consumer.is_current and len(a.partitions) == 4
+        )
+        leaving.close()
+        until(lambda: not a.consumer.keep_alive())
+        produce(fleet, range(MESSAGES))
+        assert a.consumer.poll(0.3) == []
+        assert a.revoked == []
+        with fleet.controller(port=int(where.rpartition(":")[2])):
+            a.gets(MESSAGES)
+            a.consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"strategy": "best"}, "strategy is one of"),
+        ({"rebalance": "never"}, "rebalance is incremental or eager"),
+        ({"session_timeout_s": 0.5}, "session_timeout_s is from 1 s"),
+        ({"group_id": ""}, "group_id is a name"),
+        ({"controllers": "nowhere"}, "controllers must be host:port"),
+        ({"auto_offset_reset": "none"}, "auto_offset_reset is earliest or latest"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(option: dict[str, Any], words: str) -> None:
+    given = {"controllers": "a:1", "group_id": "g", "client_id": "c", **option}
+    with pytest.raises(InvalidOption, match=words):
+        GroupConsumer("localhost:1", **given)
+
+
+# --- everybody is killed once ---------------------------------------------------------------------
+
+
+@define
+class Process:
+    """A member in a process of its own, and what it wrote."""
+
+    process: subprocess.Popen[bytes]
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        whole = self.path.read_bytes().rpartition(b"\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def handed(self) -> int:
+        return sum(len(line.get("handed", ())) for line in self.lines())
+
+
+@pytest.mark.night
+def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
+    kafka_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = Fleet(kafka_broker, PARTITIONS)
+    group, produced = new_name("g"), 0
+    started: list[Process] = []
+    with ExitStack() as stack:
+        controllers = [stack.enter_context(fleet.process()) for _ in range(2)]
+
+        def start(name: str) -> Process:
+            path = tmp_path / f"{len(started)}-{name}"
+            where = ",".join(address for _, address in controllers)
+            words = [fleet.bootstrap, where, group, name, fleet.topic]
+            with path.open("wb") as out:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "tests.client.groups.member_process", *words], stdout=out
+                )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            started.append(Process(process, path))
+            return started[-1]
+
+        def produces() -> bool:
+            nonlocal produced
+            produce(fleet, range(produced, produced + 40))
+            produced += 40
+            return True
+
+        def die_in_hand(process: subprocess.Popen[bytes]) -> None:
+            process.send_signal(signal.SIGUSR1)
+            until(lambda: produces() and process.poll() is not None)
+
+        def all_work(alive: list[Process]) -> None:
+            """Until each of them was handed something new."""
+            before = [each.handed() for each in alive]
+
+            def have_worked() -> bool:
+                return all(each.handed() > old for each, old in zip(alive, before, strict=True))
+
+            until(lambda: produces() and have_worked())
+
+        alive = [start(f"m{number}") for number in range(3)]
+        all_work(alive)
+        for number in range(3):
+            die_in_hand(alive[number].process)
+            alive[number] = start(f"m{number}")
+            all_work(alive)
+            if number < 2:
+                process, address = controllers[number]
+                process.kill()
+                process.wait()
+                controllers[number] = stack.enter_context(fleet.process(address))
+                all_work(alive)
+        wanted = {(number % PARTITIONS, number // PARTITIONS) for number in range(produced)}
+        until(lambda: places(started) >= wanted)
+        for each in alive:
+            each.process.terminate()
+            assert each.process.wait(30) == 0
+    repeats, killed = judged(started, wanted)
+    with capsys.disabled():
+        print(f"\n  {produced} messages, 5 processes killed: 0 lost, {repeats} repeated")
+    assert killed == 3
+
+
+def places(members: list[Process]) -> set[tuple[int, int]]:
+    return {
+        (partition, offset)
+        for member in members
+        for line in member.lines()
+        for partition, _, offset in line.get("handed", ())
+    }
+
+
+def judged(members: list[Process], wanted: set[tuple[int, int]]) -> tuple[int, int]:
+    """How many were repeated, and how many members did not end in order."""
+    assert places(members) == wanted
+    owners: dict[tuple[int, int], int] = {}
+    committed: dict[tuple[int, int], int] = {}
+    times: Counter[tuple[int, int]] = Counter()
+    tenures: dict[tuple[int, int], list[int]] = {}
+    for index, member in enumerate(members):
+        for line in member.lines():
+            for partition, tenure, offset in line.get("handed", ()):
+                assert owners.setdefault((partition, tenure), index) == index
+                times[partition, offset] += 1
+                tenures.setdefault((partition, offset), []).append(tenure)
+            for partition, tenure, offset in line.get("committed", ()):
+                committed[partition, offset] = tenure
+    for place, tenure in committed.items():
+        assert all(other <= tenure for other in tenures[place]), "a committed one was repeated"
+    killed = sum(member.process.returncode != 0 for member in members)
+    repeats = sum(times.values()) - len(times)
+    refused = sum("refused" in line for member in members for line in member.lines())
+    assert 0 < repeats <= (killed + refused) * member_process.IN_HAND
+    return repeats, killed

@@ -1,0 +1,321 @@
+"""Marshal promises that a member goes by its own clock, and obeys the controller of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pytest
+
+from kafka_marshal.core.groups.events import At
+from kafka_marshal.core.groups.state import TopicPartition
+from kafka_marshal.machines.groups.membership import (
+    ConnectTo,
+    MemberEffect,
+    Membership,
+    MembershipSettings,
+    PartitionBegun,
+    PartitionStopped,
+    QuestionAnswered,
+    SendRequest,
+)
+from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, refusal
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+SESSION_MS: Final = 10_000
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+FIRST, SECOND = ("a", 1), ("b", 2)
+
+
+def answer(api: str, code: ErrorCode = ErrorCode.NONE, /, **body: Any) -> RpcAnswer:
+    """An answer that holds these fields; the others are empty."""
+    empty = refusal(BY_NAME[api], 1, 1, code)
+    return RpcAnswer(empty.api, 1, 1, {**empty.body, **body})
+
+
+def controller_at(host: str, port: int) -> RpcAnswer:
+    broker = {"BrokerId": 1, "Host": host, "Port": port}
+    info = {"GroupName": "g", "ControllerBroker": broker}
+    return answer("ListGroups", GroupsInfo=[info], GroupsInfoV1=[{"Port": port}])
+
+
+def owns(generation: int, own: Mapping[TopicPartition, At]) -> RpcAnswer:
+    rows = [
+        {"Topic": tp.topic, "Partition": tp.partition, "Offset": at.offset, "Tenure": at.tenure}
+        for tp, at in own.items()
+    ]
+    return answer(
+        "RegisterConsumer",
+        Generation=generation,
+        SessionTimeout=SESSION_MS,
+        PartitionsToOwnV1=rows,
+    )
+
+
+def beats(code: ErrorCode = ErrorCode.NONE, generation: int = 99) -> RpcAnswer:
+    return answer("Heartbeat", code, ControllerGeneration=generation)
+
+
+def sent(effects: Iterable[MemberEffect]) -> dict[str, Mapping[str, Any]]:
+    """The requests among effects, by api."""
+    return {each.api: each.body for each in effects if isinstance(each, SendRequest)}
+
+
+class Story:
+    """A member, and what came of it so far."""
+
+    def __init__(self) -> None:
+        self.member = Membership(MembershipSettings("g", "m1", (FIRST, SECOND), SESSION_MS))
+        self.member.wants({"t"}, ())
+        self.now_ms = 1_000_000
+
+    def after(self, ms: int, *, may_let_go: bool = True) -> list[MemberEffect]:
+        self.now_ms += ms
+        return self.member.tick(self.now_ms, may_let_go=may_let_go)
+
+    def hears(self, told: RpcAnswer) -> list[MemberEffect]:
+        return self.member.answered(told, self.now_ms)
+
+    def connects(self, ms: int = 0) -> ConnectTo:
+        [connect] = self.after(ms)
+        assert isinstance(connect, ConnectTo)
+        self.member.connected()
+        return connect
+
+    def at_the_controller(self) -> Story:
+        """Connected to it, and nothing asked yet."""
+        self.connects()
+        assert "ListGroups" in sent(self.after(0))
+        assert self.hears(controller_at(*FIRST)) == []
+        return self
+
+    def owning(self, *tps: TopicPartition, tenure: int = 4, offset: int = 7) -> Story:
+        """Registered, and told to own these."""
+        self.at_the_controller()
+        assert sent(self.after(0)).keys() == {"RegisterConsumer"}
+        told = self.hears(owns(tenure, dict.fromkeys(tps, At(tenure, offset))))
+        assert told == [PartitionBegun(tp, At(tenure, offset)) for tp in tps]
+        assert sent(self.after(0)).keys() == {"Heartbeat"}
+        return self
+
+    def hands_out(self) -> bool:
+        return self.member.may_hand_out(self.now_ms)
+
+
+# --- finding the controller -----------------------------------------------------------------------
+
+
+def test_a_member_makes_the_group_where_there_is_none_and_registers_without_memory() -> None:
+    story = Story()
+    assert story.connects() == ConnectTo(*FIRST)
+    assert sent(story.after(0)) == {"ListGroups": {"ConsumerGroups": ["g"]}}
+    [created] = story.hears(answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND))
+    assert sent([created])["CreateGroup"]["Topics"] == ["t"]
+    assert story.hears(answer("CreateGroup", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)) == []
+    assert sent(story.after(0)).keys() == {"ListGroups"}
+    assert story.hears(controller_at(*SECOND)) == [ConnectTo(*SECOND)]
+    story.member.connected()
+    registered = sent(story.after(0))["RegisterConsumer"]
+    assert (registered["Generation"], registered["Held"], registered["Positions"]) == (-1, [], [])
+    assert registered["Topics"] == ["t"]
+
+
+def test_a_member_that_finds_nobody_asks_one_server_after_the_other() -> None:
+    story = Story()
+    assert story.after(0) == [ConnectTo(*FIRST)]
+    story.member.connection_lost(story.now_ms)
+    assert story.after(99) == []
+    assert story.after(1) == [ConnectTo(*SECOND)]
+    story.member.connected()
+    story.after(0)
+    story.hears(controller_at("", 0))
+    assert story.connects(100) == ConnectTo(*FIRST)
+    story.after(0)
+    assert story.after(5_001) == []  # nobody answered
+    assert story.connects(100) == ConnectTo(*SECOND)
+
+
+def test_a_member_that_may_not_enter_asks_no_more() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    story.hears(answer("RegisterConsumer", ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    assert story.member.failure is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert story.after(60_000) == []
+
+
+# --- the lease ------------------------------------------------------------------------------------
+
+
+def test_a_member_hands_nothing_out_0_9_session_timeouts_after_it_sent_what_was_answered() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    story.now_ms += 3_000  # the answer takes its time, and the lease counts from the request
+    story.hears(owns(4, {T0: At(4, 0)}))
+    assert story.hands_out()
+    story.now_ms += 5_999
+    assert story.hands_out()
+    story.now_ms += 1
+    assert not story.hands_out()
+
+
+def test_a_member_keeps_asking_and_goes_on_when_it_is_answered() -> None:
+    story = Story().owning(T0)
+    story.member.processed(T0, 4, 9)
+    story.now_ms += 3_400
+    assert story.after(0) == []  # the heartbeat was not answered: it looks elsewhere
+    assert story.connects(100) == ConnectTo(*SECOND)
+    story.now_ms += 5_500
+    assert not story.hands_out()
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(0))["Heartbeat"]["Generation"] == 4
+    assert not story.hands_out()
+    assert story.hears(beats()) == []
+    assert story.hands_out()
+    assert story.member.member.at[T0] == At(4, 9)
+
+
+def test_a_heartbeat_that_is_older_than_what_is_known_prolongs_nothing() -> None:
+    story = Story().owning(T0)
+    story.now_ms += 1_000
+    story.hears(beats(generation=3))
+    story.now_ms += 8_000
+    assert not story.hands_out()
+
+
+def test_a_member_that_nobody_let_in_hands_nothing_out() -> None:
+    assert not Story().at_the_controller().hands_out()
+
+
+def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
+    story = Story().owning(T0)
+    story.hears(beats())
+    assert story.after(999) == []
+    assert sent(story.after(1)).keys() == {"Heartbeat"}
+
+
+# --- what it is told ------------------------------------------------------------------------------
+
+
+def test_what_moves_is_stopped_before_the_member_says_that_it_holds_it_no_more() -> None:
+    story = Story().owning(T0, T1)
+    story.member.processed(T1, 4, 9)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    first = sent(story.after(0))["RegisterConsumer"]
+    assert (first["Generation"], len(first["Held"])) == (4, 2)
+    assert story.hears(owns(6, {T0: At(4, 7)})) == [PartitionStopped(T1, At(4, 9), given_up=False)]
+    second = sent(story.after(0))["RegisterConsumer"]
+    assert (second["Generation"], second["Held"]) == (6, [{"Topic": "t", "Partition": 0}])
+    assert {"Topic": "t", "Partition": 1, "Offset": 9, "Tenure": 4} in second["Positions"]
+    assert story.hears(owns(7, {T0: At(4, 7)})) == []
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    assert "RegisterConsumer" not in sent(story.after(0))
+
+
+def test_nothing_is_let_go_in_the_middle_of_a_message() -> None:
+    story = Story().owning(T0)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    assert story.after(999, may_let_go=False) == []
+    assert sent(story.after(1, may_let_go=False)).keys() == {"Heartbeat"}
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+
+
+def test_a_partition_of_another_tenure_is_stopped_and_begun_anew() -> None:
+    story = Story().owning(T0)
+    story.member.processed(T0, 4, 9)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    story.after(0)
+    assert story.hears(owns(5, {T0: At(5, 2)})) == [
+        PartitionStopped(T0, At(4, 9), given_up=False),
+        PartitionBegun(T0, At(5, 2)),
+    ]
+    story.member.processed(T0, 4, 10)  # what was in hand says nothing of the new tenure
+    assert story.member.member.at[T0] == At(5, 2)
+
+
+def test_an_older_answer_is_ignored_and_its_server_left() -> None:
+    story = Story().owning(T0)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    story.after(0)
+    assert story.hears(owns(3, {})) == []
+    assert story.member.member.holds == {T0}
+    assert story.connects(100) == ConnectTo(*SECOND)
+
+
+def test_one_that_was_given_up_stops_at_once_and_begins_over_another_connection() -> None:
+    story = Story().owning(T0)
+    told = story.hears(beats(ErrorCode.UNKNOWN_MEMBER_ID, generation=8))
+    assert told == [PartitionStopped(T0, At(4, 7), given_up=True)]
+    assert not story.hands_out()
+    assert story.connects() == ConnectTo(*FIRST)
+    registered = sent(story.after(0, may_let_go=False))["RegisterConsumer"]
+    assert (registered["Generation"], registered["Held"], registered["Positions"]) == (-1, [], [])
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_one_whose_place_is_gone_stops_at_once(code: ErrorCode) -> None:
+    story = Story().owning(T0)
+    told = story.hears(beats(code, generation=-1))
+    assert told == [PartitionStopped(T0, At(4, 7), given_up=True)]
+    assert story.connects(100) == ConnectTo(*SECOND)
+
+
+def test_one_that_was_given_up_by_a_controller_of_before_goes_on() -> None:
+    story = Story().owning(T0)
+    assert story.hears(beats(ErrorCode.UNKNOWN_MEMBER_ID, generation=3)) == []
+    assert story.member.member.holds == {T0}
+
+
+def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    story.member.connection_lost(story.now_ms)
+    story.connects(100)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+
+
+def test_other_wishes_are_told_beside_a_heartbeat_that_waits() -> None:
+    story = Story().owning(T0)
+    story.member.wants({"t", "u"}, {T1})
+    asked = sent(story.after(0))["RegisterConsumer"]
+    assert asked["Topics"] == ["t", "u"]
+    assert asked["Static"] == [{"Topic": "t", "Partition": 1}]
+    story.hears(owns(5, {T0: At(4, 7)}))
+    assert story.after(0) == []
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+def test_what_the_application_asks_is_asked_again_at_the_next_controller() -> None:
+    story = Story().owning(T0)
+    story.member.ask("CommitOffsets", {"ConsumerGroup": "g"})
+    assert sent(story.after(0)) == {"CommitOffsets": {"ConsumerGroup": "g"}}
+    assert story.hears(answer("CommitOffsets", ErrorCode.NOT_COORDINATOR)) == []
+    assert story.connects(100) == ConnectTo(*SECOND)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert "CommitOffsets" in sent(story.after(0))
+    told = answer("CommitOffsets")
+    assert story.hears(told) == [QuestionAnswered(told)]
+    assert "CommitOffsets" not in sent(story.after(1_000))
+
+
+def test_a_commit_of_one_that_was_given_up_is_answered_and_stops_it() -> None:
+    story = Story().owning(T0)
+    story.member.ask("CommitOffsets", {})
+    story.after(0)
+    told = answer("CommitOffsets", ErrorCode.UNKNOWN_MEMBER_ID)
+    assert story.hears(told) == [
+        PartitionStopped(T0, At(4, 7), given_up=True),
+        QuestionAnswered(told),
+    ]
+
+
+def test_a_question_that_was_withdrawn_is_asked_no_more() -> None:
+    story = Story().owning(T0)
+    story.member.ask("CommitOffsets", {})
+    story.member.withdraw()
+    assert story.after(0) == []

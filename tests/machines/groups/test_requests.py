@@ -1,0 +1,280 @@
+"""Marshal promises that each request of a group gets the answer that the reference says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_marshal.core.groups.state import Topic
+from kafka_marshal.machines.groups.control import partition
+from kafka_marshal.machines.groups.effects import FORWARDED
+from kafka_marshal.rpc.codec import encode_answer
+from kafka_marshal.rpc.error_codes import ErrorCode as Code
+from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held
+
+
+def a_group() -> tuple[Desk, int]:
+    """A server with a group, and a connection to it."""
+    desk = Desk().serve().create()
+    return desk, desk.connect()
+
+
+REFUSED: list[tuple[str, dict[str, Any], Code]] = [
+    ("CreateGroup", {"SessionTimeout": 999}, Code.INVALID_SESSION_TIMEOUT),
+    ("CreateGroup", {"SessionTimeout": 1_800_001}, Code.INVALID_SESSION_TIMEOUT),
+    ("CreateGroup", {"SessionTimeout": 5_000}, Code.INCONSISTENT_GROUP_PROTOCOL),
+    ("CreateGroup", {"Ephemeral": 1}, Code.INCONSISTENT_GROUP_PROTOCOL),
+    ("CreateGroup", {"Strategy": "best"}, Code.INVALID_REQUEST),
+    ("CreateGroup", {"Rebalance": "soon"}, Code.INVALID_REQUEST),
+    ("CreateGroup", {"ConsumerGroup": ""}, Code.INVALID_GROUP_ID),
+    ("CreateGroup", {"ConsumerGroup": "x" * 250}, Code.INVALID_GROUP_ID),
+    ("CreateGroup", {"ConsumerGroup": "h", "Topics": ["u"]}, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ("CreateGroup", {"ConsumerGroup": "h", "Topics": ["big"]}, Code.GROUP_MAX_SIZE_REACHED),
+    ("CreateGroup", {"ConsumerGroup": "h", "Topics": [""]}, Code.INVALID_REQUEST),
+    ("RegisterConsumer", {"ConsumerGroup": "h", "Generation": -1}, Code.GROUP_ID_NOT_FOUND),
+    ("RegisterConsumer", {"Generation": 3}, Code.UNKNOWN_MEMBER_ID),
+    ("RegisterConsumer", {"Generation": -2}, Code.INVALID_REQUEST),
+    ("RegisterConsumer", {"Generation": -1, "Held": held(0)}, Code.INVALID_REQUEST),
+    ("RegisterConsumer", {"Generation": -1, "Static": held(0, 0)}, Code.INVALID_REQUEST),
+    ("RegisterConsumer", {"Generation": -1, "Static": held(-1)}, Code.INVALID_REQUEST),
+    ("RegisterConsumer", {"Generation": -1, "ConsumerId": ""}, Code.INVALID_REQUEST),
+    (
+        "RegisterConsumer",
+        {"Generation": -1, "Topics": [f"t{n}" for n in range(1_001)]},
+        Code.GROUP_MAX_SIZE_REACHED,
+    ),
+    ("RegisterConsumer", {"Generation": 3, "Positions": at(t0=(-1, 0))}, Code.INVALID_REQUEST),
+    ("Heartbeat", {}, Code.UNKNOWN_MEMBER_ID),
+    ("Heartbeat", {"ConsumerGroup": "h"}, Code.GROUP_ID_NOT_FOUND),
+    ("CommitOffsets", {}, Code.UNKNOWN_MEMBER_ID),
+    ("DeregisterConsumer", {}, Code.UNKNOWN_MEMBER_ID),
+    ("RewindConsumer", {"ConsumerGroup": "h"}, Code.GROUP_ID_NOT_FOUND),
+    (
+        "RewindConsumer",
+        {"NewOffsetsV1": [{"Topic": "t", "Partition": 7, "Offset": 0}]},
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    (
+        "RewindConsumer",
+        {"NewOffsetsV1": [{"Topic": "t", "Partition": 0, "Offset": -3}]},
+        Code.OFFSET_OUT_OF_RANGE,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "code"), REFUSED)
+def test_a_request_that_cannot_be_carried_out_gets_its_code(
+    name: str, body: dict[str, Any], code: Code
+) -> None:
+    desk, connection = a_group()
+    desk.topics["big"] = Topic(4_001, "big")
+    events = len(desk.log)
+    asked = desk.ask(name, connection, **body)
+    desk.settled()
+    answer = desk.answers[asked]
+    assert answer.code is code
+    assert encode_answer(answer)
+    assert len(desk.log) == events
+
+
+def test_the_same_settings_once_again_change_nothing() -> None:
+    desk, connection = a_group()
+    told = desk.told("CreateGroup", connection)
+    assert told["ErrorCode"] is Code.NONE
+    assert told["ControllerBroker"] == {"BrokerId": 0, "Host": "host0", "Port": 9}
+    assert desk.told("CreateGroup", connection, version=0)["ErrorCode"] is Code.NONE
+
+
+def test_a_group_is_deleted_when_it_is_empty() -> None:
+    desk, connection = a_group()
+    member, _ = desk.join("m1")
+    told = desk.told("DeleteGroup", connection, ConsumerGroup=[GROUP, "h"])
+    assert told["DeletedConsumerGroups"] == []
+    assert told["ErrorCode"] is Code.NON_EMPTY_GROUP
+    assert [each["ErrorCode"] for each in told["Errors"]] == [
+        Code.NON_EMPTY_GROUP,
+        Code.GROUP_ID_NOT_FOUND,
+    ]
+    assert desk.told("DeregisterConsumer", member)["ErrorCode"] is Code.NONE
+    told = desk.told("DeleteGroup", connection, ConsumerGroup=[GROUP])
+    assert told["DeletedConsumerGroups"] == [GROUP]
+    assert desk.state.groups == {}
+    assert desk.told("DeleteGroup", connection, ConsumerGroup=[])["ErrorCode"] is Code.NONE
+
+
+def test_an_ephemeral_group_goes_with_its_last_member() -> None:
+    desk = Desk().serve().create(Ephemeral=1)
+    desk.pass_ms(1_000)
+    assert GROUP in desk.state.groups
+    desk.join("m1")
+    desk.pass_ms(SESSION_MS + 300)
+    assert desk.state.groups == {}
+
+
+def test_a_member_that_leaves_commits_first() -> None:
+    desk, _ = a_group()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    tenure = desk.group.generation
+    desk.told("DeregisterConsumer", member, Positions=at(t0=(tenure, 9)))
+    assert [each.position for each in desk.group.partitions.values()] == [9, -1]
+    again = desk.ask("RegisterConsumer", member, Generation=-1)
+    desk.settled()
+    assert desk.code(again) is Code.UNKNOWN_MEMBER_ID
+    assert member in desk.closed
+    desk.join("m1")
+
+
+def test_a_rewind_looks_up_the_latest_and_sticks() -> None:
+    desk, connection = a_group()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    tenure = desk.group.generation
+    to = [{"Topic": "t", "Partition": number, "Offset": -1 - number} for number in (0, 1)]
+    told = desk.told("RewindConsumer", connection, NewOffsetsV1=to)
+    assert [row["Offset"] for row in told["ActualOffsetsV1"]] == [100, 7]
+    beat = desk.ask("Heartbeat", member, Generation=tenure)
+    late = desk.told("CommitOffsets", member, PositionsV1=at(t0=(tenure, 200)))
+    assert late["PositionsV1"][0]["ErrorCode"] is Code.ILLEGAL_GENERATION
+    assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
+
+
+def test_a_group_has_so_many_members_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "MEMBERS_MAX", 1)
+    desk, connection = a_group()
+    desk.join("m1")
+    told = desk.told("RegisterConsumer", connection, ConsumerId="m2", Generation=-1)
+    assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
+    desk.join("m1")
+
+
+def test_any_server_lists_groups_and_names_their_controller() -> None:
+    desk = Desk(2).serve().create()
+    desk.join("m1")
+    desk.pass_ms(100)
+    told = desk.told("ListGroups", desk.connect(1), 1)
+    [group] = told["GroupsInfo"]
+    assert group["ControllerBroker"] == {"BrokerId": 0, "Host": "host0", "Port": 9}
+    assert group["GroupMembers"] == ["m1"]
+    [detail] = told["GroupsInfoV1"]
+    assert detail["State"] == "Stable"
+    assert [row["ConsumerId"] for row in detail["Owners"]] == ["m1", "m1"]
+    named = desk.told("ListGroups", desk.connect(1), 1, ConsumerGroups=["h"])
+    assert (named["GroupsInfo"], named["ErrorCode"]) == ([], Code.GROUP_ID_NOT_FOUND)
+    new = desk.start()
+    loading = desk.ask("ListGroups", desk.connect(new), new)
+    assert desk.code(loading) is Code.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_group_is_created_at_its_controller_from_any_server_once() -> None:
+    desk = Desk(2).serve()
+    connection = desk.connect(1)
+    asked = desk.ask("CreateGroup", connection, 1)
+    [forwarded] = desk.forwarded
+    assert (forwarded.host, forwarded.port, forwarded.connection) == ("host0", 9, connection)
+    assert (forwarded.request.client_id, forwarded.request.correlation_id) == (FORWARDED, asked)
+    desk.do(1, desk.servers[1].requested(connection, forwarded.request, desk.now_ms))
+    assert desk.code(asked) is Code.NOT_COORDINATOR
+
+
+def test_other_servers_say_so() -> None:
+    desk = Desk(2)
+    early = desk.ask("Heartbeat", desk.connect())
+    assert desk.code(early) is Code.COORDINATOR_LOAD_IN_PROGRESS
+    desk.settled()
+    unclaimed = desk.ask("Heartbeat", desk.connect())
+    assert desk.code(unclaimed) is Code.COORDINATOR_NOT_AVAILABLE
+    desk.serve(0)
+    elsewhere = desk.ask("Heartbeat", desk.connect(1), 1)
+    assert desk.code(elsewhere) is Code.NOT_COORDINATOR
+
+
+def test_static_partitions_go_to_who_asked_first() -> None:
+    desk, _ = a_group()
+    desk.join("m1")
+    connection = desk.connect()
+    told = desk.told(
+        "RegisterConsumer", connection, ConsumerId="m2", Generation=-1, Topics=[], Static=held(1)
+    )
+    desk.pass_ms(100)
+    assert desk.owned() == {"m1": [0], "m2": [1]}
+    desk.told(
+        "RegisterConsumer", connection, ConsumerId="m2", Generation=told["Generation"], Topics=[]
+    )
+    assert desk.group.members["m2"].static == {}
+
+
+def test_a_topic_that_a_member_wants_is_counted_at_once() -> None:
+    desk, connection = a_group()
+    desk.topics["u"] = Topic(1, "other")
+    desk.told("RegisterConsumer", connection, Generation=-1, Topics=["u"])
+    desk.pass_ms(200)
+    assert [tp.topic for tp, each in desk.group.partitions.items() if each.owner] == ["u"]
+
+
+# --- version 0 ------------------------------------------------------------------------------------
+
+
+def old_member(desk: Desk, name: str = "m1") -> tuple[int, list[int]]:
+    """A member of version 0: its connection, and what it is to own."""
+    connection = desk.connect()
+    return connection, registered(desk, connection, name)
+
+
+def registered(desk: Desk, connection: int, name: str = "m1") -> list[int]:
+    """Register a member of version 0; what it is to own."""
+    told = desk.told("RegisterConsumer", connection, version=0, ConsumerId=name)
+    assert told["ErrorCode"] is Code.NONE
+    return [row["Partition"] for row in told["PartitionsToOwn"]]
+
+
+def test_a_member_of_version_0_hangs_on_its_connection() -> None:
+    desk, _ = a_group()
+    connection, own = old_member(desk)
+    assert own == []
+    desk.pass_ms(100)
+    beat = desk.told("Heartbeat", connection, version=0)
+    assert beat["ErrorCode"] is Code.REBALANCE_IN_PROGRESS
+    before = len(desk.log)
+    assert registered(desk, connection) == [0, 1]
+    assert len(desk.log) == before  # it freed nothing, so its tenures stay
+    assert desk.told("Heartbeat", connection, version=0)["ErrorCode"] is Code.NONE
+    offsets = [{"Topic": "t", "Partition": 1, "Offset": 4}]
+    done = desk.told("CommitOffsets", connection, version=0, Positions=offsets)
+    assert done["Positions"][0]["ErrorCode"] is Code.NONE
+    assert [each.position for each in desk.group.partitions.values()] == [-1, 4]
+
+
+def test_two_members_of_version_0_come_to_rest() -> None:
+    desk, _ = a_group()
+    first, _ = old_member(desk)
+    desk.pass_ms(100)
+    registered(desk, first)
+    second, _ = old_member(desk, "m2")
+    for _ in range(6):
+        desk.pass_ms(100)
+        for connection, name in ((first, "m1"), (second, "m2")):
+            beat = desk.told("Heartbeat", connection, version=0)
+            if beat["ErrorCode"] is Code.REBALANCE_IN_PROGRESS:
+                registered(desk, connection, name)
+    assert desk.owned() == {"m1": [0], "m2": [1]}
+    generation = desk.group.generation
+    assert registered(desk, first) == [0]
+    assert desk.group.generation == generation
+
+
+def test_a_member_of_version_0_waits_for_its_answers() -> None:
+    desk, _ = a_group()
+    connection, _ = old_member(desk)
+    desk.ask("Heartbeat", connection, version=0)
+    second = desk.ask("RegisterConsumer", connection, version=0)
+    assert desk.code(second) is Code.INVALID_REQUEST
+    assert connection in desk.closed
+
+
+def test_before_it_registers_a_connection_of_version_0_names_nobody() -> None:
+    desk, connection = a_group()
+    assert desk.told("Heartbeat", connection, version=0)["ErrorCode"] is Code.UNKNOWN_MEMBER_ID
+    told = desk.told("CommitOffsets", connection, version=0)
+    assert told["ErrorCode"] is Code.UNKNOWN_MEMBER_ID
