@@ -46,7 +46,7 @@ MODULE = """---- MODULE MembersOfGroupWorld ----
 EXTENDS MCGroupWorld, Export
 Asked(m, self) ==
     FirstTime(<<"Ask", self>>) =>
-        Export(<<"Ask", self, RequestOf(m, self, 1), AfterAsking(self)>>)
+        Export(<<"Ask", self, RequestOf(m, self, 1, 0), AfterAsking(self)>>)
 Heard(self, answer) ==
     FirstTime(<<"Hear", self, answer>>) =>
         Export(<<"Hear", self, answer,
@@ -96,8 +96,10 @@ def _from_the_start(member: GroupMemberState) -> GroupMemberState:
 
 
 def of_members(model: Model) -> bool:
-    """It is a world of `MCGroupWorld.tla` that must hold."""
-    return model.module.stem == "MCGroupWorld" and not model.must_fail
+    """It is a world of `MCGroupWorld.tla` that must hold, and no time passes in it."""
+    if model.module.stem != "MCGroupWorld" or model.must_fail:
+        return False
+    return "Timeout" not in configuration.read(model.cfg).substituted
 
 
 def exported(model: Model, folder: Path, bounds: Mapping[str, str] = NO_BOUNDS) -> Path:
@@ -150,8 +152,8 @@ def member(value: Value) -> GroupMemberState:
 
 
 def request(value: Value) -> MemberRequest:
-    """What it asks; the model knows of whom and where to, too."""
-    given = _fields(value, MemberRequest, "member", "to")
+    """What it asks; the model knows of whom, where to and when, too."""
+    given = _fields(value, MemberRequest, "member", "to", "sent")
     return MemberRequest(
         given["connection"],
         None if given["as_of"] == NONE else given["as_of"],
@@ -161,8 +163,8 @@ def request(value: Value) -> MemberRequest:
 
 
 def answer(value: Value) -> MemberAnswer:
-    """What it is answered; the model knows who it is, too."""
-    given = _fields(value, MemberAnswer, "member")
+    """What it is answered; the model knows who it is, and when it asked, too."""
+    given = _fields(value, MemberAnswer, "member", "sent")
     return MemberAnswer(**{**given, "own": by_partition(given["own"], at)})
 
 

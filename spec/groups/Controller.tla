@@ -100,7 +100,7 @@ Taken(c, view, request, events) ==
                         ELSE @[m]]]
 
 \* The broker said where the log ends.
-Asked(c, end) ==
+EndIs(c, end) ==
     [c EXCEPT !.waiting = {IF wait.end = NONE THEN [wait EXCEPT !.end = end] ELSE wait : wait \in @}]
 
 Sent(c, records) == [c EXCEPT !.pending = WithAll(@, records)]

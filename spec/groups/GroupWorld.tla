@@ -222,7 +222,7 @@ Receive(c, request) ==
 Confirm(c) ==
     /\ HasTime
     /\ Serves(c)
-    /\ controllers' = [controllers EXCEPT ![c] = Asked(@, Length(appended))]
+    /\ controllers' = [controllers EXCEPT ![c] = EndIs(@, Length(appended))]
     /\ controllers' # controllers
     /\ UNCHANGED <<appended, sending, members, requests, answers, spent, clock>>
 
