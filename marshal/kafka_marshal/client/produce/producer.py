@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Self
 
 from attrs import frozen
 
-from kafka_marshal.client.connect.environment import LOOK_S, Deadline
+from kafka_marshal.client.connect.environment import LOOK_S
 from kafka_marshal.client.connect.log_writer import (
     HeaderPairs,
     NotAppended,
@@ -323,7 +323,7 @@ class Producer:
         with self._lock:
             self._closed = True
             self._room.notify_all()
-        deadline: Deadline = self._environment.deadline(timeout_s)
+        deadline = self._environment.deadline(timeout_s)
         self.flush(deadline.left_s)
         self._writer.close(deadline.left_s)
 
