@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafka_marshal.client.connect.coordination_topic import (
         create_coordination_topic as create_coordination_topic,
     )
+    from kafka_marshal.client.connect.log_writer import NotAppended as NotAppended
     from kafka_marshal.client.connect.log_writer import OutcomeUnknown as OutcomeUnknown
     from kafka_marshal.client.connect.settings import settings_of as settings_of
     from kafka_marshal.client.coordinate.consumer_loop import LogLost as LogLost
@@ -52,8 +53,14 @@ if TYPE_CHECKING:
     from kafka_marshal.client.observe.metrics import PrometheusObserver as PrometheusObserver
     from kafka_marshal.client.observe.observers import Observer as Observer
     from kafka_marshal.client.observe.tracing import OpenTelemetryObserver as OpenTelemetryObserver
+    from kafka_marshal.client.produce.fence import Fence as Fence
+    from kafka_marshal.client.produce.producer import Producer as Producer
+    from kafka_marshal.client.produce.producer import ProducerRecord as ProducerRecord
     from kafka_marshal.errors import (
         BrokerFailed as BrokerFailed,
+    )
+    from kafka_marshal.errors import (
+        BufferFull as BufferFull,
     )
     from kafka_marshal.errors import (
         ClaimLost as ClaimLost,
@@ -84,6 +91,12 @@ if TYPE_CHECKING:
     )
     from kafka_marshal.errors import (
         NotLetIn as NotLetIn,
+    )
+    from kafka_marshal.errors import (
+        ProducerClosed as ProducerClosed,
+    )
+    from kafka_marshal.errors import (
+        ProducerFailed as ProducerFailed,
     )
     from kafka_marshal.errors import (
         ThreadFailed as ThreadFailed,
@@ -138,11 +151,13 @@ _LATER: Final = {
     "AsyncConsumer": "client.api.aio",
     "Batch": "client.message",
     "BrokerFailed": "errors",
+    "BufferFull": "errors",
     "ClaimLost": "errors",
     "Claiming": "machines.consumer.claiming",
     "Consumer": "client.api.consumer",
     "ConsumerClosed": "errors",
     "Driver": "machines.consumer.driver",
+    "Fence": "client.produce.fence",
     "Fenced": "errors",
     "GroupConsumer": "client.groups.group_consumer",
     "HandlerFailed": "errors",
@@ -160,10 +175,15 @@ _LATER: Final = {
     "Mode": "machines.consumer.consumer",
     "NoCoordinationTopic": "errors",
     "NotAuthentic": "errors",
+    "NotAppended": "client.connect.log_writer",
     "NotLetIn": "errors",
     "Observer": "client.observe.observers",
     "OpenTelemetryObserver": "client.observe.tracing",
     "OutcomeUnknown": "client.connect.log_writer",
+    "Producer": "client.produce.producer",
+    "ProducerClosed": "errors",
+    "ProducerFailed": "errors",
+    "ProducerRecord": "client.produce.producer",
     "PrometheusObserver": "client.observe.metrics",
     "ReplayError": "replay.errors",
     "ThreadFailed": "errors",

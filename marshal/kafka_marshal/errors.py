@@ -42,6 +42,14 @@ class ConsumerClosed(MarshalError):
     """The consumer was closed before it was asked for this; make another one."""
 
 
+class BufferFull(MarshalError):
+    """A `send` found no room in the producer's buffer in time. Nothing of it was sent."""
+
+
+class ProducerClosed(MarshalError):
+    """The producer was closed before it was asked for this; make another one."""
+
+
 class ClaimLost(MarshalError):
     """The claim was lost before the log had what was committed of it.
 
@@ -84,6 +92,13 @@ class ThreadFailed(MarshalError):
 
 class BrokerFailed(MarshalError):
     """The cluster cannot be reached, or refused; the message says which and why."""
+
+
+class ProducerFailed(BrokerFailed):
+    """The producer can append nothing more; the message says why, and what to do.
+
+    What it had sent before has its outcomes. Nothing of the `send` that raises this was sent.
+    """
 
 
 def init_command(bootstrap: str, topic: str) -> str:

@@ -1,4 +1,4 @@
-"""What an application sees: a message, several of them, and the claim that they came under.
+"""What an application sees: messages, the claim that they came under, and a record that it sent.
 
 A message is a thin cover over the one that Kafka's client fetched. Nothing is copied until it is
 asked for, and of several messages each is covered only when it is looked at.
@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 HeaderPairs = list[tuple[str, bytes | None]]
@@ -76,6 +77,25 @@ class Claim:
     def owned(self) -> bool:
         """Whether it is still ours, as far as was read. The log may know better: see `epoch`."""
         return self.lost is None
+
+
+@frozen
+class SentRecord:
+    """A record that a producer sent, and what became of it."""
+
+    topic: str
+    partition: int | None
+    """None: it was not appended, or nobody knows, and no partition was asked for."""
+    offset: int | None = None
+    """Where it lies. None: it was not appended, or nobody knows; or it was sent again after a lost
+    answer, and the broker knew it again without saying where it lies."""
+    timestamp_ms: int | None = None
+    """Its time as the broker has it, Unix milliseconds; None where that is not known."""
+    error: BrokerFailed | None = None
+    """None: it was appended. `NotAppended`: it is nowhere. `OutcomeUnknown`: it may be anywhere of
+    these."""
+    seconds: float | None = field(default=None, repr=False)
+    """How long it took until a broker confirmed it; None: none has."""
 
 
 def token_in_words(claim: Claim) -> str:

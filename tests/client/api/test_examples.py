@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from confluent_kafka import Producer
-from examples import fencing_sqlite, shared_topic
+from examples import fenced_transform, fencing_sqlite, shared_topic
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.settings import settings_of
@@ -109,6 +109,18 @@ def test_a_database_that_fences(kafka_broker: Broker, topic: str, tmp_path: Path
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == 0
     assert total("")
+
+
+def test_a_transformation_that_is_fenced(kafka_broker: Broker, topic: str) -> None:
+    to = Stage(kafka_broker).topic(2, 0)
+    words = ["fenced_transform.py", "transform", kafka_broker.bootstrap, new_name("g"), "worker-1"]
+    run(
+        [*words, topic, to],
+        lambda said: sum(int(line.split()[0]) for line in said.splitlines()) >= 10,
+    )
+    found = list(fenced_transform.read(kafka_broker.bootstrap, to))
+    assert {value for _, value, admitted in found if admitted} == {b"%d" % n for n in range(10)}
+    assert all(int(value or b"") % 2 == partition for partition, value, _ in found)
 
 
 def test_several_on_one_partition(kafka_broker: Broker, tmp_path: Path) -> None:

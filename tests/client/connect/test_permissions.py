@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer as KafkaProducer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not in __all__
     AclBinding,
     AclOperation,
@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
     ResourceType,
 )
 
+from kafka_marshal import Producer, ProducerFailed, ProducerRecord
 from kafka_marshal.admin.doctor.doctor import CheckFinding, examine
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.api.consumer import Consumer
@@ -38,7 +39,7 @@ from tests.docs.pages import ROOT
 
 USERS = {
     name: f"{name}-has-this"
-    for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace")
+    for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
 } | {name: f"{name}-has-this" for name in ("billing-app", "operator", "auditor")}
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -203,6 +204,24 @@ def test_whoever_may_write_nothing_is_told_at_once_and_nothing_is_left_waiting(
         assert "see whether the user may WRITE topic __marshal" in words
 
 
+def test_a_fatal_error_gives_each_record_an_outcome_and_the_next_send_says_what_to_do(
+    guarded: Guarded,
+) -> None:
+    """Who may write no topic gets no producer id, which is fatal for an idempotent producer."""
+    heidi = guarded.of("heidi")
+    guarded.allow("heidi", DESCRIBE, *TOPIC)
+    until(lambda: "__marshal" in ClusterClient(heidi).topics())
+    with Producer(settings=heidi) as producer:
+        responses = [producer.send(ProducerRecord("__marshal", b"x")) for _ in range(3)]
+        assert producer.flush(60)
+        for response in responses:
+            with pytest.raises(BrokerFailed, match="may WRITE the producer's topics"):
+                response.result()
+        with pytest.raises(ProducerFailed, match=r"may WRITE .*: this .* go on with another"):
+            producer.send(ProducerRecord("__marshal", b"x"))
+        assert producer.buffered_bytes == 0
+
+
 def test_a_comparison_of_clocks_that_is_not_allowed_is_said_and_leaves_the_rest_examined(
     guarded: Guarded,
 ) -> None:
@@ -232,7 +251,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     topic = new_name("marshal")
     init(ClusterClient(guarded.of("root")), TopicSpec(topic, 1))
     ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
-    producer = Producer(guarded.of("root").for_client())
+    producer = KafkaProducer(guarded.of("root").for_client())
     producer.produce(data, b"first")
     assert producer.flush(30) == 0
     for operation in (READ, WRITE):
@@ -280,7 +299,7 @@ def test_what_the_manual_says_that_an_administrator_needs_suffices(
 ) -> None:
     data, group, made = new_name("orders"), "billing", new_name("marshal")
     ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
-    producer = Producer(guarded.of("root").for_client())
+    producer = KafkaProducer(guarded.of("root").for_client())
     producer.produce(data, b"first")
     assert producer.flush(30) == 0
     for operation in (READ, WRITE, AclOperation.DESCRIBE_CONFIGS):
@@ -324,7 +343,7 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
     init(root, TopicSpec(new["__marshal"], 1))
     for name in ("orders", "orders-failed"):
         root.create_topic(new[name], 1, 1, {})
-    producer = Producer(guarded.of("root").for_client())
+    producer = KafkaProducer(guarded.of("root").for_client())
     producer.produce(new["orders"], b"first")
     assert producer.flush(30) == 0
 

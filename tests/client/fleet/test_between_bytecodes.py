@@ -119,6 +119,7 @@ FOUND_IN = {
     "rlock": "crowd",
     "_new_lock": "crowd",
     "connect/log_writer": "appending",
+    "produce/producer": "producing",
     "_failing": "failing",
     "lock=config": "recording",
     "_open": "closing",

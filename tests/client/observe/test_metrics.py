@@ -144,7 +144,7 @@ def test_metrics_are_named_as_prometheus_wants_it() -> None:
     families = list(text_string_to_metric_families(generate_latest(Scraped().registry).decode()))
     assert len(families) > 15
     for family in families:
-        assert family.name.startswith("marshal_consumer_")
+        assert family.name.startswith(("marshal_consumer_", "marshal_producer_"))
         assert family.documentation.endswith(".")
         if family.type == "histogram":
             assert family.name.endswith("_seconds")

@@ -36,6 +36,7 @@ WORLDS: Final[dict[str, Callable[[FineWorld], list[str]]]] = {
     "closing": small.closing,
     "failing": small.failing,
     "appending": small.appending,
+    "producing": small.producing,
     "subscribing": small.subscribing,
     "crowd": partial(crowd, semantics="at_least_once"),
     "crowd_amo": partial(crowd, semantics="at_most_once"),
@@ -49,6 +50,7 @@ EXPLAINED: Final = {
     "self._more = threads.condition(self._lock)": "every wait ends after 0.1 s",
     "self._less = threads.condition(self._lock)": "every wait ends after 0.1 s",
     "self._busy = settings.environment.threads.condition(self._lock)": "a wait ends after 0.5 s",
+    "self._room = self._environment.threads.condition(self._lock)": "a wait ends after 0.05 s",
     "self._room = threads.semaphore(READ_AHEAD)": "it bounds memory: what is read and not folded",
 }
 """Why nothing goes wrong without it, but that it takes longer, by the line that makes it."""

@@ -17,12 +17,13 @@ from prometheus_client import CollectorRegistry
 from tools.simulate.fine.locks import NoLock
 from tools.simulate.fine.world import FineWorld, judged
 
-from kafka_marshal import Consumer
+from kafka_marshal import Consumer, Producer, ProducerClosed, ProducerRecord
 from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.coordinate.recording import RecordedMember, write_log
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.metrics import PrometheusObserver
+from kafka_marshal.client.produce.response import SendResponse
 from kafka_marshal.core.messages import ClaimingPartition, Headers
 from kafka_marshal.core.messages import Partition as Number
 from kafka_marshal.core.state import ClaimKey
@@ -267,5 +268,34 @@ def observing(world: FineWorld) -> list[str]:
         shown = registry.get_sample_value("marshal_consumer_position", labels)
         if shown is None or shown < 1800:
             world.wrong.append("metrics show a claim that is over")
+
+    return judged(world, run)
+
+
+def producing(world: FineWorld) -> list[str]:
+    """A `Producer` with a small buffer that several threads send by, while it is closed."""
+    scheduler, chance = world.scheduler, world.scheduler.chance
+    world.kafka.create("orders", 1)
+    responses: list[SendResponse] = []
+
+    def sends(producer: Producer) -> None:
+        with suppress(ProducerClosed):
+            for number in range(30):
+                responses.append(
+                    producer.send(ProducerRecord("orders", b"x", partition=number % 2))
+                )
+
+    def run() -> None:
+        producer = Producer(settings=world.settings, buffer_bytes=chance.choice((8_000, 80_000)))
+        for number in range(3):
+            world.begin("a", f"sends {number}", partial(sends, producer))
+        scheduler.sleep(chance.uniform(0.0, 0.5))
+        producer.flush(chance.choice((0.0, 0.01)))
+        producer.close(timeout_s=chance.choice((0.0, 0.01, 5.0)))
+        scheduler.sleep(ENDS_S)
+        if not all(response.done() for response in responses):
+            world.wrong.append("a record has no outcome")
+        if producer.buffered_bytes:
+            world.wrong.append(f"{producer.buffered_bytes} bytes are counted that nobody waits for")
 
     return judged(world, run)

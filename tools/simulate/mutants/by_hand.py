@@ -105,5 +105,5 @@ BY_HAND: Final = (
     Edit("client/process/pool.py", "WorkerPool._finish", "self._more.notify()", "pass"),
     Edit(_DELIVERY, "Delivery._give_out", "if self.stopped or self.closed:", "if self.closed:"),
     Edit(_DELIVERY, "Delivery._split", "elif self._way is not DeliveryMode.POLL:", "else:"),
-    Edit("client/connect/log_writer.py", "LogWriter._delivered", "error is not None", "False"),
+    Edit("client/connect/log_writer.py", "RecordWriter._delivered", "error is not None", "False"),
 )

@@ -52,6 +52,13 @@ def doctor(
             help="Compare the brokers' clocks: create a topic, append to it, delete it.",
         ),
     ] = False,
+    groups: Annotated[
+        bool,
+        typer.Option(
+            "--groups",
+            help="Examine __marshal_groups instead, the log of groups with a controller.",
+        ),
+    ] = False,
     keys: Keys = None,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     properties: Properties = None,
@@ -68,17 +75,23 @@ def doctor(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.admin.doctor.doctor import LOUD, examine
-    with one_sentence(MarshalError), errors.status(f"examining {topic}"):
+        from kafka_marshal.admin.doctor.groups_log import GROUPS_LOG, examine_groups
+    examining = GROUPS_LOG if groups else topic
+    with one_sentence(MarshalError), errors.status(f"examining {examining}"):
         settings = attrs.evolve(
             connection(bootstrap, properties, options), keyring=keyring_of(keys)
         )
-        examined = examine(
-            settings,
-            topic,
-            rules,
-            records_max=records,
-            probe=probe,
-            interval_given=heartbeat_interval is not None,
+        examined = (
+            examine_groups(settings)
+            if groups
+            else examine(
+                settings,
+                topic,
+                rules,
+                records_max=records,
+                probe=probe,
+                interval_given=heartbeat_interval is not None,
+            )
         )
     if json:
         values = attrs.asdict(examined, value_serializer=_plain)

@@ -32,13 +32,12 @@ from kafka_marshal.client.connect.coordination_topic import (
 from kafka_marshal.client.connect.environment import LOOK_S
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.metadata import NoSuchTopic
-from kafka_marshal.client.connect.settings import Settings, TokenCallback
+from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
 from kafka_marshal.client.coordinate.commits import Commit
 from kafka_marshal.client.coordinate.configuration import (
     Semantics,
     StartPolicy,
     configured,
-    connection,
     refuse_no_start_policy,
 )
 from kafka_marshal.client.coordinate.coordinator import Coordinator

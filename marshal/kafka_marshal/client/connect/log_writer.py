@@ -1,14 +1,14 @@
-"""Appending to the coordination topic: in order, idempotently, and what became of each record.
+"""Appending to topics: in order, idempotently, and what became of each record.
 
-An append is a future of where the record lies. It fails in one of two ways, and the protocol
-depends on the difference. Either the broker refused the record, so it is nowhere (`NotAppended`);
-or nobody knows, and it may still land (`OutcomeUnknown`). This room does not know what a record
-does.
+An append has an outcome: where the record lies, or one of two failures, and the protocol depends
+on the difference. Either the broker refused the record, so it is nowhere (`NotAppended`); or nobody
+knows, and it may still land (`OutcomeUnknown`). `RecordWriter` appends any record, for
+`client.produce`; `LogWriter` those of the protocol. This room does not know what a record does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -16,7 +16,12 @@ from typing import Final, Self, TypeAlias
 
 import attrs
 from attrs import frozen
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    KafkaError,
+    KafkaException,
+    Message,
+)
 
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
@@ -30,8 +35,8 @@ from kafka_marshal.group_codec.records import encode_record
 from kafka_marshal.machines.ranges.effects import SendRecord
 from kafka_marshal.range_codec import encode_range, encode_range_headers
 
-HeaderPairs = list[tuple[str, bytes]]
-_Encoded: TypeAlias = tuple[bytes | None, bytes, HeaderPairs]
+HeaderPairs = Sequence[tuple[str, str | bytes | None]]
+_Encoded: TypeAlias = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
 """Key, value and headers."""
 
 CLOSE_S: Final = 10.0
@@ -80,6 +85,8 @@ class RecordMetadata:
     offset: int | None
     seconds: float = 0.0
     """How long it took until the broker confirmed it."""
+    timestamp_ms: int | None = None
+    """What the broker stored as its time, Unix milliseconds."""
 
 
 class NotAppended(BrokerFailed):
@@ -94,51 +101,48 @@ class OutcomeUnknown(BrokerFailed):
     """Nobody knows whether the record was appended; it may still be."""
 
 
-class LogWriter:
-    """A topic to append to; close it, or use it as a context manager. Any thread may append.
+Outcome: TypeAlias = RecordMetadata | BrokerFailed
+"""What became of a record: where it lies, or `NotAppended`, or `OutcomeUnknown`."""
 
-    What one `LogWriter` appended lies in the order of its calls, and once. Where the outcome of a
-    record is unknown, others that were under way then may lie there twice: librdkafka begins a new
-    sequence, and the broker cannot know them again. Headers protect their writer from that
-    (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its own, so a callback of
-    one must be short and must not wait for another.
+
+class RecordWriter:
+    """Topics to append to; close it, or use it as a context manager. Any thread may append.
+
+    What one `RecordWriter` appended to a partition lies in the order of its calls, and once. Where
+    the outcome of a record is unknown, others that were under way then may lie there twice:
+    librdkafka begins a new sequence, and the broker cannot know them again. Outcomes are reported
+    in a thread of its own, so what is called with one must be short.
     """
 
     def __init__(
         self,
         settings: Settings,
-        topic: str,
+        about: str,
         on_error: Callable[[str], None] = lambda _: None,
         on_statistics: Callable[[str], None] | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
+        decided: Mapping[str, str] | None = None,
     ) -> None:
         """Connect; `on_error` takes sentences about the cluster, never secrets.
 
-        `on_statistics` takes what librdkafka says of itself, `on_failure` what ended the thread
-        that reports outcomes: from then on `failed` says why, and nothing can be appended.
+        `about` names the topics in errors. `on_statistics` takes what librdkafka says of itself,
+        `on_failure` what ended the thread that reports outcomes: from then on `failed` says why,
+        and nothing can be appended. `decided` goes before the settings, as in
+        `Settings.for_client`.
 
         Raises:
             BrokerFailed: the settings are refused.
         """
         self.settings = settings
-        self.topic = topic
+        self._about = about
         self._on_error = on_error
         self.failed: str | None = None
         """Why nothing can be appended any more; None while all is well."""
-        decided = {
-            "enable_idempotence": "true",
-            "acks": "all",
-            # A grant waits for its record; what is sent together shares a request anyway.
-            "linger_ms": settings.values.get("linger.ms", "0"),
-            # How long an outcome may be open; then it is unknown. The option has two names.
-            "message_timeout_ms": settings.values.get(
-                "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
-            ),
-        }
+        appends_once = {"enable_idempotence": "true", "acks": "all"}
         try:
             self._producer = settings.environment.appender(
                 {
-                    **settings.for_client(**decided),
+                    **settings.for_client(**appends_once, **(decided or {})),
                     **settings.telling(on_statistics),
                     "error_cb": self._error,
                 },
@@ -151,12 +155,14 @@ class LogWriter:
         self._lock = settings.environment.threads.lock()
         self._busy = settings.environment.threads.condition(self._lock)
         """Notified when there is something to serve."""
-        self._open: dict[Future[RecordMetadata], None] = {}
-        """Appends without an outcome so far. Who takes one out, by `_take`, gives its outcome."""
+        self._open: dict[Callable[[Outcome], object], None] = {}
+        """What hears of appends without an outcome so far. Who takes one out, by `_take`, gives its
+        outcome."""
         self._silent: str | None = None
         """Why nobody reports outcomes any more; None while the thread does."""
         self._on_failure = on_failure
-        self._thread = settings.environment.start(f"marshal-log-{topic}", self._serve, self._ended)
+        name = f"marshal-log-{about.removeprefix('topic ')}".replace(" ", "-")
+        self._thread = settings.environment.start(name, self._serve, self._ended)
 
     def __enter__(self) -> Self:
         return self
@@ -168,6 +174,184 @@ class LogWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def reports_here(self) -> bool:
+        """Whether the calling thread is the one that reports outcomes: it must wait for none."""
+        return self.settings.environment.threads.is_current(self._thread)
+
+    def write(
+        self,
+        topic: str,
+        value: bytes | None,
+        headers: HeaderPairs,
+        hear: Callable[[Outcome], object],
+        *,
+        key: bytes | None = None,
+        partition: int = -1,
+    ) -> None:
+        """Append a record; `hear` is called once with its outcome, and is no other record's.
+
+        A partition below 0 is chosen by the key. What is refused at once is heard of before this
+        returns.
+        """
+        with self._lock:
+            silent = self._silent
+            if silent is None:
+                self._open[hear] = None
+                self._busy.notify()
+        if silent is not None:
+            hear(NotAppended(silent))
+            return
+        on_delivery = partial(self._delivered, topic, hear, self.settings.environment.monotonic())
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition=partition,
+                    headers=list(headers),
+                    on_delivery=on_delivery,
+                )
+            except BufferError:
+                if not self._closing.wait(_FULL_S):
+                    continue
+                self._fail(hear, NotAppended(f"{self._about}: it is closed"))
+            except KafkaException as error:  # the client did not even take it
+                why = self._outcome(topic, error.args[0])
+                self._fail(hear, why if isinstance(why, NotAppended) else NotAppended(str(why)))
+            return
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything is appended or failed; False if that takes longer."""
+        return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
+
+    def _left_after(self, deadline: Deadline) -> int:
+        """How many are still under way then.
+
+        Our own thread polls. The client's `flush` would call back with the exception of a fatal
+        error pending, and the callback would break (confluent-kafka 2.16).
+        """
+        while (left := len(self._producer)) and deadline.left_s:
+            self.settings.environment.threads.sleep(_LOOK_S)
+        return left
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Wait at most `timeout_s` for what is under way; the outcome of the rest is unknown."""
+        if self._closing.is_set():
+            return
+        environment = self.settings.environment
+        if self._left_after(environment.deadline(timeout_s)):
+            self._producer.purge()
+            self._left_after(environment.deadline(PURGE_S))
+        self._closing.set()
+        with self._lock:
+            self._busy.notify()
+        environment.deadline(PURGE_S).join(self._thread)
+        self._no_more_outcomes(f"{self._about}: it is closed")
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            with self._lock:
+                if not self._open and not self._closing.is_set():
+                    self._busy.wait(_IDLE_S)
+            try:
+                self._producer.poll(_POLL_S if self._open else 0.0)
+            except KafkaException as error:  # a fatal error does not reach `error_cb`
+                self._error(error.args[0])
+
+    def _ended(self, error: BaseException) -> None:
+        """Nobody reports outcomes any more, so nothing that is appended has one."""
+        if self._on_failure is not None:
+            # First: who looks at `failed` would give another reason for the same end.
+            self._on_failure(error)
+        self.failed = f"{self._about}: {type(error).__name__}: {error}"
+        self._closing.set()
+        self._no_more_outcomes(self.failed)
+
+    def _no_more_outcomes(self, why: str) -> None:
+        """The thread has ended: what it did not report stays unknown, and no append begins."""
+        with self._lock:
+            self._silent = why
+            left = list(self._open)
+        for hear in left:
+            self._fail(hear, OutcomeUnknown(why))
+
+    def _fail(self, hear: Callable[[Outcome], object], error: BrokerFailed) -> None:
+        if self._take(hear):
+            hear(error)
+
+    def _take(self, hear: Callable[[Outcome], object]) -> bool:
+        """Whether the calling thread gives its outcome, and no other thread did."""
+        with self._lock:
+            if hear not in self._open:
+                return False
+            del self._open[hear]
+            return True
+
+    def _delivered(
+        self,
+        topic: str,
+        hear: Callable[[Outcome], object],
+        began: float,
+        error: KafkaError | None,
+        it: Message,
+    ) -> None:
+        if error is not None:
+            self._fail(hear, self._outcome(topic, error))
+        elif self._take(hear):
+            seconds = self.settings.environment.monotonic() - began
+            kind, timestamp_ms = it.timestamp()
+            stored_ms = None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+            hear(RecordMetadata(it.partition(), it.offset(), seconds, stored_ms))
+
+    def _outcome(self, topic: str, error: KafkaError) -> BrokerFailed:
+        words = (self.failed or self.settings.bootstrap, f"topic {topic}", error.str())
+        reason = self.settings.without_secrets(": ".join(words))
+        if error.code() in _MISSING:
+            return TopicMissing(f"{reason}: the topic is gone, or was made anew")
+        return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
+
+    def _error(self, error: KafkaError) -> None:
+        sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
+        if error.fatal():
+            if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                sentence += f": see whether the user may WRITE {self._about}"
+            self.failed = sentence
+        self._on_error(sentence)
+
+
+class LogWriter(RecordWriter):
+    """A coordination topic to append to.
+
+    Headers protect the protocol from records that lie there twice (`copies_max` in MCFaults.tla).
+    Futures are resolved in the thread that reports outcomes, so a callback of one must not wait for
+    another.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        on_error: Callable[[str], None] = lambda _: None,
+        on_statistics: Callable[[str], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """Connect, as `RecordWriter` does.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self.topic = topic
+        decided = {
+            # A grant waits for its record; what is sent together shares a request anyway.
+            "linger_ms": settings.values.get("linger.ms", "0"),
+            # How long an outcome may be open; then it is unknown. The option has two names.
+            "message_timeout_ms": settings.values.get(
+                "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
+            ),
+        }
+        super().__init__(settings, f"topic {topic}", on_error, on_statistics, on_failure, decided)
 
     def append(self, partition: int, message: Said, headers: Headers) -> Future[RecordMetadata]:
         """Append a message to this partition, stamped with this machine's time.
@@ -207,118 +391,14 @@ class LogWriter:
         except UnsendableMessage as error:
             future.set_exception(NotAppended(str(error)))
             return future
-        with self._lock:
-            if self._silent is not None:
-                future.set_exception(NotAppended(self._silent))
-                return future
-            self._open[future] = None
-            self._busy.notify()
-        began = self.settings.environment.monotonic()
-        while True:
-            try:
-                self._producer.produce(
-                    self.topic,
-                    value,
-                    key,
-                    partition=partition,
-                    headers=list(pairs),
-                    on_delivery=partial(self._delivered, future, began),
-                )
-            except BufferError:
-                if not self._closing.wait(_FULL_S):
-                    continue
-                self._fail(future, NotAppended(f"topic {self.topic}: it is closed"))
-            except KafkaException as error:  # the client did not even take it
-                self._fail(future, NotAppended(str(self._outcome(error.args[0]))))
-            return future
+        hear = partial(_resolve, future)
+        self.write(self.topic, value, pairs, hear, key=key, partition=partition)
+        return future
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything is appended or failed; False if that takes longer."""
-        return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
 
-    def _left_after(self, deadline: Deadline) -> int:
-        """How many are still under way then.
-
-        Our own thread polls. The client's `flush` would call back with the exception of a fatal
-        error pending, and the callback would break (confluent-kafka 2.16).
-        """
-        while (left := len(self._producer)) and deadline.left_s:
-            self.settings.environment.threads.sleep(_LOOK_S)
-        return left
-
-    def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait at most `timeout_s` for what is under way; the outcome of the rest is unknown."""
-        if self._closing.is_set():
-            return
-        environment = self.settings.environment
-        if self._left_after(environment.deadline(timeout_s)):
-            self._producer.purge()
-            self._left_after(environment.deadline(PURGE_S))
-        self._closing.set()
-        with self._lock:
-            self._busy.notify()
-        environment.deadline(PURGE_S).join(self._thread)
-        self._no_more_outcomes(f"topic {self.topic}: it is closed")
-
-    def _serve(self) -> None:
-        while not self._closing.is_set():
-            with self._lock:
-                if not self._open and not self._closing.is_set():
-                    self._busy.wait(_IDLE_S)
-            try:
-                self._producer.poll(_POLL_S if self._open else 0.0)
-            except KafkaException as error:  # a fatal error does not reach `error_cb`
-                self._error(error.args[0])
-
-    def _ended(self, error: BaseException) -> None:
-        """Nobody reports outcomes any more, so nothing that is appended has one."""
-        if self._on_failure is not None:
-            # First: who looks at `failed` would give another reason for the same end.
-            self._on_failure(error)
-        self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
-        self._closing.set()
-        self._no_more_outcomes(self.failed)
-
-    def _no_more_outcomes(self, why: str) -> None:
-        """The thread has ended: what it did not report stays unknown, and no append begins."""
-        with self._lock:
-            self._silent = why
-            left = list(self._open)
-        for future in left:
-            self._fail(future, OutcomeUnknown(why))
-
-    def _fail(self, future: Future[RecordMetadata], error: BrokerFailed) -> None:
-        if self._take(future):
-            future.set_exception(error)
-
-    def _take(self, future: Future[RecordMetadata]) -> bool:
-        """Whether the calling thread gives its outcome, and no other thread did."""
-        with self._lock:
-            if future not in self._open:
-                return False
-            del self._open[future]
-            return True
-
-    def _delivered(
-        self, future: Future[RecordMetadata], began: float, error: KafkaError | None, it: Message
-    ) -> None:
-        if error is not None:
-            self._fail(future, self._outcome(error))
-        elif self._take(future):
-            seconds = self.settings.environment.monotonic() - began
-            future.set_result(RecordMetadata(it.partition(), it.offset(), seconds))
-
-    def _outcome(self, error: KafkaError) -> BrokerFailed:
-        words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())
-        reason = self.settings.without_secrets(": ".join(words))
-        if error.code() in _MISSING:
-            return TopicMissing(f"{reason}: the topic is gone, or was made anew")
-        return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
-
-    def _error(self, error: KafkaError) -> None:
-        sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
-        if error.fatal():
-            if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                sentence += f": see whether the user may WRITE topic {self.topic}"
-            self.failed = sentence
-        self._on_error(sentence)
+def _resolve(future: Future[RecordMetadata], outcome: Outcome) -> None:
+    """Let the future have the outcome."""
+    if isinstance(outcome, RecordMetadata):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)

@@ -157,6 +157,30 @@ def settings_from(given: str | Sequence[str] | Mapping[str, str] | Settings) -> 
     return Settings({"bootstrap.servers": addresses(given)})
 
 
+def connection(
+    bootstrap: str | Sequence[str] | None,
+    settings: Settings | Mapping[str, str] | None,
+    oauth_cb: TokenCallback | None,
+) -> Settings:
+    """The cluster's address and how to get in, from those of these that are given.
+
+    Raises:
+        InvalidOption: none of them does.
+    """
+    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
+    environment, keyring = REAL, None
+    if isinstance(settings, Settings):
+        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
+        keyring = settings.keyring
+    if bootstrap is not None:
+        values["bootstrap.servers"] = addresses(bootstrap)
+    if not values.get("bootstrap.servers"):
+        raise InvalidOption(
+            "no cluster given: pass bootstrap='host:9092' or settings={'bootstrap.servers': ...}"
+        )
+    return Settings(values, oauth_cb, environment, keyring)
+
+
 def settings_of(
     bootstrap: str | None,
     file: Path | None = None,

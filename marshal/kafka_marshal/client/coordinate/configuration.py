@@ -6,7 +6,6 @@ Every part that needs an option takes this object. Nothing here connects.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -14,8 +13,8 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.authentication import Keyring
-from kafka_marshal.client.connect.environment import REAL
-from kafka_marshal.client.connect.settings import Settings, TokenCallback, addresses
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import connection as connection
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
@@ -172,25 +171,3 @@ def _refuse_no_interval(interval_s: float, every_s: float | None) -> None:
             f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
             f"not {every_s!r}"
         )
-
-
-def connection(
-    bootstrap: str | Sequence[str] | None,
-    settings: Settings | Mapping[str, str] | None,
-    oauth_cb: TokenCallback | None,
-) -> Settings:
-    """The cluster's address and how to get in, from those of these that are given.
-
-    Raises:
-        InvalidOption: none of them does.
-    """
-    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
-    environment, keyring = REAL, None
-    if isinstance(settings, Settings):
-        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
-        keyring = settings.keyring
-    if bootstrap is not None:
-        values["bootstrap.servers"] = addresses(bootstrap)
-    if not values.get("bootstrap.servers"):
-        raise InvalidOption("no cluster given: Consumer('host:9092', ...)")
-    return Settings(values, oauth_cb, environment, keyring)

@@ -1,4 +1,4 @@
-"""What a consumer writes into the log `kafka_marshal`: a sentence for people, fields for machines.
+"""What consumers and producers write into the log `kafka_marshal`: sentences, and fields.
 
 Each record has, besides its sentence, the fields of `FIELDS` as attributes (`extra`), in the
 protocol's words; what does not apply is missing. `JsonFormatter` writes a record with them as one
@@ -19,7 +19,8 @@ from typing import Any, Final
 from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
-from kafka_marshal.client.message import Claim, Message, token_in_words
+from kafka_marshal.client.connect.log_writer import OutcomeUnknown
+from kafka_marshal.client.message import Claim, Message, SentRecord, token_in_words
 from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
 from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
 from kafka_marshal.core.state import ClaimKey
@@ -141,6 +142,8 @@ class LoggingObserver(Observer):
         """What was reported about the cluster, and is not over."""
         self._unknown: dict[str, _RepeatedWarning] = {}
         """Topics whose last append had an outcome that nobody knows."""
+        self._undelivered: dict[str, _RepeatedWarning] = {}
+        """Topics of which a record that a producer sent was not confirmed of late."""
 
     def claimed(self, claim: Claim) -> None:
         self._of(logging.INFO, "claimed", claim, "claimed", position=claim.position)
@@ -286,6 +289,26 @@ class LoggingObserver(Observer):
             f"topic: {type(error).__name__}: {error}"
         )
         self._message(logging.WARNING, "dead_lettered", message, what, error)
+
+    def delivered(self, record: SentRecord) -> None:
+        topic = record.topic
+        if record.error is None:
+            one = self._undelivered.get(topic) if self._undelivered else None
+            if one is not None and self._monotonic() - one.last_s >= OVER_S:
+                del self._undelivered[topic]
+                what = (
+                    f"over: all that was sent to topic {topic} for {OVER_S:g} s is confirmed; "
+                    f"{one.times} records before were not, within {one.last_s - one.since_s:.1f} s"
+                )
+                self._write(logging.WARNING, "delivered", what, topic=topic)
+            return
+        if _RepeatedWarning.begins(self._undelivered, topic, "", self._monotonic()):
+            once = f"(written once, until none of this topic fails for {OVER_S:g} s)"
+            what = f"a record was not appended: {record.error} {once}"
+            if isinstance(record.error, OutcomeUnknown):
+                what = f"nobody knows whether a record was appended: {record.error} {once}"
+            reason = type(record.error).__name__
+            self._write(logging.WARNING, "delivered", what, topic=topic, reason=reason)
 
     def note(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend.

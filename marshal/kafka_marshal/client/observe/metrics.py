@@ -1,4 +1,4 @@
-"""What consumers of a process count, for Prometheus.
+"""What consumers and producers of a process count, for Prometheus.
 
 An observer that knows prometheus_client, and nothing of how a consumer works. docs/client.md lists
 the metrics. Counters begin at 0 with every start, as Prometheus expects. What is counted of one
@@ -17,7 +17,7 @@ from typing import Any, Final
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from kafka_marshal.client.connect.environment import REAL
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.message import Claim, Message, SentRecord
 from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
 from kafka_marshal.client.observe.observers import Idle, Observer
 from kafka_marshal.core.state import ClaimKey
@@ -102,6 +102,25 @@ class PrometheusObserver(Observer):
         )
         self._retried = counter("retries", "Messages that failed and are tried again.", of_topic)
         self._dead = counter("dead_letters", "Messages that failed for good.", of_topic)
+        self._delivered = Histogram(
+            "marshal_producer_delivery_seconds",
+            "Until a record was confirmed; its count is that of the records.",
+            ["topic"],
+            buckets=APPEND_S,
+            registry=registry,
+        )
+        self._undelivered = Counter(
+            "marshal_producer_undelivered",
+            "Records that are not confirmed: refused, or nobody knows.",
+            ["topic", "error"],
+            registry=registry,
+        )
+        self._buffer_full = Histogram(
+            "marshal_producer_buffer_full_seconds",
+            "How long sends found the buffer full; its count is that of the sends.",
+            buckets=APPEND_S,
+            registry=registry,
+        )
         client = [*of_group, "client"]
         self._queued = gauge("librdkafka_queued", "Requests and messages that wait.", client)
         self._rtt = gauge(
@@ -204,6 +223,17 @@ class PrometheusObserver(Observer):
 
     def idle(self, group: str, idle: Idle) -> None:
         self._idle.labels(group).inc()
+
+    # --- producers --------------------------------------------------------------------------------
+
+    def delivered(self, record: SentRecord) -> None:
+        if record.error is not None:
+            self._undelivered.labels(record.topic, type(record.error).__name__).inc()
+        elif record.seconds is not None:
+            self._delivered.labels(record.topic).observe(record.seconds)
+
+    def buffer_full(self, seconds: float) -> None:
+        self._buffer_full.observe(seconds)
 
     # --- librdkafka -------------------------------------------------------------------------------
 

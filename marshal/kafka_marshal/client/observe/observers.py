@@ -1,4 +1,4 @@
-"""What happens to a consumer, as its observers hear it: one method for each event.
+"""What happens to a consumer or producer, as observers hear it: one method for each event.
 
 The words are those of the protocol, as everywhere. This room does not know who listens, nor what
 becomes of it; an observer that raises is named in the log, and the consumer goes on.
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.message import Claim, Message, SentRecord
 from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
@@ -51,10 +51,11 @@ class Idle:
 
 
 class Observer:
-    """What happens to consumers. Nothing is done about it here: override what you want to hear.
+    """What happens to consumers and producers. Nothing is done about it here: override methods.
 
     Any thread of a consumer may call, so be quick and wait for nothing. One observer may observe
-    several consumers; the group is in `claim.key.group`.
+    several consumers; the group is in `claim.key.group`. A producer calls `delivered`,
+    `buffer_full` and `statistics`, and no other method.
     """
 
     def claimed(self, claim: Claim) -> None:
@@ -121,8 +122,17 @@ class Observer:
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
         """A handler failed for good; the message lies in the dead-letter topic."""
 
+    def delivered(self, record: SentRecord) -> None:
+        """A producer knows what became of a record, or that nobody will: see its `error`."""
+
+    def buffer_full(self, seconds: float) -> None:
+        """A producer's buffer was full: a `send` blocked for this time, or raised BufferFull."""
+
     def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
-        """What librdkafka says of itself (its STATISTICS.md); client is `data` or `log`."""
+        """What librdkafka says of itself (its STATISTICS.md).
+
+        Client is `data` or `log`; or `producer`, whose group is "".
+        """
 
 
 class Observers(Observer):
@@ -217,6 +227,12 @@ class Observers(Observer):
 
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
         self._notify(lambda one: one.dead_lettered(message, error, tried))
+
+    def delivered(self, record: SentRecord) -> None:
+        self._notify(lambda one: one.delivered(record))
+
+    def buffer_full(self, seconds: float) -> None:
+        self._notify(lambda one: one.buffer_full(seconds))
 
     def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
         self._notify(lambda one: one.statistics(group, client, values))

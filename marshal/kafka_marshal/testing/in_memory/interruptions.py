@@ -32,6 +32,7 @@ ROOMS: Final = (
     "kafka_marshal.client.observe.logging_observer",
     "kafka_marshal.client.observe.observers",
     "kafka_marshal.client.process",
+    "kafka_marshal.client.produce",
 )
 """Packages and modules of a consumer whose data threads share.
 

@@ -1,0 +1,1 @@
+"""Sending records to topics: what became of each, in bounded memory, with a fencing token."""

@@ -1,0 +1,196 @@
+"""What a producer knows of records while brokers stand still, die, or refuse it for good."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_marshal import (
+    BufferFull,
+    OutcomeUnknown,
+    Producer,
+    ProducerClosed,
+    ProducerFailed,
+    ProducerRecord,
+)
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.produce.response import SendResponse
+from kafka_marshal.testing import QUICK, Broker
+from tests.client.crew import until
+from tests.client.doubles import Kafka
+from tests.client.hands import new_name
+from tests.client.notes import Notes
+
+WITHIN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One that stands still, and is killed."""
+    with Broker(java_options=QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """One partition."""
+    name = new_name("sent")
+    ClusterClient(settings_of(broker.bootstrap)).create_topic(name, 1, 1, {})
+    return name
+
+
+def end(broker: Broker, topic: str) -> int:
+    """How many records lie there."""
+    return ClusterClient(settings_of(broker.bootstrap)).ends([(topic, 0)])[topic, 0]
+
+
+def ready(broker: Broker, topic: str, **options: Any) -> Producer:
+    """A producer that has a record there already."""
+    producer = Producer(broker.bootstrap, **options)
+    producer.send(ProducerRecord(topic, b"0")).result(WITHIN_S)
+    return producer
+
+
+def test_what_has_no_outcome_when_it_closes_is_unknown_and_not_lost(
+    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer, heard = ready(broker, topic), list[SendResponse]()
+    broker.pause()
+    try:
+        response = producer.send(*(ProducerRecord(topic, b"%d" % n) for n in (1, 2)))
+        response.on_completion(heard.append)
+        assert not producer.flush(0.5)
+        with pytest.raises(TimeoutError, match=r"no outcome of 2 records within 0\.1 s"):
+            response.result(0.1)
+        producer.close(0.1)
+        producer.close(0.1)  # again does nothing
+        assert heard == [response]
+        assert [type(sent.error) for sent in response.records] == [OutcomeUnknown] * 2
+        with pytest.raises(OutcomeUnknown, match=f"topic {topic}: .*Purged in flight"):
+            response.result()
+        assert "nobody knows whether a record was appended" in caplog.text
+    finally:
+        broker.resume()
+    # It was in the broker's socket: to say that it is lost would have been wrong.
+    until(lambda: end(broker, topic) == 3)
+
+
+@pytest.mark.parametrize("when_full", ["block", "raise"])
+def test_a_full_buffer_blocks_or_raises_and_goes_on_when_there_is_room(
+    broker: Broker, topic: str, when_full: Any
+) -> None:
+    notes = Notes()
+    options = {"max_block_s": 0.3, "buffer_bytes": 20_000, "observers": [notes]}
+    with ready(broker, topic, when_full=when_full, **options) as producer:
+        broker.pause()
+        taken = 0
+        try:
+            began = time.monotonic()
+            try:
+                while taken < 100:
+                    producer.send(ProducerRecord(topic, b"x" * 1_000, partition=0))
+                    taken += 1
+            except BufferFull as error:
+                assert "of 20000 bytes wait for their outcomes" in str(error)
+            assert (time.monotonic() - began >= 0.3) is (when_full == "block")
+            assert taken == 5
+            assert producer.buffered_bytes <= 20_000
+        finally:
+            broker.resume()
+        assert producer.flush(WITHIN_S)
+        producer.send(ProducerRecord(topic, b"x", partition=0)).result(WITHIN_S)
+    assert len(notes.of("buffer_full")) == 1
+    assert end(broker, topic) == 1 + taken + 1
+
+
+def test_who_blocks_goes_on_as_soon_as_there_is_room_or_hears_that_it_is_closed(
+    broker: Broker, topic: str
+) -> None:
+    sent, failures = list[SendResponse](), list[BaseException]()
+    producer = ready(broker, topic, buffer_bytes=5_000)
+
+    def send() -> None:
+        try:
+            while len(sent) < 20_000:
+                sent.append(producer.send(ProducerRecord(topic, b"x" * 1_000)))
+        except ProducerClosed as error:
+            failures.append(error)
+
+    broker.pause()
+    try:
+        threads = [threading.Thread(target=send, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(sent) == 1)
+    finally:
+        broker.resume()
+    until(lambda: len(sent) > 50)
+    producer.close()
+    for thread in threads:
+        thread.join(WITHIN_S)
+    assert len(failures) == 3
+    assert [response.error for response in sent] == [None] * len(sent)
+    assert end(broker, topic) == 1 + len(sent)
+
+
+def test_what_is_sent_again_lies_there_once_and_in_its_order(broker: Broker, topic: str) -> None:
+    """The broker stands still with the first request in its socket, and gets it once more."""
+    notes = Notes()
+    settings = {"socket.timeout.ms": "500", "statistics.interval.ms": "50"}
+    with ready(broker, topic, settings=settings, observers=[notes]) as producer:
+        broker.pause()
+        try:
+            responses = [producer.send(ProducerRecord(topic, b"%d" % n)) for n in (1, 2, 3)]
+
+            def timeouts() -> int:
+                """Of requests, as librdkafka counts them."""
+                [*_, heard] = [("", "producer", {}), *notes.of("statistics")]
+                assert heard[:2] == ("", "producer")
+                return sum(each["req_timeouts"] for each in heard[2].get("brokers", {}).values())
+
+            until(lambda: timeouts() > 0)
+        finally:
+            broker.resume()
+        assert producer.flush(WITHIN_S)
+    assert [response.error for response in responses] == [None] * 3
+    assert end(broker, topic) == 1 + 3
+
+
+def test_the_death_of_a_broker_leaves_no_record_open(broker: Broker, topic: str) -> None:
+    with ready(broker, topic) as producer:
+        responses = []
+        for number in range(300):
+            if number == 150:
+                broker.kill()
+            responses.append(producer.send(ProducerRecord(topic, b"%d" % number)))
+        broker.start()
+        assert producer.flush(WITHIN_S)
+    assert [response.error for response in responses] == [None] * 300
+    offsets = [sent.offset for response in responses for sent in response.records]
+    known = [offset for offset in offsets if offset is not None]
+    assert known == sorted(known)
+    assert end(broker, topic) == 1 + 300
+
+
+# --- in memory: what no broker does on request ----------------------------------------------------
+
+
+def test_when_its_thread_dies_every_record_has_an_outcome() -> None:
+    kafka = Kafka()
+    kafka.create("orders", partitions=1)
+    settings = kafka.settings()
+    waits = attrs.evolve(settings, values={**settings.values, "linger.ms": "100000"})
+    with Producer(settings=waits) as producer:
+        response = producer.send(ProducerRecord("orders", b"1", partition=0))
+        kafka.ends_thread("marshal-log")
+        with pytest.raises(OutcomeUnknown, match="a wire is loose"):
+            response.result(WITHIN_S)
+        with pytest.raises(ProducerFailed, match="go on with another Producer"):
+            producer.send(ProducerRecord("orders", b"2", partition=0))
+        assert producer.flush(WITHIN_S)
