@@ -185,6 +185,7 @@ OF_RANGES = {prop.value for prop in RangesProperty}
 
 OF_A_PARTICIPANT = {
     *("SendsNoMore", "BegunAtMostOnce", "FinishedBelow", "HoldsInOrder", "OwesWhatItCanGiveBack"),
+    *("CanGiveBack", "LeavesForGood"),
 }
 """What `MCParticipant.tla` promises of participants, by what they remember."""
 

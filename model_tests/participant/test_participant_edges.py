@@ -27,6 +27,7 @@ WORLDS: dict[str, dict[str, int | str]] = {
     "MCParticipant_AmoOne": {"LogMax": 4, "SentMax": 3, "Does": "WithLeaving"},
     "MCParticipant_AloOne": {"LogMax": 4, "SentMax": 3, "Does": "WithLeaving"},
     "MCParticipant_AmoAdmin": {},
+    "MCParticipant_AmoLeaves": {"LogMax": 6, "SentMax": 2},
     "MCParticipant_AloTwo": {"SentMax": 2},
     "MCParticipant_AloOther": {"LogMax": 3, "SentMax": 2, "Steps": "FewSteps"},
 }

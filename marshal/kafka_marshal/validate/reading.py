@@ -41,6 +41,7 @@ from kafka_marshal.validate.run import (
     Gap,
     GaveUp,
     Gone,
+    HandedOver,
     Leaves,
     Processed,
     Read,
@@ -364,27 +365,43 @@ def _shares(fields: Fields, where: str, setting: Setting) -> Shares:
 
 def _of_range(
     fields: Fields, where: str, setting: Setting
+) -> tuple[str, Fields, str, str, int, int]:
+    return (*_of_claim(fields, where, setting), _integer(fields, "range", where))
+
+
+def _from(
+    fields: Fields, where: str, setting: Setting
 ) -> tuple[str, Fields, str, str, int, int, int]:
-    return (
-        *_of_claim(fields, where, setting),
-        _integer(fields, "range", where),
-        _integer(fields, "from", where),
-    )
+    return (*_of_range(fields, where, setting), _integer(fields, "from", where))
 
 
 def _of_messages(
     kind: type[Begun | Finished], fields: Fields, where: str, setting: Setting
 ) -> Begun | Finished:
-    of_range = _of_range(fields, where, setting)
-    return kind(*of_range, _integer(fields, "to", where, least=of_range[-1] + 1))
+    begins = _from(fields, where, setting)
+    return kind(*begins, _integer(fields, "to", where, least=begins[-1] + 1))
 
 
 def _took_back(fields: Fields, where: str, setting: Setting) -> TookBack:
-    return TookBack(*_of_range(fields, where, setting))
+    return TookBack(*_from(fields, where, setting))
 
 
 def _leaves(fields: Fields, where: str, setting: Setting) -> Leaves:
     return Leaves(*_of_claim(fields, where, setting))
+
+
+def _handed_over(fields: Fields, where: str, setting: Setting) -> HandedOver:
+    given = fields.get("messages")
+    if not isinstance(given, list):
+        raise UnreadableSource(f"{where}: field 'messages' is not a list")
+    pieces = []
+    for each in given:
+        if not (isinstance(each, list) and len(each) == 2):
+            raise UnreadableSource(f"{where}: field 'messages': {each!r:.60} is no pair of offsets")
+        piece = dict(zip(("from", "to"), each, strict=True))
+        start = _integer(piece, "from", where)
+        pieces.append((start, _integer(piece, "to", where, least=start + 1)))
+    return HandedOver(*_of_range(fields, where, setting), tuple(pieces))
 
 
 _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
@@ -403,6 +420,7 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
     "finished": partial(_of_messages, Finished),
     "took_back": _took_back,
     "leaves": _leaves,
+    "handed_over": _handed_over,
 }
 
 

@@ -278,9 +278,21 @@ class Leaves(RunEvent):
     topic_partition: int
 
 
-ShareEvent: TypeAlias = Shares | Begun | Finished | TookBack | Leaves
+@frozen(slots=False)
+class HandedOver(RunEvent):
+    """At most once: of a range the application was given these messages, and is given no others."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    id: int
+    pieces: tuple[tuple[int, int], ...]
+    """Each [start, stop), in the order in which they were given."""
+
+
+ShareEvent: TypeAlias = Shares | Begun | Finished | TookBack | Leaves | HandedOver
 """What a participant of a shared claim does beside sending and giving up."""
-SHARE_EVENTS: Final = (Shares, Begun, Finished, TookBack, Leaves)
+SHARE_EVENTS: Final = (Shares, Begun, Finished, TookBack, Leaves, HandedOver)
 
 
 @frozen
@@ -412,6 +424,14 @@ def took_back(instance: str, key: ClaimKey, id_: int, start: int) -> Fields:
 def leaves(instance: str, key: ClaimKey) -> Fields:
     """As a participant it takes nothing more."""
     return _of_claim("leaves", instance, key)
+
+
+def handed_over(
+    instance: str, key: ClaimKey, id_: int, pieces: Iterable[tuple[int, int]]
+) -> Fields:
+    """The application was given these messages of a range, and is given no others of it."""
+    messages = [[start, stop] for start, stop in pieces]
+    return {**_of_claim("handed_over", instance, key), "range": id_, "messages": messages}
 
 
 def appended(record: Record) -> Fields:

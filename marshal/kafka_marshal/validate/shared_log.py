@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import define, field
 
@@ -27,6 +27,8 @@ from kafka_marshal.validate.participants import new_state
 
 _CUT: Final = attrgetter("window", "frontier", "open", "pool")
 """How ranges are cut: all of them but for clocks and signs of life."""
+OfRange: TypeAlias = tuple[str, ClaimKey, int]
+"""A range by its holder's instance, its claim and its id."""
 
 
 @define
@@ -213,6 +215,44 @@ class SharedLog:
         begun = self.begun.get(bisect_left(self.sets, view))
         if begun is not None:
             begun.remove(start, stop)
+
+
+@define
+class AllowedOnce:
+    """At most once: what participants allowed their applications, against what these were given.
+
+    A participant reports a whole range as begun, and takes back what was not handed over. When
+    nothing more of the range will be handed over it records what was, unless it was killed before.
+    """
+
+    _allowed: dict[OfRange, Offsets] = field(factory=dict)
+    """Begun, and not taken back, until it is known what was handed over."""
+    _taken_back: dict[OfRange, int] = field(factory=dict)
+    """As many messages, until it is known what was handed over."""
+
+    def allow(self, one: OfRange, start: int, stop: int) -> None:
+        """These may be handed over. Spec: Report."""
+        self._allowed.setdefault(one, Offsets()).add(start, stop)
+
+    def take_back(self, one: OfRange, start: int, stop: int) -> None:
+        """None of these was handed over. Spec: TakeBack."""
+        self._taken_back[one] = self._taken_back.get(one, 0) + stop - start
+        self._allowed.setdefault(one, Offsets()).remove(start, stop)
+
+    def hand_over(self, one: OfRange, pieces: Iterable[tuple[int, int]]) -> int | None:
+        """These were handed over, and no others; the first that may not. Spec: BeginReported."""
+        self._taken_back.pop(one, None)
+        allowed = self._allowed.pop(one, Offsets())
+        for start, stop in pieces:
+            missing = allowed.first_missing(start, stop)
+            if missing is not None:
+                return missing
+            allowed.remove(start, stop)
+        return None
+
+    def unknown(self, key: ClaimKey) -> int:
+        """As many messages were taken back of ranges of which it is not known what was given."""
+        return sum(count for (_, of, _), count in self._taken_back.items() if of == key)
 
 
 def _done(state: FoldedState) -> list[tuple[int, int]]:

@@ -34,6 +34,7 @@ from kafka_marshal.validate.run import (
     Gap,
     GaveUp,
     Gone,
+    HandedOver,
     Leaves,
     Processed,
     Read,
@@ -229,6 +230,9 @@ class _Telling:
                 about = f"has finished messages {label} of {where}, of range {event.id}"
             case TookBack():
                 about = f"has begun nothing of {where} from {event.start} on, of range {event.id}"
+            case HandedOver():
+                given = ", ".join(f"{start} to {stop - 1}" for start, stop in event.pieces)
+                about = f"has given out messages {given or 'none'} of {where}, of range {event.id}"
             case Leaves():
                 about = f"takes nothing more of {where}"
             case _:

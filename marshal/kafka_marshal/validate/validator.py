@@ -31,6 +31,7 @@ from kafka_marshal.validate.run import (
     Gap,
     GaveUp,
     Gone,
+    HandedOver,
     Leaves,
     Processed,
     Read,
@@ -43,7 +44,7 @@ from kafka_marshal.validate.run import (
     Started,
     TookBack,
 )
-from kafka_marshal.validate.shared_log import SharedLog, among
+from kafka_marshal.validate.shared_log import AllowedOnce, SharedLog, among
 
 
 @attrs.frozen
@@ -78,8 +79,7 @@ class Validator:
         self.logs: dict[int, PartitionLog] = {}
         self.shared: dict[ClaimKey, SharedLog | None] = {}
         """Claims that somebody shares; None where the log does not say all of them."""
-        self._taken_back: Counter[ClaimKey] = Counter()
-        """At most once: how many messages were allowed and taken back."""
+        self._allowed = AllowedOnce()
         self._homes: dict[str, int] = {}
         self.instances = {
             name: Instance(member, self.home, setting.idempotent)
@@ -118,7 +118,7 @@ class Validator:
                 return self._append(event)
             case Started():
                 return self._start(event)
-            case Shares() | Begun() | Finished() | TookBack() | Leaves():
+            case Shares() | Begun() | Finished() | TookBack() | Leaves() | HandedOver():
                 instance = self.instances[event.instance]
                 if not instance.running:
                     return Objection(Impossible.NOT_RUNNING)
@@ -175,6 +175,8 @@ class Validator:
             return part
         if isinstance(event, Leaves):
             return part.leave()
+        if isinstance(event, HandedOver):
+            return self._hand_over(event, key)
         return self._process_shared(event, part, self.shared.get(key))
 
     def _process_shared(
@@ -184,8 +186,11 @@ class Validator:
         match event:
             case Begun():
                 against = part.begin(event.id, event.start, event.stop)
-                if against is not None or shared is None or not once:
+                if against is not None or not once:
                     return against
+                self._allowed.allow((event.instance, part.key, event.id), event.start, event.stop)
+                if shared is None:
+                    return None
                 if shared.begin_once(view, event.start, event.stop):
                     return None
                 return self._broken(event, Property.AT_MOST_ONCE, part.key, "nobody's before")
@@ -197,12 +202,21 @@ class Validator:
             case TookBack():
                 against, taken = part.take_back(event.id, event.start)
                 if against is None and once:
-                    self._taken_back[part.key] += len(taken)
+                    of_range = event.instance, part.key, event.id
+                    self._allowed.take_back(of_range, taken.start, taken.stop)
                     if shared is not None:
                         shared.take_back(view, taken.start, taken.stop)
                 return against
             case _:
                 assert_never(event)
+
+    def _hand_over(self, event: HandedOver, key: ClaimKey) -> Unexplained | None:
+        """An application is given what was begun for it and not taken back, and that once."""
+        given = self._allowed.hand_over((event.instance, key, event.id), event.pieces)
+        if given is None:
+            return None
+        expected = f"offset {given} of range {event.id} begun, not taken back, and handed over once"
+        return self._broken(event, Property.AT_MOST_ONCE, key, expected)
 
     def _shared_log(self, key: ClaimKey, log: PartitionLog) -> SharedLog | None:
         """The claim by all of the log; None where the log does not hold all of its records."""
@@ -264,10 +278,11 @@ class Validator:
                     f"{where}: {shared.unjudged:,} messages were called done by somebody who was "
                     "not recorded, so nobody knows whether they were"
                 )
-            if taken := self._taken_back[key]:
+            if taken := self._allowed.unknown(key):
                 found.append(
-                    f"{where}: {taken:,} messages were allowed and taken back; no recording has "
-                    "whether an application had begun one of them"
+                    f"{where}: {taken:,} messages were allowed and taken back, and it is not known "
+                    "whether an application had begun one of them: their process was killed, ended "
+                    "by a failure, or records no such thing"
                 )
         return tuple(found)
 
@@ -431,6 +446,8 @@ def action_of(event: RunEvent, instance: Instance | None = None) -> str:
             return "TakeBack"
         case Leaves():
             return "Leave"
+        case HandedOver():
+            return "BeginReported"
         case _:
             return "Crash"
 
@@ -486,6 +503,9 @@ def _got(event: RunEvent) -> str:
             return f"{event.topic}/{event.topic_partition}, having read below {event.view}"
         case Leaves():
             return f"{event.topic}/{event.topic_partition}"
+        case HandedOver():
+            given = ", ".join(f"{start}..{stop}" for start, stop in event.pieces) or "nothing"
+            return f"{given} of {event.topic}/{event.topic_partition}, range {event.id}"
         case GaveUp():
             return f"its request for {event.topic}/{event.topic_partition}"
         case _:

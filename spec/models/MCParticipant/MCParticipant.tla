@@ -62,15 +62,17 @@ HavingRead(i, records) ==
     ELSE AfterRead(Me(i), HavingRead(i, FirstOf(records, Length(records) - 1)),
                    records[Length(records)])
 
-BeginsWith(records, granted) ==
+BeginsHavingRead(known, records, granted) ==
     /\ history = HistoryOf(records)
     /\ log = records
-    /\ participants = [i \in Participants |-> HavingRead(i, records)]
+    /\ participants = [i \in Participants |-> HavingRead(i, known)]
     /\ leases = granted
     /\ passed = UNION {OfLease(lease) : lease \in granted}
     /\ said = {} /\ repeatable = 0 /\ set_at = NONE /\ heard = {}
     /\ last = [record |-> NONE, verdict |-> "Nothing", void |-> FALSE]
     /\ sent = {} /\ begun = {} /\ finished = {}
+
+BeginsWith(records, granted) == BeginsHavingRead(records, records, granted)
 
 SharedInit == BeginsWith(<<FirstWin>>, {})
 
@@ -86,9 +88,16 @@ FirstAsk ==
                      !.headers = [Present EXCEPT !.seen = 1],
                      !.message = Message("ClaimingRange", One, One, NONE, 2)]
 
-GrantedInit ==
-    BeginsWith(<<FirstWin, FirstReserve, FirstAsk>>,
-               {[id |-> 2, instance |-> One, from |-> 0, to |-> 2]})
+FirstRecords == <<FirstWin, FirstReserve, FirstAsk>>
+FirstLease   == [id |-> 2, instance |-> One, from |-> 0, to |-> 2]
+GrantedInit  == BeginsWith(FirstRecords, {FirstLease})
+
+\* And then the group was paused, which nobody has read yet.
+FirstPause ==
+    [FirstWin EXCEPT !.offset = 3, !.range_headers = NoRangeHeaders,
+                     !.message = Says("ReleaseGroup", "a", NONE)]
+
+PausedInit == BeginsHavingRead(FirstRecords, With(FirstRecords, FirstPause), {FirstLease})
 
 \* A reserve for two messages.
 TwoAhead(state) == state.ranges.frontier + 2
@@ -267,6 +276,20 @@ Starts      == {"ClaimAnchor", "ClaimAlone", "ReleaseAlone", "Reserve"}
 JustLeaves  == {"Leave"}
 WithLeaving == {"Reserve", "Speak", "GiveBack", "Leave", "GiveUp"}
 ReportsFirst == {"Report", "Reserve", "GiveBack", "Leave"}
+LeavesAndClaims == {"ClaimAnchor", "GiveBack", "Leave"}
+
+\* A small world: one of them leaves, and the anchor is never stale.
+OneLeaves(i) ==
+    /\ i = One
+    /\ ~P(i).leaving
+    /\ Remembers(i, AfterLeaving(Me(i), P(i)))
+    /\ UNCHANGED <<begun, finished>>
+
+NobodyIsStale(built) ==
+    {[record |-> [built.record EXCEPT !.offset = Appended, !.pause_over = over],
+      notes |-> built.notes] :
+        over \in IF built.record.message.type # "ClaimingPartition"
+                    \/ Claim.paused_until_ms = NONE THEN {FALSE} ELSE BOOLEAN}
 
 ParticipantNext == (\E i \in Participants : Acts(i)) \/ Arrive \/ ArriveOfOthers
 
@@ -325,6 +348,22 @@ OwesWhatItCanGiveBack ==
         /\ KeepToSend(Me(i), P(i)) # NONE
         /\ KeepToSend(Me(i), P(i)) <= LowestOf(Owed(Me(i), P(i)))
 
+\* At most once: who leaves can give back what nobody else gets otherwise.  In a pause, and while
+\* nobody owns, it first claims.
+CanGiveBack ==
+    AtMost =>
+        \A i \in Participants :
+            P(i).leaving /\ KeepToSend(Me(i), P(i)) # NONE =>
+                \/ P(i).asked
+                \/ IsOwned(P(i).claim) /\ MayGiveBack(Me(i), P(i)) = PASSES
+                \/ MayClaimAnchor(Me(i), P(i)) = PASSES
+
+\* Who leaves asks for nothing, also where it claims to give back.
+LeavesForGood ==
+    [][\A i \in Participants : P(i).leaving =>
+          \A each \in sent' \ sent : Sender(each.record) = i => each.record.message.count = 0]_<<
+              vars, mine>>
+
 (***************************************************************************)
 (* Rules left out.                                                         *)
 (***************************************************************************)
@@ -346,6 +385,17 @@ KeepsNothing(me, p) == {}
 \* It takes back what its application has begun meanwhile.
 LooksAtNothing(i, held, offset) == TRUE
 
+\* Who leaves claims nothing, whatever it has.
+OwesNobody(me, p) == FALSE
+
+\* Who leaves may ask, since it may claim.
+AsksOnLeaving(me, p, count) ==
+    IF ~Shares(me, p) THEN "NotShared"
+    ELSE IF p.requested THEN "RequestUnderWay"
+    ELSE IF Owed(me, p) # {} THEN "OwesGivingBack"
+    ELSE IF p.ranges.pool = {} /\ ~HasRoomFor(me, p, count) THEN "NoRoom"
+    ELSE PASSES
+
 \* It goes on at least once with what others have.
 HoldsForEver(me, held, ranges, verdict) == TRUE
 
@@ -360,6 +410,7 @@ OwesNothing(me, p) == {}
 (***************************************************************************)
 NobodyGivesBack == \A i \in Participants : Owed(Me(i), P(i)) = {}
 NobodyFinishes  == finished \subseteq Offsets(0, Start)
+NobodyGetsItAfterAPause == \A range \in Ranges.open : range.id <= FirstPause.offset
 NobodyLosesOne  ==
     [][\A i \in Participants : \A held \in P(i).held :
            IsFinished(held) \/ \E other \in P(i).held' : other.id = held.id]_<<vars, mine>>

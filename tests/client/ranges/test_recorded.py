@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ import pytest
 from kafka_marshal.client.api.consumer import Consumer, Message
 from kafka_marshal.client.coordinate.recorded_ranges import RecordedParticipant
 from kafka_marshal.client.coordinate.recording import write_log
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.machines.ranges.driver import ParticipantDriver
 from kafka_marshal.validate import Judgement, read_folder, validate
 from tests.client.doubles import LOG, WITHIN_S, Kafka
@@ -67,11 +70,50 @@ def test_two_that_share_are_explained(kafka: Kafka, tmp_path: Path, semantics: s
     judgement = judged(kafka, tmp_path)
     assert judgement.unexplained is None, judgement.unexplained
     assert judgement.strangers == 0
-    assert bool(judgement.unjudged) == (
-        semantics == "at_most_once" and judgement.kinds["TookBack"] > 0
-    )
+    assert judgement.unjudged == ()
+    assert bool(judgement.kinds["HandedOver"]) == (semantics == "at_most_once")
     assert min(judgement.kinds["Begun"], judgement.kinds["Finished"]) >= 2
     assert judgement.kinds["Shares"] == 2
+
+
+def forgets_what_is_in_hand(
+    fetcher: Fetcher, one: FetchedPartition, done: int | None = None
+) -> int:
+    recall(fetcher, one, done)
+    return one.claim.position
+
+
+recall = Fetcher.recall
+
+
+@pytest.mark.parametrize("mistaken", [False, True])
+@pytest.mark.parametrize("gives_up", [Consumer.close, Consumer.stop, None])
+def test_what_is_in_hand_and_given_back_is_noticed(
+    kafka: Kafka,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gives_up: Callable[[Consumer], None] | None,
+    mistaken: bool,
+) -> None:
+    if mistaken:
+        monkeypatch.setattr(Fetcher, "recall", forgets_what_is_in_hand)
+    with kafka.consumer(semantics="at_most_once", record_to=tmp_path) as consumer:
+        consumer.add_topic("orders", share="ranges")
+        assert [cast("Message", consumer.poll(WITHIN_S)).offset for _ in range(2)] == [0, 1]
+        if gives_up is None:
+            consumer.remove_topic("orders")
+        else:
+            gives_up(consumer)
+    judgement = judged(kafka, tmp_path)
+    assert judgement.unjudged == ()
+    if not mistaken:
+        assert judgement.unexplained is None, judgement.unexplained
+        assert min(judgement.kinds["HandedOver"], judgement.kinds["TookBack"]) > 0
+        return
+    found = judgement.unexplained
+    assert found is not None
+    assert (found.action, found.name) == ("BeginReported", "AtMostOnce")
+    assert " of orders/0, range " in found.got
 
 
 def test_a_topic_that_is_removed_and_added_again_is_explained(kafka: Kafka, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from attrs import define, field, frozen
 from tests.client.crew import RULES
 from tools.chaos.judges.agree import Judges
 from tools.chaos.judges.compare import ranges
+from tools.runs.folded_ranges import FoldedPartition
 
 from kafka_marshal.capture import read_capture
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.claims.world import World
-from kafka_marshal.core.messages import ClaimingRange, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.deliveries import taken_by
 from kafka_marshal.core.ranges.invariants import (
     RangesStep,
@@ -30,10 +30,7 @@ from kafka_marshal.core.ranges.invariants import (
     is_done,
     position_is_low,
 )
-from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState
-from kafka_marshal.core.ranges.reducer import step
-from kafka_marshal.core.ranges.state import LIMITS, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.state import ClaimKey
 
@@ -129,35 +126,10 @@ def _given_anew(taken: RangesStep) -> Iterator[int]:
     yield from (at for at in range(before.low, position) if not is_done(before, at))
 
 
-@define
-class _Folded:
-    """A coordinating partition."""
-
-    world: World = field(factory=lambda: World(RULES))
-    ranges: dict[ClaimKey, Ranges] = field(factory=dict)
-
-    def apply(self, record: RangesRecord) -> Iterator[tuple[ClaimKey, RangesStep]]:
-        """The next record, and what it did to each claim."""
-        message = record.message
-        if isinstance(message, ReleaseGroup):
-            keys = [key for key in self.ranges if key.group == message.group_id]
-        else:
-            keys = [message.key]
-        claims = {key: self.world.claim(key) for key in keys}
-        if isinstance(message, ClaimingRange):
-            self.world.pass_over(record)
-        else:
-            self.world.apply(record.without_ranges(message))
-        for key, claim in claims.items():
-            before, now = self.ranges.get(key, Ranges()), self.world.claim(key)
-            outcome = step(before, claim, record, RULES)
-            self.ranges[key] = outcome.ranges
-            yield key, RangesStep(before, claim, record, outcome, now, RULES, LIMITS)
-
-
 def ranges_of(log: Path, group: str, topic: str) -> RangesOfLog:
     """Fold a capture of the log."""
-    found, partitions = RangesOfLog(), defaultdict[int, _Folded](_Folded)
+    found = RangesOfLog()
+    partitions = defaultdict[int, FoldedPartition](lambda: FoldedPartition(RULES))
     for raw in read_capture(log):
         try:
             record = raw.decoded_with_ranges()

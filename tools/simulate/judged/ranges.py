@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attrs import define, field, frozen
+from tools.runs.folded_ranges import FoldedPartition
 from tools.simulate.history import Appended, Topic
 from tools.simulate.setting import Setting
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
-from kafka_marshal.core.messages import ClaimingRange, ReleaseGroup
+from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.ranges.invariants import RangesStep, broken_by
 from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.reader import FoldedState
-from kafka_marshal.core.ranges.reducer import claim_outcome, step
-from kafka_marshal.core.ranges.state import LIMITS, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeVerdict
-from kafka_marshal.core.state import Claim
+from kafka_marshal.core.state import ClaimKey
 
 GROUP = "g"
 
@@ -65,7 +64,7 @@ class FoldedRanges:
     """The shared claims of the group, through the last record that was read."""
 
     setting: Setting
-    states: dict[Topic, FoldedState] = field(factory=dict)
+    partitions: dict[int, FoldedPartition] = field(factory=dict)
     changes: list[SharedChange] = field(factory=list)
 
     def read(self, appended: Appended) -> None:
@@ -80,38 +79,40 @@ class FoldedRanges:
             record = raw.decoded_with_ranges()
         except MalformedRecord:
             return
-        for where in self._meant(record):
-            self._step(appended, record, where)
+        if self._meant(record):
+            for key, taken in self._partition(record.partition).apply(record):
+                self._keep(appended, key, taken)
 
     def low(self, topic: str, partition: int) -> int:
         """The lowest offset that is not done; below 0 where nobody shares."""
-        state = self.states.get((topic, partition))
-        return state.ranges.low if state is not None and state.ranges.has_begun else -1
+        key = ClaimKey(GROUP, topic, partition)
+        ranges = self._partition(self._home(topic)).states[key].ranges
+        return ranges.low if ranges.has_begun else -1
 
-    def _meant(self, record: RangesRecord) -> list[Topic]:
+    def _partition(self, partition: int) -> FoldedPartition:
+        """A coordinating partition, as far as it was read."""
+        return self.partitions.setdefault(partition, FoldedPartition(self.setting.rules))
+
+    def _meant(self, record: RangesRecord) -> bool:
         message = record.message
-        if message.group_id != GROUP:
-            return []
-        if isinstance(message, ReleaseGroup):
-            return [where for where in self.states if self._home(where[0]) == record.partition]
-        ours = (
+        if message.group_id != GROUP or isinstance(message, ReleaseGroup):
+            return message.group_id == GROUP
+        return (
             message.topic in self.setting.shared and self._home(message.topic) == record.partition
         )
-        return [(message.topic, message.key.topic_partition)] if ours else []
 
     def _home(self, topic: str) -> int:
         return coordinating_partition(topic, self.setting.log_partitions)
 
-    def _step(self, appended: Appended, record: RangesRecord, where: Topic) -> None:
-        rules = self.setting.rules
-        before = self.states.get(where) or FoldedState(Claim(), Ranges())
-        claim, message = before.claim, record.message
-        outcome = step(before.ranges, claim, record, rules, LIMITS)
-        if not isinstance(message, ClaimingRange):
-            claim, _ = claim_outcome(claim, record, message, rules)
-        taken = RangesStep(before.ranges, before.claim, record, outcome, claim, rules, LIMITS)
-        after = self.states[where] = FoldedState(claim, outcome.ranges)
-        broken = tuple(each.name for each in broken_by(taken))
-        self.changes.append(
-            SharedChange(appended, record, where, before, after, outcome.verdict, broken)
+    def _keep(self, appended: Appended, key: ClaimKey, taken: RangesStep) -> None:
+        outcome = taken.outcome
+        change = SharedChange(
+            appended,
+            taken.record,
+            (key.topic, key.topic_partition),
+            FoldedState(taken.claim, taken.ranges),
+            FoldedState(taken.claim_after, outcome.ranges),
+            outcome.verdict,
+            tuple(each.name for each in broken_by(taken)),
         )
+        self.changes.append(change)

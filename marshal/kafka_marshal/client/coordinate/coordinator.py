@@ -270,6 +270,7 @@ class Coordinator:
                 self.ended.set()
         if self.failure is not None:
             self.held.drop()
+        self.held.ended()
         self.loop.commit_positions()
         self.loop.session.put_aside(at_once=True)
         self.fetcher.wake()

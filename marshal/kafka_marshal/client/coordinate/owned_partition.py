@@ -74,6 +74,8 @@ class OwnedPartition:
     _given: int = field(default=0, init=False)
     """How many messages of hands that are gone `newly_given` has not counted."""
     _hands: deque[InFlight] = field(factory=deque, init=False)
+    _given_of_range: list[tuple[int, int]] = field(factory=list, init=False)
+    """Of a range: what was given out of hands that are gone, as intervals."""
 
     @property
     def untouched(self) -> bool:
@@ -105,6 +107,8 @@ class OwnedPartition:
             while self._hands and self._hands[0].finished and not self._hands[0].abandoned:
                 done = self._hands.popleft()
                 self._given += done.newly_given()
+                if self.claim.range is not None:
+                    _add(self._given_of_range, done.start, done.end)
                 offset = max(offset, done.end)
             first = self._hands[0] if self._hands else None
         return offset if first is None else max(offset, first.next)
@@ -114,6 +118,15 @@ class OwnedPartition:
         with self._lock:
             before, self._given = self._given, 0
             return before + sum(in_flight.newly_given() for in_flight in self._hands)
+
+    @property
+    def handed_over(self) -> list[tuple[int, int]]:
+        """Of a range at most once: what was given out by now, as intervals, in that order."""
+        with self._lock:
+            found = list(self._given_of_range)
+            for in_flight in self._hands:
+                _add(found, in_flight.start, in_flight.given_end)
+            return found
 
     @property
     def given_end(self) -> int:
@@ -195,6 +208,14 @@ class OwnedPartition:
             paused=self.withheld,
             awaits_turn=others_busy and not self.busy,
         )
+
+
+def _add(pieces: list[tuple[int, int]], start: int, end: int) -> None:
+    """One more interval, which may touch the last."""
+    if pieces and pieces[-1][1] == start:
+        start = pieces.pop()[0]
+    if start < end:
+        pieces.append((start, end))
 
 
 class OwnedPartitions:

@@ -21,6 +21,7 @@ from kafka_marshal.client.coordinate.owned_partition import (
     OwnedPartitions,
     SentRelease,
 )
+from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.session import Session
 from kafka_marshal.client.coordinate.tenure_machine import AnyEffect, ClaimMachine, TenureMachine
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
@@ -55,6 +56,7 @@ from kafka_marshal.machines.ranges.effects import (
     TenureEnded,
     WindowDiffers,
 )
+from kafka_marshal.validate import run
 
 READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
@@ -488,11 +490,28 @@ class Ownership:
             return
         self._fetcher.drop(tenure.fetched)
         self._report_given(tenure)
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._record_handed_over(tenure)
         since = max(claim.position, tenure.answered)
         done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
         self._tenures.drained(tenure, counts=done)
         if claim.range is None:
             self._observers.drained(claim)
+
+    def _record_handed_over(self, tenure: OwnedPartition) -> None:
+        """Of a range nothing more is handed over."""
+        claim, member = tenure.claim, self.session.member
+        if claim.range is not None and isinstance(member, RecordedMember):
+            of = member.me.instance_id, claim.key, claim.epoch
+            member.write(run.handed_over(*of, tenure.handed_over))
+
+    def ended(self) -> None:
+        """At most once: hand over nothing more of ranges, so that it is known what was."""
+        for tenure in self._tenures:
+            if self._me.mode is Mode.AT_MOST_ONCE and tenure.claim.range is not None:
+                self._fetcher.drop(tenure.fetched)
+                tenure.cut()
+                self._record_handed_over(tenure)
 
     # --- what the application has done ------------------------------------------------------------
 

@@ -4,7 +4,8 @@
 comes in, and what it wants done before it is done. It does not know what is allowed.
 
 What counts as begun: messages that were allowed. The application may be given them from now on.
-What nobody has begun after all is taken back. What counts as finished: what the application has
+What nobody has begun after all is taken back. At most once `ownership` records what it was given,
+when it is given nothing more of the range. What counts as finished: what the application has
 finished when the machine hears of it.
 """
 
