@@ -45,6 +45,7 @@ class Member:
     links: dict[int, Link] = field(factory=dict)
     keeps: bool = False
     """It never lets go: the rebalance timeout is for it."""
+    commits: bool = True
     codes: list[ErrorCode] = field(factory=list)
     committing: dict[int, Mapping[TopicPartition, At]] = field(factory=dict)
     must_register: bool = True
@@ -96,7 +97,7 @@ class Member:
             kind = self.world.chance.random()
             if kind < 0.5:
                 self.heartbeat()
-            elif kind < 0.8:
+            elif kind < 0.8 and self.commits:
                 self.commit()
 
     def process(self) -> None:
