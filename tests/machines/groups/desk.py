@@ -105,7 +105,7 @@ class Desk:
         self.read_next(number, len(self.log))
 
     def read_next(self, number: int, records: int) -> None:
-        """A server reads so many records."""
+        """A server reads this many records."""
         for record in self.log[self.unread[number] :][:records]:
             self.unread[number] += 1
             self.do(number, self.servers[number].read(record, self.now_ms))

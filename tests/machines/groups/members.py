@@ -200,7 +200,7 @@ class Member:
         for tp, at in own.items():
             if tp not in self.holds or self.at[tp].tenure != at.tenure:
                 self.at[tp] = at
+        before = self.holds
         self.holds = frozenset(own) | (self.holds if self.keeps else frozenset())
-        # What it must let go and never held, it can only let go as of this answer.
-        self.must_register = self.fresh or generation != self.generation
+        self.must_register = bool(before - own.keys())
         self.generation, self.fresh = generation, False

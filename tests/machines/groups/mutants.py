@@ -176,6 +176,18 @@ def owner_hears_of_no_rewind(patch: Patch) -> None:
     patch.setattr(partition, "holdings_of", without)
 
 
+def asks_only_for_news(patch: Patch) -> None:
+    made = holdings.holdings_of
+    patch.setattr(partition, "holdings_of", lambda group: evolve(made(group), owed=Never()))
+
+
+class Never(dict[Any, Any]):
+    """Names nobody, and is passed on as it was."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
 def never_gives_up(patch: Patch) -> None:
     patch.setattr(Sessions, "overdue", lambda self, name, group: iter(()))
 
@@ -254,6 +266,7 @@ MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
         only_joins_rebalance,
         never_counts,
         owner_hears_of_no_rewind,
+        asks_only_for_news,
         never_gives_up,
         moves_too_early,
         snapshots_what_was_read,

@@ -59,6 +59,9 @@ NOTICED_BY: Final[Mapping[Callable[[pytest.MonkeyPatch], None], Callable[[], Non
         serving.test_a_topic_that_was_made_anew_begins_anew_once_nobody_owns_the_old_one
     ),
     mutants.owner_hears_of_no_rewind: requests.test_a_rewind_looks_up_the_latest_and_sticks,
+    mutants.asks_only_for_news: (
+        serving.test_a_partition_that_moved_on_before_its_owner_heard_of_it_is_let_go
+    ),
     mutants.never_gives_up: (
         serving.test_who_lives_and_lets_nothing_go_is_answered_no_more_and_then_given_up
     ),
@@ -71,7 +74,7 @@ NOTICED_BY: Final[Mapping[Callable[[pytest.MonkeyPatch], None], Callable[[], Non
 }
 BY_CHANCE: Final = [
     (mutants.answers_from_the_speculative, "AnswersHold", 0),
-    (mutants.serves_on, "AnswersHold", 0),
+    (mutants.serves_on, "LeaseOver", 0),
     (mutants.expires_at_once, "LeaseOver", 0),
     (mutants.never_gives_up, "RebalanceEnds", 0),
 ]

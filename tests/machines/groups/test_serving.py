@@ -193,6 +193,21 @@ def test_a_member_that_lets_go_stays() -> None:
     assert desk.owned() == {"m1": [0], "m2": [1]}
 
 
+def test_a_partition_that_moved_on_before_its_owner_heard_of_it_is_let_go() -> None:
+    desk, connection, tenure = owner()
+    desk.join("m2")
+    desk.pass_ms(100)
+    told = desk.told("RegisterConsumer", connection, Generation=tenure - 1)
+    assert [row["Partition"] for row in told["PartitionsToOwnV1"]] == [0]
+    known = told["Generation"]
+    beat = desk.told("Heartbeat", connection, Generation=known)
+    assert beat["ErrorCode"] is Code.REBALANCE_IN_PROGRESS
+    desk.told("RegisterConsumer", connection, Generation=known, Held=held(0))
+    assert desk.owned() == {"m1": [0], "m2": [1]}
+    beat = desk.told("Heartbeat", connection, Generation=desk.group.generation)
+    assert beat["ErrorCode"] is Code.NONE
+
+
 def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     desk, connection, tenure = owner()
     asked = desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 5)))

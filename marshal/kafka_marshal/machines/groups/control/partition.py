@@ -554,9 +554,15 @@ class PartitionController:
         return group is not None and self.sessions.is_muted(key, group.session_timeout_ms)
 
     def _answer_heartbeat(self, wait: Wait, group: Group) -> None:
+        """27 if the member has something to learn, or to let go.
+
+        What it was granted and must let go before it heard of it, it never held. It can say so only
+        as of a generation that it learns when it registers, so it registers once more.
+        """
         is_wide, holdings = wait.request.version > 0, self._holdings[wait.key.group]
         known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation
-        if holdings.must_register(wait.key.member, known):
+        member = wait.key.member
+        if holdings.must_register(member, known) or member in holdings.owed:
             answer = bodies.heartbeat_answer(wait.request, group, ErrorCode.REBALANCE_IN_PROGRESS)
             self._reply(wait, answer)
         elif self.sessions.clock.now_ms < wait.deadline_ms:
