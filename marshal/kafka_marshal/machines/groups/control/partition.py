@@ -277,8 +277,9 @@ class PartitionController:
         """
         wait.needs = needs(self.log.c, self.log.view)
         if prolongs:
+            wait.came_ms = self.sessions.clock.listened_ms
             if not self._is_muted(wait.key):
-                self.sessions.heard(wait.key)
+                self.sessions.heard(wait.key, wait.came_ms)
             wait.token = 0 if wait.has_events else self.log.confirmation()
         self._waits.append(wait)
 
@@ -542,7 +543,13 @@ class PartitionController:
             self._refuse(wait, ErrorCode.UNKNOWN_MEMBER_ID)
         elif to_be is None or member not in to_be.members or self._is_muted(wait.key):
             self._waits.append(wait)  # G3: its end is on its way, or comes near
-        elif wait.request.api.name == "Heartbeat":
+        else:
+            self._answer_living(wait, group)
+
+    def _answer_living(self, wait: Wait, group: Group) -> None:
+        """The answer prolongs the session, for the member and here: also of one that was muted."""
+        self.sessions.heard(wait.key, wait.came_ms)
+        if wait.request.api.name == "Heartbeat":
             self._answer_heartbeat(wait, group)
         elif wait.request.api.name == "CommitOffsets":
             self._reply(wait, bodies.commit_answer(wait.request, group, wait.codes))
