@@ -33,7 +33,6 @@ from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, 
 from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
-from kafka_marshal.machines.groups.control.topics import topics_of
 from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Wait
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
@@ -315,8 +314,8 @@ class PartitionController:
         connection.registering.add(key)
         wait.registers = True
         self._wait(wait, prolongs=True)
-        wanted = topics_of(self.log.ahead.groups[key.group]) - group.topics.keys()
-        self.housekeeping.ask_counts(frozenset(wanted - topics_of(group)))
+        if request.topics is not None:
+            self.housekeeping.ask_new(request.topics | {tp.topic for tp in request.static}, group)
 
     def _request(self, wait: Wait, group: Group) -> Registration:
         """What the member asks. Version 0 says "I hold nothing", as of what was folded."""
