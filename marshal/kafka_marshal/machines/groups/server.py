@@ -198,6 +198,11 @@ class GroupServer:
         if over is not None:
             for each in self._partitions:
                 each.disconnected(over)
+            self._deletions = {
+                number: each
+                for number, each in self._deletions.items()
+                if each.connection is not over
+            }
         return self._done(now_ms)
 
     def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
@@ -308,10 +313,11 @@ class GroupServer:
 
     def _gathered(self, number: int, group: str, code: ErrorCode) -> None:
         """A part of a DeleteGroup is answered."""
-        deletion = self._deletions[number]
-        deletion.codes[group] = code
-        deletion.left.discard(group)
-        self._end_deletion(number)
+        deletion = self._deletions.get(number)
+        if deletion is not None:
+            deletion.codes[group] = code
+            deletion.left.discard(group)
+            self._end_deletion(number)
 
     def _end_deletion(self, number: int) -> None:
         deletion = self._deletions.get(number)
