@@ -95,7 +95,7 @@ def _from_the_start(member: GroupMemberState) -> GroupMemberState:
     return attrs.evolve(member, at=told)
 
 
-def of_members(model: Model) -> bool:
+def of_timeless_worlds(model: Model) -> bool:
     """It is a world of `MCGroupWorld.tla` that must hold, and no time passes in it."""
     if model.module.stem != "MCGroupWorld" or model.must_fail:
         return False
@@ -217,7 +217,7 @@ def all_lines() -> list[str]:
     lines = set[str]()
     with Scratch("member-edges") as folder:
         for model in models.read():
-            if of_members(model):
+            if of_timeless_worlds(model):
                 lines |= _lines(exported(model, folder))
         lines |= _lines(
             exported(models.find("MCGroupWorld_Rewind", models.read()), folder, AT_REST)

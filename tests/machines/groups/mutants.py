@@ -1,8 +1,4 @@
-"""Controllers that are broken on purpose, most of them as the design's models were.
-
-Each is a change that `monkeypatch` makes, and names what must notice it. `SEED` of each is the
-first run that does.
-"""
+"""Controllers that are broken on purpose. Each is a change that `monkeypatch` makes."""
 
 from __future__ import annotations
 
@@ -10,27 +6,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_marshal.core.groups.state import is_due
 from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.machines.groups import controller
-from kafka_marshal.machines.groups.control import controlled_log, holdings, housekeeping, partition
+from kafka_marshal.machines.groups.control import (
+    answering,
+    controlled_log,
+    holdings,
+    housekeeping,
+    partition,
+)
+from kafka_marshal.machines.groups.control.answering import Answering
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog
 from kafka_marshal.machines.groups.control.partition import PartitionController
 from kafka_marshal.machines.groups.control.sessions import Sessions
 from kafka_marshal.machines.groups.server import GroupServer
 
 Patch = pytest.MonkeyPatch
-
-
-@frozen
-class Mutant:
-    """One change, the property that notices it, and a run in which it does."""
-
-    apply: Callable[[Patch], None]
-    noticed_by: str
-    seed: int
 
 
 def answers_from_the_speculative(patch: Patch) -> None:
@@ -40,14 +34,14 @@ def answers_from_the_speculative(patch: Patch) -> None:
         view, c = self.log.view, self.log.c
         self.log.view = self.log.ahead
         for name, group in self.log.view.groups.items():
-            self._holdings[name] = holdings.holdings_of(group)
+            self.answering.holdings[name] = holdings.holdings_of(group)
         confirmed, self.log.confirmed = self.log.confirmed, 10**9
-        waits, self._waits = self._waits, []
+        waits, self.answering.waits = self.answering.waits, []
         if controller.is_serving(c, view):
             for wait in waits:
-                self._answer(wait)
+                self.answering._answer(wait)
         else:
-            self._waits = waits
+            self.answering.waits = waits
         self.log.view, self.log.confirmed = view, confirmed
         flush(self, now_ms)
 
@@ -55,7 +49,7 @@ def answers_from_the_speculative(patch: Patch) -> None:
 
 
 def answers_before_it_landed(patch: Patch) -> None:
-    patch.setattr(partition, "has_landed", lambda view, number: True)
+    patch.setattr(answering, "has_landed", lambda view, number: True)
 
 
 def judges_by_the_view(patch: Patch) -> None:
@@ -63,20 +57,20 @@ def judges_by_the_view(patch: Patch) -> None:
 
 
 def answers_unconfirmed(patch: Patch) -> None:
-    is_ready = PartitionController._is_ready
+    is_ready = Answering.is_ready
 
-    def at_once(self: PartitionController, wait: Any) -> bool:
+    def at_once(self: Answering, wait: Any) -> bool:
         wait.token = 0
         return is_ready(self, wait)
 
-    patch.setattr(PartitionController, "_is_ready", at_once)
+    patch.setattr(Answering, "is_ready", at_once)
 
 
 def confirms_without_folding(patch: Patch) -> None:
     end_is = ControlledLog.end_is
 
     def at_once(self: ControlledLog, token: int, offset: int) -> None:
-        if self.knowledge is controlled_log.Knowledge.ALL:
+        if self.knowledge is controlled_log.LogKnowledge.ALL:
             offset = 0
         end_is(self, token, offset)
 
@@ -84,15 +78,15 @@ def confirms_without_folding(patch: Patch) -> None:
 
 
 def answers_while_it_expires(patch: Patch) -> None:
-    answer_member = PartitionController._answer_member
+    answer_member = Answering._answer_member
 
-    def anyway(self: PartitionController, wait: Any) -> None:
+    def anyway(self: Answering, wait: Any) -> None:
         c = self.log.c
         self.log.c = evolve(c, pending=())
         answer_member(self, wait)
         self.log.c = evolve(self.log.c, pending=c.pending, ahead=c.ahead)
 
-    patch.setattr(PartitionController, "_answer_member", anyway)
+    patch.setattr(Answering, "_answer_member", anyway)
 
 
 def serves_on(patch: Patch) -> None:
@@ -142,13 +136,27 @@ def forgets_what_it_sent(patch: Patch) -> None:
 
 
 def gives_up_the_living(patch: Patch) -> None:
-    patch.setattr(PartitionController, "_is_muted", lambda self, key: False)
-    silent_ms = Sessions.silent_ms
+    """Who lets nothing go is given up while it has an answer to go by."""
 
-    def silent(self: Sessions, key: Any) -> int:
-        return 10**6 if self.is_muted(key, 3_000) else silent_ms(self, key)
+    def overdue(self: Sessions, name: str, group: Any) -> Any:
+        for member in group.members:
+            key, timeout_ms = controller.MemberKey(name, member), group.session_timeout_ms
+            if self.silent_ms(key) >= timeout_ms or self.is_muted(key, timeout_ms):
+                yield member, "unreleased"
 
-    patch.setattr(Sessions, "silent_ms", silent)
+    patch.setattr(Sessions, "overdue", overdue)
+
+
+def counts_nothing_of_the_muted(patch: Patch) -> None:
+    """Who was muted is answered in the end, and what it asked does not count."""
+    answer_living = Answering._answer_living
+
+    def uncounted(self: Answering, wait: Any, group: Any) -> None:
+        heard = dict(self.sessions._heard)
+        answer_living(self, wait, group)
+        self.sessions._heard = heard
+
+    patch.setattr(Answering, "_answer_living", uncounted)
 
 
 def keeps_connections(patch: Patch) -> None:
@@ -184,7 +192,19 @@ def owner_hears_of_no_rewind(patch: Patch) -> None:
         concerned = {each.owner: each.revoking for each in group.partitions.values()}
         return evolve(made(group), concerned_at=concerned)
 
-    patch.setattr(partition, "holdings_of", without)
+    patch.setattr(answering, "holdings_of", without)
+
+
+def asks_only_for_news(patch: Patch) -> None:
+    made = holdings.holdings_of
+    patch.setattr(answering, "holdings_of", lambda group: evolve(made(group), owed=Never()))
+
+
+class Never(dict[Any, Any]):
+    """Names nobody, and is passed on as it was."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
 
 
 def never_gives_up(patch: Patch) -> None:
@@ -213,19 +233,19 @@ def snapshots_what_was_read(patch: Patch) -> None:
     patch.setattr(ControlledLog, "decide", older)
 
 
-def late_answers_of_the_broker(patch: Patch) -> None:
+def takes_an_earlier_end(patch: Patch) -> None:
     """It takes the answer to an earlier question for the one that it waits for."""
-    wait = PartitionController._wait
+    wait = Answering.wait
 
-    def earlier(self: PartitionController, wait_: Any, *, prolongs: bool = False) -> None:
+    def earlier(self: Answering, wait_: Any, *, prolongs: bool = False) -> None:
         wait(self, wait_, prolongs=prolongs)
         wait_.token = max(0, wait_.token - 1)
 
-    patch.setattr(PartitionController, "_wait", earlier)
+    patch.setattr(Answering, "wait", earlier)
 
 
-def always_serves(patch: Patch) -> None:
-    """It answers a member that it knows nothing of as unknown, and folds nothing first."""
+def competes_at_once(patch: Patch) -> None:
+    """It does not fold up to the end before it competes."""
     compete = ControlledLog.compete
 
     def at_once(self: ControlledLog, now_ms: int) -> None:
@@ -235,14 +255,14 @@ def always_serves(patch: Patch) -> None:
     patch.setattr(ControlledLog, "compete", at_once)
 
 
-def one_late_tick(patch: Patch) -> None:
+def counts_its_sleep(patch: Patch) -> None:
     tick = GroupServer.tick
 
-    def counts_its_sleep(self: GroupServer, now_ms: int) -> Any:
+    def counted(self: GroupServer, now_ms: int) -> Any:
         self._clock.listened_ms += max(0, now_ms - self._clock.now_ms - 200)
         return tick(self, now_ms)
 
-    patch.setattr(GroupServer, "tick", counts_its_sleep)
+    patch.setattr(GroupServer, "tick", counted)
 
 
 MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
@@ -260,16 +280,18 @@ MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
         session_too_short,
         forgets_what_it_sent,
         gives_up_the_living,
+        counts_nothing_of_the_muted,
         keeps_connections,
         hears_the_old_connection,
         only_joins_rebalance,
         never_counts,
         owner_hears_of_no_rewind,
+        asks_only_for_news,
         never_gives_up,
         moves_too_early,
         snapshots_what_was_read,
-        late_answers_of_the_broker,
-        always_serves,
-        one_late_tick,
+        takes_an_earlier_end,
+        competes_at_once,
+        counts_its_sleep,
     )
 }

@@ -120,6 +120,14 @@ def after_answer(member: GroupMemberState, answer: MemberAnswer) -> GroupMemberS
     )
 
 
+def goes_on_until(until_ms: float, sent_ms: float, lease_ms: float) -> float:
+    """G5: until when a member goes on, from when it sent what was answered.
+
+    Spec: GoesOnUntil. An answer that comes late does not take back what one before it gave.
+    """
+    return max(until_ms, sent_ms + lease_ms)
+
+
 def processed(member: GroupMemberState, tp: TopicPartition, offset: int) -> GroupMemberState:
     """It processed everything below an offset of a partition that it holds. Spec: Processed."""
     return evolved(member, at={**member.at, tp: At(member.at[tp].tenure, offset)})

@@ -28,6 +28,7 @@ from kafka_marshal.machines.groups.group_member import (
     MemberAnswer,
     after_answer,
     after_asking,
+    goes_on_until,
     is_closed,
     is_old,
     processed,
@@ -423,7 +424,9 @@ class Membership:
 
     def _prolong(self, sent: _Sent) -> None:
         """G5: the controller heard of this member no earlier than it asked."""
-        self._lease_until_ms = sent.at_ms + LEASE * self._session_timeout_ms
+        until_ms = sent.at_ms if self._lease_until_ms is None else self._lease_until_ms
+        lease_ms = LEASE * self._session_timeout_ms
+        self._lease_until_ms = goes_on_until(until_ms, sent.at_ms, lease_ms)
 
     def _changes(self, before: GroupMemberState, *, given_up: bool) -> list[MemberEffect]:
         """What is to be stopped and begun, in this order."""

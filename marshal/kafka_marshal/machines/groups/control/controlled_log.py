@@ -25,8 +25,10 @@ from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.controller import (
-    Controller,
+    ControllerState,
     after_reading,
+    is_copy,
+    is_own_event,
     is_serving,
     sending,
     sent,
@@ -41,7 +43,7 @@ ASK_AGAIN_MS: Final = 1_000
 """How long the answer to `AskEnd` may take before it is asked again."""
 
 
-class Knowledge(enum.Enum):
+class LogKnowledge(enum.Enum):
     """What the reader knows of its partition."""
 
     NOTHING = "nothing"
@@ -81,8 +83,8 @@ class ControlledLog:
     out: list[Effect]
     """What the current input asks for."""
     view: Controllership = field(factory=Controllership)
-    c: Controller = field(factory=Controller)
-    knowledge: Knowledge = Knowledge.NOTHING
+    c: ControllerState = field(factory=ControllerState)
+    knowledge: LogKnowledge = LogKnowledge.NOTHING
     confirmed: int = 0
     """The last token of which the end was answered and folded."""
     _begin: int = 0
@@ -95,6 +97,8 @@ class ControlledLog:
     _answered: int = 0
     _asked_ms: int = 0
     _wanted: bool = False
+    _sent: deque[tuple[Controllership, EventRecord, GroupOutcome]] = field(factory=deque)
+    """Of each pending event what was before it, and what it comes to."""
     _ends: deque[tuple[int, int]] = field(factory=deque)
 
     @property
@@ -111,11 +115,12 @@ class ControlledLog:
 
     def begin(self, offset: int, now_ms: int) -> None:
         """Begin to read here, or begin anew."""
-        self.view, self.c = Controllership(), Controller()
+        self.view, self.c = Controllership(), ControllerState()
+        self._sent.clear()
         self._begin = self._position = offset
         self._answered = self._token
         self._ends.clear()
-        self.knowledge = Knowledge.SOME
+        self.knowledge = LogKnowledge.SOME
         self._loaded_token = self.confirmation()
         self._compete_later(now_ms)
 
@@ -124,26 +129,35 @@ class ControlledLog:
 
         Spec: Read.
         """
-        if record.offset < self._position or self.knowledge is Knowledge.NOTHING:
+        if record.offset < self._position or self.knowledge is LogKnowledge.NOTHING:
             return None
         is_first = record.offset == self._begin
         self._position = record.offset + 1
-        if self.knowledge is Knowledge.LOST:
+        if self.knowledge is LogKnowledge.LOST:
             return None
         outcome = self._begun(record) if is_first and self._begin > 0 else None
         if outcome is None:
             if stops_reader(self.view, record) or self._head_is_missing():
                 self.lose()
                 return None
-            outcome = step(self.view, record)
+            outcome = self._foreseen(record) or step(self.view, record)
         was_serving, was_starting = self.serves, self.c.starts
         self.view = outcome.controllership
         me = self.config.controller_id
         self.c = after_reading(me, self.c, record, outcome.verdict)
+        if not self.serves:
+            self._sent.clear()
         if (was_serving or was_starting) and not (self.serves or self.c.starts):
             self._compete_later(now_ms, COMPETE_AGAIN_MS)
         self._confirm()
         return outcome
+
+    def _foreseen(self, record: EventRecord) -> GroupOutcome | None:
+        """What an event comes to that was judged before it was sent, by this very state."""
+        if not (self._sent and is_own_event(self.c, record)):
+            return None
+        before, sent_record, outcome = self._sent.popleft()
+        return outcome if before is self.view and is_copy(sent_record, record) else None
 
     def reached(self, offset: int) -> None:
         """Nothing more comes below this offset."""
@@ -152,8 +166,12 @@ class ControlledLog:
 
     def lose(self) -> None:
         """It neither answers members nor competes from here on. Spec: StopsReader."""
-        self.knowledge = Knowledge.LOST
+        self.knowledge = LogKnowledge.LOST
+        self._stop()
+
+    def _stop(self) -> None:
         self.c = stopped(self.c)
+        self._sent.clear()
 
     def _begun(self, record: EventRecord) -> GroupOutcome | None:
         """The outcome of the snapshot by which a reader begins in the middle, if it is one."""
@@ -175,7 +193,7 @@ class ControlledLog:
         return self._token + 1
 
     def end_is(self, token: int, offset: int) -> None:
-        """The broker's answer. One that comes late says less than the one after it."""
+        """The broker's answer. One that comes late says less than the one after it. Spec: EndIs."""
         if token > self._answered:
             self._answered = token
             self._ends.append((token, offset))
@@ -196,8 +214,8 @@ class ControlledLog:
     def _confirm(self) -> None:
         while self._ends and self._position >= self._ends[0][1]:
             self.confirmed, _ = self._ends.popleft()
-        if self.knowledge is Knowledge.SOME and self.confirmed >= self._loaded_token:
-            self.knowledge = Knowledge.ALL
+        if self.knowledge is LogKnowledge.SOME and self.confirmed >= self._loaded_token:
+            self.knowledge = LogKnowledge.ALL
             if self._head_is_missing():
                 self.lose()
 
@@ -211,14 +229,14 @@ class ControlledLog:
     def unclaimed(self) -> None:
         """It may not compete, and serves no longer."""
         self._may_compete = False
-        self.c = stopped(self.c)
+        self._stop()
 
     def append_failed(self, record: EventRecord, now_ms: int) -> None:
         """One of its records did not land, or may land later: it begins anew."""
         if isinstance(record.event, ControllerStarted):
             self.c = evolved(self.c, starts=False)
         elif record.epoch == self.c.epoch:
-            self.c = stopped(self.c)
+            self._stop()
         else:
             return
         if not self.serves:
@@ -232,7 +250,7 @@ class ControlledLog:
         """Start an epoch, if it may and has folded what there is. Spec: Compete."""
         if (
             self._may_compete
-            and self.knowledge is Knowledge.ALL
+            and self.knowledge is LogKnowledge.ALL
             and not (self.serves or self.c.starts)
             and self.confirmed >= self._compete_token
             and now_ms >= self._compete_at_ms
@@ -251,7 +269,9 @@ class ControlledLog:
         Spec: Decide, Sending.
         """
         record = sending(self.c, self.view, self.partition, group, event)
+        before = self.ahead
         self.c, outcome = sent(self.c, self.view, record)
         if isinstance(outcome.verdict, GroupAccepted):
+            self._sent.append((before, record, outcome))
             self.out.append(AppendEvent(record))
         return outcome

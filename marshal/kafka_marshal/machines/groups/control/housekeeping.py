@@ -34,7 +34,7 @@ before it did."""
 
 
 @frozen
-class Intervals:
+class HousekeepingIntervals:
     """How often a controller does what nobody asks for."""
 
     snapshot_ms: int
@@ -75,7 +75,7 @@ class Housekeeping:
 
     log: ControlledLog
     sessions: Sessions
-    intervals: Intervals
+    intervals: HousekeepingIntervals
     counts: TopicCounts = field(factory=TopicCounts)
     _looked_at: dict[str, Group] = field(factory=dict)
     """Groups of which nothing is due, as they were then."""
@@ -148,6 +148,10 @@ class Housekeeping:
         """Have these topics counted."""
         if topics:
             self.log.out.append(CountPartitions(self.log.partition, topics))
+
+    def ask_new(self, topics: frozenset[str], group: Group) -> None:
+        """Have those counted that nobody has counted yet."""
+        self.ask_counts(topics - group.topics.keys() - self.counts.counted.keys())
 
     def counted(self, topic: str, now: Topic, now_ms: int) -> None:
         """A topic was counted, so something may be due of every group."""
