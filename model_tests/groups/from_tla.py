@@ -226,3 +226,8 @@ def outcome(value: Value) -> GroupOutcome:
         _each(given["positions"], lambda name: OfAPosition(snake(str(name)))),
         _each(given["releases"], lambda name: OfARelease(snake(str(name)))),
     )
+
+
+def positions(value: Value) -> Mapping[TopicPartition, At]:
+    """Where somebody is in partitions, under which tenures."""
+    return _each(value, _at)
