@@ -116,6 +116,25 @@ def expires_at_once(patch: Patch) -> None:
     patch.setattr(Sessions, "restart", silent)
 
 
+def grace_from_sending(patch: Patch) -> None:
+    """Sessions begin when the start was sent, and it may land much later."""
+    sent_at: dict[int, int] = {}
+    flush, restart = PartitionController.flush, Sessions.restart
+
+    def noted(self: PartitionController, now_ms: int) -> None:
+        was_starting = self.log.c.starts
+        flush(self, now_ms)
+        if self.log.c.starts and not was_starting:
+            sent_at[id(self.sessions)] = self.sessions.clock.listened_ms
+
+    def earlier(self: Sessions, members: Any) -> None:
+        restart(self, members)
+        self._heard = dict.fromkeys(self._heard, sent_at[id(self)])
+
+    patch.setattr(PartitionController, "flush", noted)
+    patch.setattr(Sessions, "restart", earlier)
+
+
 def session_too_short(patch: Patch) -> None:
     silent_ms = Sessions.silent_ms
     patch.setattr(Sessions, "silent_ms", lambda self, key: silent_ms(self, key) * 2)
@@ -277,6 +296,7 @@ MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
         serves_on,
         takes_any_start_for_its_own,
         expires_at_once,
+        grace_from_sending,
         session_too_short,
         forgets_what_it_sent,
         gives_up_the_living,

@@ -38,6 +38,9 @@ NOTICED_BY: Final[Mapping[Callable[[pytest.MonkeyPatch], None], Callable[[], Non
     ),
     mutants.competes_at_once: serving.test_a_server_folds_up_to_the_end_before_it_competes,
     mutants.expires_at_once: serving.test_a_failover_is_no_rebalance,
+    mutants.grace_from_sending: (
+        serving.test_everybody_has_a_session_from_when_the_start_was_read_back
+    ),
     mutants.session_too_short: serving.test_a_pause_of_the_controller_is_nobodys_silence,
     mutants.counts_its_sleep: serving.test_a_pause_of_the_controller_is_nobodys_silence,
     mutants.forgets_what_it_sent: (

@@ -111,6 +111,25 @@ def test_a_failover_is_no_rebalance() -> None:
     assert "m1" in desk.group.members
 
 
+def test_everybody_has_a_session_from_when_the_start_was_read_back() -> None:
+    desk, connection, tenure = owner()
+    desk.do(1, desk.servers[1].claimed(0, desk.now_ms))
+    desk.confirm(1)
+    [_] = desk.sent[1]
+    for _ in range(25):
+        desk.now_ms += 100
+        desk.tick(1)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.confirm(0)
+    assert desk.code(beat) is Code.NONE
+    desk.land(1)
+    desk.read(1)
+    desk.pass_ms(SESSION_MS - 300, 1)
+    assert "m1" in desk.group.members
+    desk.pass_ms(600, 1)
+    assert "m1" not in desk.group.members
+
+
 def test_a_pause_of_the_controller_is_nobodys_silence() -> None:
     desk, connection, tenure = owner()
     desk.pass_ms(SESSION_MS // 2)
