@@ -1,4 +1,4 @@
-"""Marshal promises that of one partition at most one member hands out, whoever sleeps or dies."""
+"""Marshal promises that of one partition at most one member hands out at a time."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kafka_marshal.machines.groups.membership import (
     MemberEffect,
     Membership,
     MembershipSettings,
-    PartitionBegun,
+    PartitionStarted,
     PartitionStopped,
     QuestionAnswered,
     SendRequest,
@@ -90,11 +90,11 @@ class Story:
         return self
 
     def owning(self, *tps: TopicPartition, tenure: int = 4, offset: int = 7) -> Story:
-        """Registered, and told to own these."""
+        """Registered, and the owner of these."""
         self.at_the_controller()
         assert sent(self.after(0)).keys() == {"RegisterConsumer"}
         told = self.hears(owns(tenure, dict.fromkeys(tps, At(tenure, offset))))
-        assert told == [PartitionBegun(tp, At(tenure, offset)) for tp in tps]
+        assert told == [PartitionStarted(tp, At(tenure, offset)) for tp in tps]
         assert sent(self.after(0)).keys() == {"Heartbeat"}
         return self
 
@@ -194,7 +194,7 @@ def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
     assert sent(story.after(1)).keys() == {"Heartbeat"}
 
 
-# --- what it is told ------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def test_what_moves_is_stopped_before_the_member_says_that_it_holds_it_no_more() -> None:
@@ -227,7 +227,7 @@ def test_a_partition_of_another_tenure_is_stopped_and_begun_anew() -> None:
     story.after(0)
     assert story.hears(owns(5, {T0: At(5, 2)})) == [
         PartitionStopped(T0, At(4, 9), given_up=False),
-        PartitionBegun(T0, At(5, 2)),
+        PartitionStarted(T0, At(5, 2)),
     ]
     story.member.processed(T0, 4, 10)  # what was in hand says nothing of the new tenure
     assert story.member.member.at[T0] == At(5, 2)

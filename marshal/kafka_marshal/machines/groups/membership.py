@@ -1,8 +1,8 @@
 """A member's clock: when it asks, whom, and for how long it may hand messages out.
 
-What a member knows and says is `group_member`. This room finds the group's controller, registers,
-sends heartbeats, and goes by its own clock: it hands nothing out from 0.9 session timeouts after it
-sent the last request that was answered (G5). It does not know sockets, clients of Kafka or clocks:
+What a member knows and says is `group_member`. This room finds the group's controller, registers
+and sends heartbeats. It goes by its own clock: it hands nothing out from 0.9 session timeouts after
+it sent the last request that was answered (G5). It knows no sockets, clients of Kafka or clocks:
 each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns effects, to
 be carried out in their order.
 
@@ -107,7 +107,7 @@ class PartitionStopped:
 
 
 @frozen
-class PartitionBegun:
+class PartitionStarted:
     """Fetch a partition from an offset. What was fetched before is of another tenure."""
 
     tp: TopicPartition
@@ -123,7 +123,7 @@ class QuestionAnswered:
 
 
 MemberEffect: TypeAlias = (
-    ConnectTo | SendRequest | PartitionStopped | PartitionBegun | QuestionAnswered
+    ConnectTo | SendRequest | PartitionStopped | PartitionStarted | QuestionAnswered
 )
 
 
@@ -413,7 +413,7 @@ class Membership:
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
         before = self.member
         after = after_answer(before, told)
-        # What it let go before was said in the request that was answered.
+        # The request that was answered named what it let go before.
         at = {tp: one for tp, one in after.at.items() if tp in before.holds | after.holds}
         self.member = evolved(after, at=at)
         effects = self._changes(before, given_up=False)
@@ -434,7 +434,10 @@ class Membership:
         stopped = [
             PartitionStopped(tp, before.at[tp], given_up) for tp in sorted(before.holds - kept)
         ]
-        return [*stopped, *(PartitionBegun(tp, after.at[tp]) for tp in sorted(after.holds - kept))]
+        return [
+            *stopped,
+            *(PartitionStarted(tp, after.at[tp]) for tp in sorted(after.holds - kept)),
+        ]
 
     def _beaten(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
         self._heartbeat_at_ms, self._beaten_at_ms = sent.at_ms + self._heartbeat_ms, sent.at_ms
