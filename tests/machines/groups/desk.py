@@ -102,8 +102,11 @@ class Desk:
 
     def read(self, number: int = 0) -> None:
         """A server reads all that there is."""
-        while self.unread[number] < len(self.log):
-            record = self.log[self.unread[number]]
+        self.read_next(number, len(self.log))
+
+    def read_next(self, number: int, records: int) -> None:
+        """A server reads this many records."""
+        for record in self.log[self.unread[number] :][:records]:
             self.unread[number] += 1
             self.do(number, self.servers[number].read(record, self.now_ms))
 

@@ -45,6 +45,7 @@ class Member:
     links: dict[int, Link] = field(factory=dict)
     keeps: bool = False
     """It never lets go: the rebalance timeout is for it."""
+    commits: bool = True
     codes: list[ErrorCode] = field(factory=list)
     committing: dict[int, Mapping[TopicPartition, At]] = field(factory=dict)
     must_register: bool = True
@@ -96,7 +97,7 @@ class Member:
             kind = self.world.chance.random()
             if kind < 0.5:
                 self.heartbeat()
-            elif kind < 0.8:
+            elif kind < 0.8 and self.commits:
                 self.commit()
 
     def process(self) -> None:
@@ -199,7 +200,7 @@ class Member:
         for tp, at in own.items():
             if tp not in self.holds or self.at[tp].tenure != at.tenure:
                 self.at[tp] = at
+        before = self.holds
         self.holds = frozenset(own) | (self.holds if self.keeps else frozenset())
-        # What it must let go and never held, it can only let go as of this answer.
-        self.must_register = self.fresh or generation != self.generation
+        self.must_register = bool(before - own.keys())
         self.generation, self.fresh = generation, False

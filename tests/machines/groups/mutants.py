@@ -1,8 +1,4 @@
-"""Controllers that are broken on purpose, most of them as the design's models were.
-
-Each is a change that `monkeypatch` makes, and names what must notice it. `SEED` of each is the
-first run that does.
-"""
+"""Controllers that are broken on purpose. Each is a change that `monkeypatch` makes."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_marshal.core.groups.state import is_due
 from kafka_marshal.core.groups.verdicts import GroupAccepted
@@ -22,15 +18,6 @@ from kafka_marshal.machines.groups.control.sessions import Sessions
 from kafka_marshal.machines.groups.server import GroupServer
 
 Patch = pytest.MonkeyPatch
-
-
-@frozen
-class Mutant:
-    """One change, the property that notices it, and a run in which it does."""
-
-    apply: Callable[[Patch], None]
-    noticed_by: str
-    seed: int
 
 
 def answers_from_the_speculative(patch: Patch) -> None:
@@ -76,7 +63,7 @@ def confirms_without_folding(patch: Patch) -> None:
     end_is = ControlledLog.end_is
 
     def at_once(self: ControlledLog, token: int, offset: int) -> None:
-        if self.knowledge is controlled_log.Knowledge.ALL:
+        if self.knowledge is controlled_log.LogKnowledge.ALL:
             offset = 0
         end_is(self, token, offset)
 
@@ -142,13 +129,15 @@ def forgets_what_it_sent(patch: Patch) -> None:
 
 
 def gives_up_the_living(patch: Patch) -> None:
-    patch.setattr(PartitionController, "_is_muted", lambda self, key: False)
-    silent_ms = Sessions.silent_ms
+    """Who lets nothing go is given up while it has an answer to go by."""
 
-    def silent(self: Sessions, key: Any) -> int:
-        return 10**6 if self.is_muted(key, 3_000) else silent_ms(self, key)
+    def overdue(self: Sessions, name: str, group: Any) -> Any:
+        for member in group.members:
+            key, timeout_ms = controller.MemberKey(name, member), group.session_timeout_ms
+            if self.silent_ms(key) >= timeout_ms or self.is_muted(key, timeout_ms):
+                yield member, "unreleased"
 
-    patch.setattr(Sessions, "silent_ms", silent)
+    patch.setattr(Sessions, "overdue", overdue)
 
 
 def keeps_connections(patch: Patch) -> None:
@@ -187,6 +176,18 @@ def owner_hears_of_no_rewind(patch: Patch) -> None:
     patch.setattr(partition, "holdings_of", without)
 
 
+def asks_only_for_news(patch: Patch) -> None:
+    made = holdings.holdings_of
+    patch.setattr(partition, "holdings_of", lambda group: evolve(made(group), owed=Never()))
+
+
+class Never(dict[Any, Any]):
+    """Names nobody, and is passed on as it was."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
 def never_gives_up(patch: Patch) -> None:
     patch.setattr(Sessions, "overdue", lambda self, name, group: iter(()))
 
@@ -213,7 +214,7 @@ def snapshots_what_was_read(patch: Patch) -> None:
     patch.setattr(ControlledLog, "decide", older)
 
 
-def late_answers_of_the_broker(patch: Patch) -> None:
+def takes_an_earlier_end(patch: Patch) -> None:
     """It takes the answer to an earlier question for the one that it waits for."""
     wait = PartitionController._wait
 
@@ -224,8 +225,8 @@ def late_answers_of_the_broker(patch: Patch) -> None:
     patch.setattr(PartitionController, "_wait", earlier)
 
 
-def always_serves(patch: Patch) -> None:
-    """It answers a member that it knows nothing of as unknown, and folds nothing first."""
+def competes_at_once(patch: Patch) -> None:
+    """It does not fold up to the end before it competes."""
     compete = ControlledLog.compete
 
     def at_once(self: ControlledLog, now_ms: int) -> None:
@@ -235,14 +236,14 @@ def always_serves(patch: Patch) -> None:
     patch.setattr(ControlledLog, "compete", at_once)
 
 
-def one_late_tick(patch: Patch) -> None:
+def counts_its_sleep(patch: Patch) -> None:
     tick = GroupServer.tick
 
-    def counts_its_sleep(self: GroupServer, now_ms: int) -> Any:
+    def counted(self: GroupServer, now_ms: int) -> Any:
         self._clock.listened_ms += max(0, now_ms - self._clock.now_ms - 200)
         return tick(self, now_ms)
 
-    patch.setattr(GroupServer, "tick", counts_its_sleep)
+    patch.setattr(GroupServer, "tick", counted)
 
 
 MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
@@ -265,11 +266,12 @@ MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
         only_joins_rebalance,
         never_counts,
         owner_hears_of_no_rewind,
+        asks_only_for_news,
         never_gives_up,
         moves_too_early,
         snapshots_what_was_read,
-        late_answers_of_the_broker,
-        always_serves,
-        one_late_tick,
+        takes_an_earlier_end,
+        competes_at_once,
+        counts_its_sleep,
     )
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kafka_marshal.core.groups.state import Topic, TopicPartition
 from kafka_marshal.core.groups.verdicts import GroupRefused
 from kafka_marshal.rpc.codec import BY_NAME, RpcRequest
 from tests.machines.groups.members import SESSION_MS, Member
-from tests.machines.groups.world import GROUP, Faults, Violated, World
+from tests.machines.groups.world import GROUP, Faults, Process, Violated, World
 
 
 def created(world: World, **body: Any) -> Member:
@@ -53,7 +54,8 @@ class Happenings:
         """One more member."""
         self.names += 1
         static = (TopicPartition("t", 1),) if self.chance.random() < 0.2 else ()
-        return Member(self.world, f"m{self.names}", static=static).begin()
+        commits = self.chance.random() < 0.5
+        return Member(self.world, f"m{self.names}", static=static, commits=commits).begin()
 
     def alive(self) -> list[Member]:
         """Those that live and stay."""
@@ -70,6 +72,14 @@ class Happenings:
             body = {"ConsumerGroup": GROUP, "NewOffsets": [], "NewOffsetsV1": rows}
             self.world.send(by.link, RpcRequest(BY_NAME["RewindConsumer"], 1, 1, "by", body))
         by.is_alive = False
+
+    def stall(self, process: Process) -> None:
+        """A reader hears nothing for a while, and another server may begin to serve."""
+        world = self.world
+        process.reads_from = world.now_ms + self.chance.randrange(500, 8_000)
+        for other in world.processes:
+            if other is not process and other.is_alive:
+                world.give(other, partial(other.server.claimed, 0))
 
     def something(self) -> None:
         """One thing happens."""
@@ -110,7 +120,7 @@ class Happenings:
             case 13 if members:
                 chance.choice(members).keeps = chance.random() < 0.5
             case 14 | 15 if serving:
-                chance.choice(serving).reads_from = world.now_ms + chance.randrange(500, 8_000)
+                self.stall(chance.choice(serving))
             case _:
                 pass
 

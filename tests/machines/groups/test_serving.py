@@ -11,7 +11,7 @@ from kafka_marshal.core.groups.events import (
     UnknownEvent,
 )
 from kafka_marshal.core.groups.verdicts import GroupAccepted
-from kafka_marshal.machines.groups.control.controlled_log import Knowledge
+from kafka_marshal.machines.groups.control.controlled_log import LogKnowledge
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
 
@@ -113,9 +113,9 @@ def test_a_failover_is_no_rebalance() -> None:
 
 def test_a_pause_of_the_controller_is_nobodys_silence() -> None:
     desk, connection, tenure = owner()
-    desk.pass_ms(SESSION_MS - 300)
+    desk.pass_ms(SESSION_MS // 2)
     desk.now_ms += 60_000
-    desk.tick()
+    desk.pass_ms(500)
     beat = desk.ask("Heartbeat", connection, Generation=tenure)
     desk.settled()
     assert desk.code(beat) is Code.NONE
@@ -178,6 +178,7 @@ def test_who_lives_and_lets_nothing_go_is_answered_no_more_and_then_given_up() -
     assert set(answered[31:]) <= {Code.UNKNOWN_MEMBER_ID, None}
     expired = [each.event for each in desk.log if isinstance(each.event, MemberExpired)]
     assert [(each.member, each.reason) for each in expired] == [("m1", "unreleased")]
+    assert expired[0].silent_ms >= SESSION_MS
     assert desk.owned() == {"m2": [0, 1]}
 
 
@@ -190,6 +191,21 @@ def test_a_member_that_lets_go_stays() -> None:
     assert [row["Partition"] for row in told["PartitionsToOwnV1"]] == [0]
     desk.told("RegisterConsumer", connection, Generation=known, Held=held(0))
     assert desk.owned() == {"m1": [0], "m2": [1]}
+
+
+def test_a_partition_that_moved_on_before_its_owner_heard_of_it_is_let_go() -> None:
+    desk, connection, tenure = owner()
+    desk.join("m2")
+    desk.pass_ms(100)
+    told = desk.told("RegisterConsumer", connection, Generation=tenure - 1)
+    assert [row["Partition"] for row in told["PartitionsToOwnV1"]] == [0]
+    known = told["Generation"]
+    beat = desk.told("Heartbeat", connection, Generation=known)
+    assert beat["ErrorCode"] is Code.REBALANCE_IN_PROGRESS
+    desk.told("RegisterConsumer", connection, Generation=known, Held=held(0))
+    assert desk.owned() == {"m1": [0], "m2": [1]}
+    beat = desk.told("Heartbeat", connection, Generation=desk.group.generation)
+    assert beat["ErrorCode"] is Code.NONE
 
 
 def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
@@ -233,7 +249,7 @@ def test_an_event_of_a_later_version_stops_a_server() -> None:
     number = desk.state.number + 1
     desk.append(EventRecord(0, 0, 0, later, GROUP, epoch=desk.state.epoch, number=number))
     desk.read()
-    assert desk.servers[0].knowledge(0) is Knowledge.LOST
+    assert desk.servers[0].knowledge(0) is LogKnowledge.LOST
     beat = desk.ask("Heartbeat", connection, Generation=tenure)
     assert desk.code(beat) is Code.COORDINATOR_NOT_AVAILABLE
     desk.pass_ms(3_000, 0)
@@ -253,13 +269,43 @@ def test_who_begins_at_the_claims_position_knows_what_others_know() -> None:
     desk.serve(late)
 
 
+def test_snapshots_are_of_what_will_be_and_nothing_lies_between_them() -> None:
+    desk, connection, tenure = owner()
+    for _ in range(59):
+        desk.told("Heartbeat", connection, Generation=tenure)
+        desk.pass_ms(1_000)
+    desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 5)))
+    while len(desk.sent[0]) < 3:
+        desk.now_ms += 100
+        desk.tick()
+    desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 6)))
+    desk.land()
+    assert desk.verdicts[-3:-1] == [GroupAccepted.SNAPSHOT_AGREES] * 2
+    for at_end in (False, True):
+        assert desk.positions == []
+        desk.read_next(0, 1 if at_end else 2)
+    assert desk.positions == [len(desk.log) - 3]
+
+
+def test_a_server_folds_up_to_the_end_before_it_competes() -> None:
+    desk, connection, tenure = owner()
+    desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 5)))
+    desk.land()
+    desk.do(1, desk.servers[1].claimed(0, desk.now_ms))
+    desk.confirm(1)
+    assert desk.sent[1] == []
+    desk.read(1)
+    desk.settled()
+    assert desk.servers[1].serves(0)
+
+
 def test_a_head_that_was_cut_off_is_not_guessed() -> None:
     desk, _, _ = owner()
     for begin in (3, len(desk.log)):
         late = desk.start(begin)
         desk.do(late, desk.servers[late].claimed(0, desk.now_ms))
         desk.settled(late)
-        assert desk.servers[late].knowledge(0) is Knowledge.LOST
+        assert desk.servers[late].knowledge(0) is LogKnowledge.LOST
         forgets = desk.start(begin, forget=True)
         desk.do(forgets, desk.servers[forgets].claimed(0, desk.now_ms))
         desk.read(forgets)

@@ -7,7 +7,7 @@ its view. Each function reads like its operator. What it decides by itself, and 
 
 >>> from kafka_marshal.core.groups.events import GroupDeleted
 >>> view = Controllership(epoch=7, number=1, controller_id=1)
->>> me = Controller(epoch=7)
+>>> me = ControllerState(epoch=7)
 >>> record = sending(me, view, 0, "g", GroupDeleted())
 >>> _, outcome = sent(me, view, record)
 >>> record.number, outcome.verdict.value
@@ -50,7 +50,7 @@ class MemberKey(NamedTuple):
 
 
 @value
-class Request:
+class Registration:
     """What a member asks when it registers. Spec: RequestOf."""
 
     member: str
@@ -67,7 +67,7 @@ class Request:
 
 
 @value
-class Controller:
+class ControllerState:
     """What a controller remembers. The default value is before its first. Spec: NewController.
 
     Spec's `read` and `waiting` are `controlled_log`'s and `waiting`'s.
@@ -85,12 +85,12 @@ class Controller:
     """Of each member the latest connection over which it registered without memory."""
 
 
-def is_serving(c: Controller, view: Controllership) -> bool:
+def is_serving(c: ControllerState, view: Controllership) -> bool:
     """G1: between reading back its own start and reading another's. Spec: IsServing."""
     return c.epoch is not None and c.epoch == view.epoch
 
 
-def speculative(c: Controller, view: Controllership) -> Controllership:
+def speculative(c: ControllerState, view: Controllership) -> Controllership:
     """What is if all that it sent lands: it judges by this. Spec: Speculative."""
     return c.ahead if c.pending else view
 
@@ -98,17 +98,17 @@ def speculative(c: Controller, view: Controllership) -> Controllership:
 # --- requests, and what they come to --------------------------------------------------------------
 
 
-def is_fresh(request: Request) -> bool:
+def is_fresh(request: Registration) -> bool:
     """The member remembers nothing. Spec: IsFresh."""
     return request.as_of is None
 
 
-def newest_of(c: Controller, key: MemberKey) -> int:
+def newest_of(c: ControllerState, key: MemberKey) -> int:
     """The latest connection of a member that this controller knows. Spec: NewestOf."""
     return c.newest.get(key, 0)
 
 
-def is_void(c: Controller, key: MemberKey, connection: int) -> bool:
+def is_void(c: ControllerState, key: MemberKey, connection: int) -> bool:
     """The member has connected again since, so it has closed this connection.
 
     Spec: IsVoid. What comes over it may be older than what the member holds. The specification
@@ -126,7 +126,7 @@ def says_something(group: Group, event: Reconciled) -> bool:
     )
 
 
-def events_of_request(group: Group, request: Request) -> list[MemberRegistered | Reconciled]:
+def events_of_request(group: Group, request: Registration) -> list[MemberRegistered | Reconciled]:
     """The events of a request: none if nothing comes of it. Spec: EventsOfRequest."""
     if request.as_of is None:
         return [registration(request, fresh=True)]
@@ -141,13 +141,13 @@ def events_of_request(group: Group, request: Request) -> list[MemberRegistered |
     return events
 
 
-def registration(request: Request, *, fresh: bool) -> MemberRegistered:
+def registration(request: Registration, *, fresh: bool) -> MemberRegistered:
     """The member joins, begins anew, or changes its wishes. Spec: Register."""
     topics = request.topics or frozenset()
     return MemberRegistered(request.member, request.client_id, topics, request.static, fresh)
 
 
-def wishes_differ(group: Group, request: Request) -> bool:
+def wishes_differ(group: Group, request: Registration) -> bool:
     """A member that goes on wants something else than before."""
     known = group.members[request.member]
     return request.topics is not None and (
@@ -156,7 +156,7 @@ def wishes_differ(group: Group, request: Request) -> bool:
 
 
 def sending(
-    c: Controller, view: Controllership, partition: int, group: str, event: Event
+    c: ControllerState, view: Controllership, partition: int, group: str, event: Event
 ) -> EventRecord:
     """The record of an event, behind everything that was sent. Spec: Sending."""
     assert c.epoch is not None
@@ -164,7 +164,7 @@ def sending(
     return EventRecord(partition, NOT_APPENDED, NOT_APPENDED, event, group, c.epoch, number)
 
 
-def needs(c: Controller, view: Controllership) -> int:
+def needs(c: ControllerState, view: Controllership) -> int:
     """G2: the number of the last event that an answer was judged by.
 
     Spec: Needs. Asked once the events of the request are sent.
@@ -180,15 +180,15 @@ def has_landed(view: Controllership, number: int) -> bool:
 # --- what it does next ----------------------------------------------------------------------------
 
 
-def taken(c: Controller, key: MemberKey, connection: int) -> Controller:
+def taken(c: ControllerState, key: MemberKey, connection: int) -> ControllerState:
     """A member without memory came over this connection. Spec: Taken."""
     newest = max(newest_of(c, key), connection)
     return evolved(c, newest={**c.newest, key: newest})
 
 
 def sent(
-    c: Controller, view: Controllership, record: EventRecord
-) -> tuple[Controller, GroupOutcome]:
+    c: ControllerState, view: Controllership, record: EventRecord
+) -> tuple[ControllerState, GroupOutcome]:
     """An event is on its way, if no guard refuses it: then nothing is to be sent. Spec: Sent."""
     outcome = step(speculative(c, view), record)
     if isinstance(outcome.verdict, GroupAccepted):
@@ -196,17 +196,17 @@ def sent(
     return c, outcome
 
 
-def stopped(c: Controller) -> Controller:
+def stopped(c: ControllerState) -> ControllerState:
     """It serves no longer. Spec: Stopped."""
     return evolved(c, epoch=None, pending=(), ahead=Controllership())
 
 
-def started(c: Controller, offset: int) -> Controller:
+def started(c: ControllerState, offset: int) -> ControllerState:
     """It serves from here on, and knows of no connection: those from before are closed."""
     return evolved(stopped(c), epoch=offset, starts=False, newest={})
 
 
-def is_own_start(me: int, c: Controller, record: EventRecord) -> bool:
+def is_own_start(me: int, c: ControllerState, record: EventRecord) -> bool:
     """A ControllerStarted that this process sent. Spec: IsOwnStart.
 
     One of an earlier process, under the same id, is none.
@@ -215,20 +215,20 @@ def is_own_start(me: int, c: Controller, record: EventRecord) -> bool:
     return isinstance(event, ControllerStarted) and c.starts and event.controller_id == me
 
 
-def is_own_event(c: Controller, record: EventRecord) -> bool:
+def is_own_event(c: ControllerState, record: EventRecord) -> bool:
     """An event of the epoch in which it serves. Spec: IsOwnEvent."""
     is_event = not isinstance(record.event, ControllerStarted) and record.epoch != NOT_DECIMAL
     return is_event and c.epoch is not None and record.epoch == c.epoch
 
 
-def after_own_start(c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+def after_own_start(c: ControllerState, record: EventRecord, verdict: Verdict) -> ControllerState:
     """It won the epoch, or somebody was faster. Spec: AfterOwnStart."""
     if verdict is GroupAccepted.STARTED:
         return started(c, record.offset)
     return evolved(c, starts=False)
 
 
-def after_own_event(c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+def after_own_event(c: ControllerState, record: EventRecord, verdict: Verdict) -> ControllerState:
     """Refused, one before it was lost: it does not know what it decided. Spec: AfterOwnEvent.
 
     So it is where another process writes in its epoch, which cannot be.
@@ -243,7 +243,9 @@ def is_copy(sent_record: EventRecord, read_record: EventRecord) -> bool:
     return (sent_record.number, sent_record.event) == (read_record.number, read_record.event)
 
 
-def after_reading(me: int, c: Controller, record: EventRecord, verdict: Verdict) -> Controller:
+def after_reading(
+    me: int, c: ControllerState, record: EventRecord, verdict: Verdict
+) -> ControllerState:
     """What it remembers once a record is folded. Spec: AfterReading."""
     if is_own_start(me, c, record):
         return after_own_start(c, record, verdict)

@@ -20,9 +20,9 @@ from kafka_marshal.machines.groups.control.bodies import delete_answer, list_ans
 from kafka_marshal.machines.groups.control.controlled_log import (
     ControlledLog,
     ControllerConfig,
-    Knowledge,
+    LogKnowledge,
 )
-from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, Intervals
+from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, HousekeepingIntervals
 from kafka_marshal.machines.groups.control.partition import PartitionController
 from kafka_marshal.machines.groups.control.sessions import LATE_MS, ListeningClock, Sessions
 from kafka_marshal.machines.groups.control.waiting import Connection, Connections, refused
@@ -81,7 +81,7 @@ class GroupServer:
     def _partition(self, number: int) -> PartitionController:
         mine = self.settings
         config = ControllerConfig(mine.controller_id, mine.host, mine.port, mine.forget)
-        intervals = Intervals(
+        intervals = HousekeepingIntervals(
             mine.snapshot_interval_ms, mine.snapshot_events, mine.count_interval_ms
         )
         log, sessions = ControlledLog(config, number, self._out), Sessions(self._clock)
@@ -110,7 +110,7 @@ class GroupServer:
         """This process is the controller of the partition, as far as it has read."""
         return self._partitions[partition].log.serves
 
-    def knowledge(self, partition: int) -> Knowledge:
+    def knowledge(self, partition: int) -> LogKnowledge:
         """What this process knows of a partition; LOST: it can neither answer nor compete."""
         return self._partitions[partition].log.knowledge
 

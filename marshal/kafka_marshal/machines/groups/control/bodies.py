@@ -20,7 +20,7 @@ from kafka_marshal.core.groups.state import (
     TopicPartition,
     is_due,
 )
-from kafka_marshal.machines.groups.controller import Request
+from kafka_marshal.machines.groups.controller import Registration
 from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.rpc.fields import Body, Value
@@ -135,7 +135,7 @@ def positions(given: Rows) -> dict[TopicPartition, At]:
     return {place(row): At(row["Tenure"], found[place(row)]) for row in given}
 
 
-def register_request(request: RpcRequest, connection: int) -> Request:
+def register_request(request: RpcRequest, connection: int) -> Registration:
     """What a Register of version 1 asks.
 
     Raises:
@@ -147,7 +147,7 @@ def register_request(request: RpcRequest, connection: int) -> Request:
     expect(generation >= NEW_MEMBER and not (held and generation == NEW_MEMBER))
     expect_names(topics)
     expect(max(len(topics), len(static)) <= WISHES_MAX, ErrorCode.GROUP_MAX_SIZE_REACHED)
-    return Request(
+    return Registration(
         text(request, "ConsumerId"),
         connection,
         None if generation == NEW_MEMBER else generation,

@@ -25,7 +25,7 @@ from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.controller import (
-    Controller,
+    ControllerState,
     after_reading,
     is_serving,
     sending,
@@ -41,7 +41,7 @@ ASK_AGAIN_MS: Final = 1_000
 """How long the answer to `AskEnd` may take before it is asked again."""
 
 
-class Knowledge(enum.Enum):
+class LogKnowledge(enum.Enum):
     """What the reader knows of its partition."""
 
     NOTHING = "nothing"
@@ -81,8 +81,8 @@ class ControlledLog:
     out: list[Effect]
     """What the current input asks for."""
     view: Controllership = field(factory=Controllership)
-    c: Controller = field(factory=Controller)
-    knowledge: Knowledge = Knowledge.NOTHING
+    c: ControllerState = field(factory=ControllerState)
+    knowledge: LogKnowledge = LogKnowledge.NOTHING
     confirmed: int = 0
     """The last token of which the end was answered and folded."""
     _begin: int = 0
@@ -111,11 +111,11 @@ class ControlledLog:
 
     def begin(self, offset: int, now_ms: int) -> None:
         """Begin to read here, or begin anew."""
-        self.view, self.c = Controllership(), Controller()
+        self.view, self.c = Controllership(), ControllerState()
         self._begin = self._position = offset
         self._answered = self._token
         self._ends.clear()
-        self.knowledge = Knowledge.SOME
+        self.knowledge = LogKnowledge.SOME
         self._loaded_token = self.confirmation()
         self._compete_later(now_ms)
 
@@ -124,11 +124,11 @@ class ControlledLog:
 
         Spec: Read.
         """
-        if record.offset < self._position or self.knowledge is Knowledge.NOTHING:
+        if record.offset < self._position or self.knowledge is LogKnowledge.NOTHING:
             return None
         is_first = record.offset == self._begin
         self._position = record.offset + 1
-        if self.knowledge is Knowledge.LOST:
+        if self.knowledge is LogKnowledge.LOST:
             return None
         outcome = self._begun(record) if is_first and self._begin > 0 else None
         if outcome is None:
@@ -152,7 +152,7 @@ class ControlledLog:
 
     def lose(self) -> None:
         """It neither answers members nor competes from here on. Spec: StopsReader."""
-        self.knowledge = Knowledge.LOST
+        self.knowledge = LogKnowledge.LOST
         self.c = stopped(self.c)
 
     def _begun(self, record: EventRecord) -> GroupOutcome | None:
@@ -196,8 +196,8 @@ class ControlledLog:
     def _confirm(self) -> None:
         while self._ends and self._position >= self._ends[0][1]:
             self.confirmed, _ = self._ends.popleft()
-        if self.knowledge is Knowledge.SOME and self.confirmed >= self._loaded_token:
-            self.knowledge = Knowledge.ALL
+        if self.knowledge is LogKnowledge.SOME and self.confirmed >= self._loaded_token:
+            self.knowledge = LogKnowledge.ALL
             if self._head_is_missing():
                 self.lose()
 
@@ -232,7 +232,7 @@ class ControlledLog:
         """Start an epoch, if it may and has folded what there is. Spec: Compete."""
         if (
             self._may_compete
-            and self.knowledge is Knowledge.ALL
+            and self.knowledge is LogKnowledge.ALL
             and not (self.serves or self.c.starts)
             and self.confirmed >= self._compete_token
             and now_ms >= self._compete_at_ms

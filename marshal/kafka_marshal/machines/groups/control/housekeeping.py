@@ -34,7 +34,7 @@ before it did."""
 
 
 @frozen
-class Intervals:
+class HousekeepingIntervals:
     """How often a controller does what nobody asks for."""
 
     snapshot_ms: int
@@ -75,7 +75,7 @@ class Housekeeping:
 
     log: ControlledLog
     sessions: Sessions
-    intervals: Intervals
+    intervals: HousekeepingIntervals
     counts: TopicCounts = field(factory=TopicCounts)
     _looked_at: dict[str, Group] = field(factory=dict)
     """Groups of which nothing is due, as they were then."""

@@ -29,7 +29,7 @@ from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.control import bodies
 from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
-from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, Knowledge
+from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, LogKnowledge
 from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
@@ -38,7 +38,7 @@ from kafka_marshal.machines.groups.control.waiting import Connection, Connection
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
     MemberKey,
-    Request,
+    Registration,
     events_of_request,
     has_landed,
     is_fresh,
@@ -188,19 +188,19 @@ class PartitionController:
         if self.is_loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         known, me = self.log.view.controller_id, self.log.config.controller_id
-        if known in (None, me) or self.log.knowledge is Knowledge.LOST:
+        if known in (None, me) or self.log.knowledge is LogKnowledge.LOST:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NOT_COORDINATOR
 
     @property
     def is_loading(self) -> bool:
         """It has not come to the end that there was when it began to read."""
-        return self.log.knowledge in (Knowledge.NOTHING, Knowledge.SOME)
+        return self.log.knowledge in (LogKnowledge.NOTHING, LogKnowledge.SOME)
 
     @property
     def listed_as(self) -> ErrorCode:
         """The code by which ListGroups describes its groups: it may know them no more."""
-        is_lost = self.log.knowledge is Knowledge.LOST
+        is_lost = self.log.knowledge is LogKnowledge.LOST
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_lost else ErrorCode.NONE
 
     def requested(self, connection: Connection, request: RpcRequest, key: MemberKey) -> None:
@@ -317,7 +317,7 @@ class PartitionController:
         wanted = topics_of(self.log.ahead.groups[key.group]) - group.topics.keys()
         self.housekeeping.ask_counts(frozenset(wanted - topics_of(group)))
 
-    def _request(self, wait: Wait, group: Group) -> Request:
+    def _request(self, wait: Wait, group: Group) -> Registration:
         """What the member asks. Version 0 says "I hold nothing", as of what was folded."""
         connection, request = wait.connection, wait.request
         if request.version > 0:
@@ -327,7 +327,7 @@ class PartitionController:
         is_first = connection.key is None or wait.key.member not in group.members
         folded = self.log.view.groups.get(wait.key.group, group).generation
         connection.key = wait.key
-        return Request(
+        return Registration(
             wait.key.member,
             connection.number,
             as_of=None if is_first else folded,
@@ -554,9 +554,15 @@ class PartitionController:
         return group is not None and self.sessions.is_muted(key, group.session_timeout_ms)
 
     def _answer_heartbeat(self, wait: Wait, group: Group) -> None:
+        """27 if the member has something to learn, or to let go.
+
+        What it was granted and must let go before it heard of it, it never held. It can say so only
+        as of a generation that it learns when it registers, so it registers once more.
+        """
         is_wide, holdings = wait.request.version > 0, self._holdings[wait.key.group]
         known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation
-        if holdings.must_register(wait.key.member, known):
+        member = wait.key.member
+        if holdings.must_register(member, known) or member in holdings.owed:
             answer = bodies.heartbeat_answer(wait.request, group, ErrorCode.REBALANCE_IN_PROGRESS)
             self._reply(wait, answer)
         elif self.sessions.clock.now_ms < wait.deadline_ms:
