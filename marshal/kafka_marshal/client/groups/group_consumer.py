@@ -448,7 +448,7 @@ class GroupConsumer:
                 self._commit(tps.__contains__, CLOSE_S)
             except Fenced as error:
                 self._fenced |= {TopicPartition(*each) for each in error.partitions}
-            except OutcomeUnknown as error:
+            except (OutcomeUnknown, RequestRefused) as error:
                 logger.warning("%s: a later commit tries again", error)
         if self._assigned:
             assigned = [claim for claim in self._assigned if claim.owned]
