@@ -228,3 +228,8 @@ def outcome(value: Value) -> GroupOutcome:
         by_partition(given["positions"], lambda name: OfAPosition(snake(str(name)))),
         by_partition(given["releases"], lambda name: OfARelease(snake(str(name)))),
     )
+
+
+def positions(value: Value) -> Mapping[TopicPartition, At]:
+    """Where somebody is in partitions, under which tenures."""
+    return _each(value, _at)

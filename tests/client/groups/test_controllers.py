@@ -8,6 +8,9 @@ from collections import Counter
 
 import pytest
 
+from kafka_marshal.admin.view import View
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.groups.claims import CONTROLLERS
 from kafka_marshal.client.groups.connection import (
     Controllers,
     RequestRefused,
@@ -19,7 +22,7 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing import Broker
-from tests.client.crew import until
+from tests.client.crew import RULES, until
 from tests.client.groups.controllers import Fleet, Scripted, create, patiently
 
 
@@ -96,8 +99,11 @@ def test_a_stop_gives_the_claims_back(kafka_broker: Broker) -> None:
     fleet, counted = Fleet(kafka_broker), Counted()
     with fleet.controller() as first, Controllers(first, "test") as controllers:
         create(controllers, "g", fleet.topic)
+    with View(settings_of(fleet.bootstrap), fleet.coordination, RULES, group=CONTROLLERS) as view:
+        for _ in view.changes(view.ends):
+            pass
+        assert Counter(row.state for row in view.rows(0, CONTROLLERS, {})) == {"free": 16}
     with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
-        # No claim has to become stale before, so nothing is waited for.
         Scripted(controllers, "g", "m1", fleet.topic).registers()
         assert counted.events["GroupCreated True"] == 1
 

@@ -12,6 +12,7 @@ from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.groups.questions import LATEST, Questions
 from kafka_marshal.core.groups.state import TopicPartition
+from tests.client.crew import until
 
 
 class Restarted:
@@ -37,8 +38,7 @@ def test_leaders_that_do_not_answer_are_looked_for() -> None:
     cluster, failed, ends = Restarted(), list[BaseException](), queue.SimpleQueue[int]()
     questions = Questions(cast("ClusterMetadata", cluster), "log", failed.append)
     questions.end(2, ends.put)  # has no answer: the machine asks again
-    while not cluster.looked:
-        pass
+    until(lambda: cluster.looked)
     questions.end(2, ends.put)
     assert ends.get(timeout=30) == 7
     cluster.looked = False

@@ -140,6 +140,18 @@ def gives_up_the_living(patch: Patch) -> None:
     patch.setattr(Sessions, "overdue", overdue)
 
 
+def counts_nothing_of_the_muted(patch: Patch) -> None:
+    """Who was muted is answered in the end, and what it asked does not count."""
+    answer_living = PartitionController._answer_living
+
+    def uncounted(self: PartitionController, wait: Any, group: Any) -> None:
+        heard = dict(self.sessions._heard)
+        answer_living(self, wait, group)
+        self.sessions._heard = heard
+
+    patch.setattr(PartitionController, "_answer_living", uncounted)
+
+
 def keeps_connections(patch: Patch) -> None:
     started = PartitionController._started
 
@@ -261,6 +273,7 @@ MUTANTS: Final[Mapping[str, Callable[[Patch], None]]] = {
         session_too_short,
         forgets_what_it_sent,
         gives_up_the_living,
+        counts_nothing_of_the_muted,
         keeps_connections,
         hears_the_old_connection,
         only_joins_rebalance,

@@ -46,6 +46,9 @@ NOTICED_BY: Final[Mapping[Callable[[pytest.MonkeyPatch], None], Callable[[], Non
     mutants.gives_up_the_living: (
         serving.test_who_lives_and_lets_nothing_go_is_answered_no_more_and_then_given_up
     ),
+    mutants.counts_nothing_of_the_muted: (
+        serving.test_who_need_not_let_go_any_more_is_answered_and_stays
+    ),
     mutants.keeps_connections: (
         serving.test_a_connection_from_before_the_start_says_nothing_of_what_is_held
     ),

@@ -182,6 +182,25 @@ def test_who_lives_and_lets_nothing_go_is_answered_no_more_and_then_given_up() -
     assert desk.owned() == {"m2": [0, 1]}
 
 
+def test_who_need_not_let_go_any_more_is_answered_and_stays() -> None:
+    desk, connection, tenure = owner()
+    second, _ = desk.join("m2")
+    desk.pass_ms(100)
+    for _ in range(30):
+        desk.ask("Heartbeat", connection, Generation=tenure)
+        desk.ask("Heartbeat", second, ConsumerId="m2", Generation=99)
+        desk.pass_ms(100)
+    desk.pass_ms(1_500)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.settled()
+    assert desk.code(beat) is None
+    desk.told("DeregisterConsumer", second, ConsumerId="m2")
+    desk.pass_ms(100)
+    assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
+    desk.pass_ms(SESSION_MS - 300)
+    assert "m1" in desk.group.members
+
+
 def test_a_member_that_lets_go_stays() -> None:
     desk, connection, tenure = owner()
     desk.join("m2")

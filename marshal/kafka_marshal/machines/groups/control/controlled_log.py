@@ -27,6 +27,8 @@ from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.controller import (
     ControllerState,
     after_reading,
+    is_copy,
+    is_own_event,
     is_serving,
     sending,
     sent,
@@ -95,6 +97,8 @@ class ControlledLog:
     _answered: int = 0
     _asked_ms: int = 0
     _wanted: bool = False
+    _sent: deque[tuple[Controllership, EventRecord, GroupOutcome]] = field(factory=deque)
+    """Of each pending event what was before it, and what it comes to."""
     _ends: deque[tuple[int, int]] = field(factory=deque)
 
     @property
@@ -112,6 +116,7 @@ class ControlledLog:
     def begin(self, offset: int, now_ms: int) -> None:
         """Begin to read here, or begin anew."""
         self.view, self.c = Controllership(), ControllerState()
+        self._sent.clear()
         self._begin = self._position = offset
         self._answered = self._token
         self._ends.clear()
@@ -135,15 +140,24 @@ class ControlledLog:
             if stops_reader(self.view, record) or self._head_is_missing():
                 self.lose()
                 return None
-            outcome = step(self.view, record)
+            outcome = self._foreseen(record) or step(self.view, record)
         was_serving, was_starting = self.serves, self.c.starts
         self.view = outcome.controllership
         me = self.config.controller_id
         self.c = after_reading(me, self.c, record, outcome.verdict)
+        if not self.serves:
+            self._sent.clear()
         if (was_serving or was_starting) and not (self.serves or self.c.starts):
             self._compete_later(now_ms, COMPETE_AGAIN_MS)
         self._confirm()
         return outcome
+
+    def _foreseen(self, record: EventRecord) -> GroupOutcome | None:
+        """What an event comes to that was judged before it was sent, by this very state."""
+        if not (self._sent and is_own_event(self.c, record)):
+            return None
+        before, sent_record, outcome = self._sent.popleft()
+        return outcome if before is self.view and is_copy(sent_record, record) else None
 
     def reached(self, offset: int) -> None:
         """Nothing more comes below this offset."""
@@ -153,7 +167,11 @@ class ControlledLog:
     def lose(self) -> None:
         """It neither answers members nor competes from here on. Spec: StopsReader."""
         self.knowledge = LogKnowledge.LOST
+        self._stop()
+
+    def _stop(self) -> None:
         self.c = stopped(self.c)
+        self._sent.clear()
 
     def _begun(self, record: EventRecord) -> GroupOutcome | None:
         """The outcome of the snapshot by which a reader begins in the middle, if it is one."""
@@ -211,14 +229,14 @@ class ControlledLog:
     def unclaimed(self) -> None:
         """It may not compete, and serves no longer."""
         self._may_compete = False
-        self.c = stopped(self.c)
+        self._stop()
 
     def append_failed(self, record: EventRecord, now_ms: int) -> None:
         """One of its records did not land, or may land later: it begins anew."""
         if isinstance(record.event, ControllerStarted):
             self.c = evolved(self.c, starts=False)
         elif record.epoch == self.c.epoch:
-            self.c = stopped(self.c)
+            self._stop()
         else:
             return
         if not self.serves:
@@ -251,7 +269,9 @@ class ControlledLog:
         Spec: Decide, Sending.
         """
         record = sending(self.c, self.view, self.partition, group, event)
+        before = self.ahead
         self.c, outcome = sent(self.c, self.view, record)
         if isinstance(outcome.verdict, GroupAccepted):
+            self._sent.append((before, record, outcome))
             self.out.append(AppendEvent(record))
         return outcome

@@ -149,6 +149,10 @@ class Housekeeping:
         if topics:
             self.log.out.append(CountPartitions(self.log.partition, topics))
 
+    def ask_new(self, topics: frozenset[str], group: Group) -> None:
+        """Have those counted that nobody has counted yet."""
+        self.ask_counts(topics - group.topics.keys() - self.counts.counted.keys())
+
     def counted(self, topic: str, now: Topic, now_ms: int) -> None:
         """A topic was counted, so something may be due of every group."""
         self.counts.saw(topic, now, now_ms, self.log.ahead.groups.values())

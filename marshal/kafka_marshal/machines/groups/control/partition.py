@@ -33,7 +33,6 @@ from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, 
 from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
-from kafka_marshal.machines.groups.control.topics import topics_of
 from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Wait
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
@@ -277,8 +276,9 @@ class PartitionController:
         """
         wait.needs = needs(self.log.c, self.log.view)
         if prolongs:
+            wait.came_ms = self.sessions.clock.listened_ms
             if not self._is_muted(wait.key):
-                self.sessions.heard(wait.key)
+                self.sessions.heard(wait.key, wait.came_ms)
             wait.token = 0 if wait.has_events else self.log.confirmation()
         self._waits.append(wait)
 
@@ -314,8 +314,8 @@ class PartitionController:
         connection.registering.add(key)
         wait.registers = True
         self._wait(wait, prolongs=True)
-        wanted = topics_of(self.log.ahead.groups[key.group]) - group.topics.keys()
-        self.housekeeping.ask_counts(frozenset(wanted - topics_of(group)))
+        if request.topics is not None:
+            self.housekeeping.ask_new(request.topics | {tp.topic for tp in request.static}, group)
 
     def _request(self, wait: Wait, group: Group) -> Registration:
         """What the member asks. Version 0 says "I hold nothing", as of what was folded."""
@@ -542,7 +542,13 @@ class PartitionController:
             self._refuse(wait, ErrorCode.UNKNOWN_MEMBER_ID)
         elif to_be is None or member not in to_be.members or self._is_muted(wait.key):
             self._waits.append(wait)  # G3: its end is on its way, or comes near
-        elif wait.request.api.name == "Heartbeat":
+        else:
+            self._answer_living(wait, group)
+
+    def _answer_living(self, wait: Wait, group: Group) -> None:
+        """The answer prolongs the session, for the member and here: also of one that was muted."""
+        self.sessions.heard(wait.key, wait.came_ms)
+        if wait.request.api.name == "Heartbeat":
             self._answer_heartbeat(wait, group)
         elif wait.request.api.name == "CommitOffsets":
             self._reply(wait, bodies.commit_answer(wait.request, group, wait.codes))

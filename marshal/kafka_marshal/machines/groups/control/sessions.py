@@ -55,9 +55,9 @@ class Sessions:
         self._heard = dict.fromkeys(members, self.clock.listened_ms)
         self._owes = {}
 
-    def heard(self, key: MemberKey) -> None:
-        """A request came that prolongs the session."""
-        self._heard[key] = self.clock.listened_ms
+    def heard(self, key: MemberKey, at_ms: int) -> None:
+        """A request that came then, in listened milliseconds, prolongs the session."""
+        self._heard[key] = max(at_ms, self._heard.get(key, at_ms))
 
     def silent_ms(self, key: MemberKey) -> int:
         """For how long nothing came from a member while somebody listened."""

@@ -64,6 +64,8 @@ class Wait:
     """Of each position that it commits."""
     has_events: bool = False
     """Something of it is in the log, or on its way."""
+    came_ms: int = 0
+    """When it came, in listened milliseconds."""
     registers: bool = False
     """It is a Register, of which a member has one under way."""
     closes: bool = False
