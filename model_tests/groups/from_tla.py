@@ -232,4 +232,4 @@ def outcome(value: Value) -> GroupOutcome:
 
 def positions(value: Value) -> Mapping[TopicPartition, At]:
     """Where somebody is in partitions, under which tenures."""
-    return _each(value, _at)
+    return by_partition(value, at)

@@ -36,7 +36,7 @@ from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
 from model_tests.from_tla import NONE
-from model_tests.groups.from_tla import at, by_partition, partitions
+from model_tests.groups.from_tla import partitions, positions
 
 SAMPLE = Path(__file__).parent / "members.tsv.gz"
 NO_BOUNDS: Mapping[str, str] = {}
@@ -145,7 +145,7 @@ def member(value: Value) -> GroupMemberState:
     """What a member remembers."""
     given = _fields(value, GroupMemberState)
     return GroupMemberState(
-        **{**given, "holds": partitions(given["holds"]), "at": by_partition(given["at"], at)}
+        **{**given, "holds": partitions(given["holds"]), "at": positions(given["at"])}
     )
 
 
@@ -156,14 +156,14 @@ def request(value: Value) -> MemberRequest:
         given["connection"],
         None if given["as_of"] == NONE else given["as_of"],
         partitions(given["held"]),
-        by_partition(given["positions"], at),
+        positions(given["positions"]),
     )
 
 
 def answer(value: Value) -> MemberAnswer:
     """What it is answered; the model knows who it is, too."""
     given = _fields(value, MemberAnswer, "member")
-    return MemberAnswer(**{**given, "own": by_partition(given["own"], at)})
+    return MemberAnswer(**{**given, "own": positions(given["own"])})
 
 
 def _fields(value: Value, kind: type[Any], *left_out: str) -> Mapping[str, Any]:

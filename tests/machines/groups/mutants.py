@@ -11,7 +11,14 @@ from attrs import evolve
 from kafka_marshal.core.groups.state import is_due
 from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.machines.groups import controller
-from kafka_marshal.machines.groups.control import controlled_log, holdings, housekeeping, partition
+from kafka_marshal.machines.groups.control import (
+    answering,
+    controlled_log,
+    holdings,
+    housekeeping,
+    partition,
+)
+from kafka_marshal.machines.groups.control.answering import Answering
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog
 from kafka_marshal.machines.groups.control.partition import PartitionController
 from kafka_marshal.machines.groups.control.sessions import Sessions
@@ -27,14 +34,14 @@ def answers_from_the_speculative(patch: Patch) -> None:
         view, c = self.log.view, self.log.c
         self.log.view = self.log.ahead
         for name, group in self.log.view.groups.items():
-            self._holdings[name] = holdings.holdings_of(group)
+            self.answering.holdings[name] = holdings.holdings_of(group)
         confirmed, self.log.confirmed = self.log.confirmed, 10**9
-        waits, self._waits = self._waits, []
+        waits, self.answering.waits = self.answering.waits, []
         if controller.is_serving(c, view):
             for wait in waits:
-                self._answer(wait)
+                self.answering._answer(wait)
         else:
-            self._waits = waits
+            self.answering.waits = waits
         self.log.view, self.log.confirmed = view, confirmed
         flush(self, now_ms)
 
@@ -42,7 +49,7 @@ def answers_from_the_speculative(patch: Patch) -> None:
 
 
 def answers_before_it_landed(patch: Patch) -> None:
-    patch.setattr(partition, "has_landed", lambda view, number: True)
+    patch.setattr(answering, "has_landed", lambda view, number: True)
 
 
 def judges_by_the_view(patch: Patch) -> None:
@@ -50,13 +57,13 @@ def judges_by_the_view(patch: Patch) -> None:
 
 
 def answers_unconfirmed(patch: Patch) -> None:
-    is_ready = PartitionController._is_ready
+    is_ready = Answering.is_ready
 
-    def at_once(self: PartitionController, wait: Any) -> bool:
+    def at_once(self: Answering, wait: Any) -> bool:
         wait.token = 0
         return is_ready(self, wait)
 
-    patch.setattr(PartitionController, "_is_ready", at_once)
+    patch.setattr(Answering, "is_ready", at_once)
 
 
 def confirms_without_folding(patch: Patch) -> None:
@@ -71,15 +78,15 @@ def confirms_without_folding(patch: Patch) -> None:
 
 
 def answers_while_it_expires(patch: Patch) -> None:
-    answer_member = PartitionController._answer_member
+    answer_member = Answering._answer_member
 
-    def anyway(self: PartitionController, wait: Any) -> None:
+    def anyway(self: Answering, wait: Any) -> None:
         c = self.log.c
         self.log.c = evolve(c, pending=())
         answer_member(self, wait)
         self.log.c = evolve(self.log.c, pending=c.pending, ahead=c.ahead)
 
-    patch.setattr(PartitionController, "_answer_member", anyway)
+    patch.setattr(Answering, "_answer_member", anyway)
 
 
 def serves_on(patch: Patch) -> None:
@@ -142,14 +149,14 @@ def gives_up_the_living(patch: Patch) -> None:
 
 def counts_nothing_of_the_muted(patch: Patch) -> None:
     """Who was muted is answered in the end, and what it asked does not count."""
-    answer_living = PartitionController._answer_living
+    answer_living = Answering._answer_living
 
-    def uncounted(self: PartitionController, wait: Any, group: Any) -> None:
+    def uncounted(self: Answering, wait: Any, group: Any) -> None:
         heard = dict(self.sessions._heard)
         answer_living(self, wait, group)
         self.sessions._heard = heard
 
-    patch.setattr(PartitionController, "_answer_living", uncounted)
+    patch.setattr(Answering, "_answer_living", uncounted)
 
 
 def keeps_connections(patch: Patch) -> None:
@@ -185,12 +192,12 @@ def owner_hears_of_no_rewind(patch: Patch) -> None:
         concerned = {each.owner: each.revoking for each in group.partitions.values()}
         return evolve(made(group), concerned_at=concerned)
 
-    patch.setattr(partition, "holdings_of", without)
+    patch.setattr(answering, "holdings_of", without)
 
 
 def asks_only_for_news(patch: Patch) -> None:
     made = holdings.holdings_of
-    patch.setattr(partition, "holdings_of", lambda group: evolve(made(group), owed=Never()))
+    patch.setattr(answering, "holdings_of", lambda group: evolve(made(group), owed=Never()))
 
 
 class Never(dict[Any, Any]):
@@ -228,13 +235,13 @@ def snapshots_what_was_read(patch: Patch) -> None:
 
 def takes_an_earlier_end(patch: Patch) -> None:
     """It takes the answer to an earlier question for the one that it waits for."""
-    wait = PartitionController._wait
+    wait = Answering.wait
 
-    def earlier(self: PartitionController, wait_: Any, *, prolongs: bool = False) -> None:
+    def earlier(self: Answering, wait_: Any, *, prolongs: bool = False) -> None:
         wait(self, wait_, prolongs=prolongs)
         wait_.token = max(0, wait_.token - 1)
 
-    patch.setattr(PartitionController, "_wait", earlier)
+    patch.setattr(Answering, "wait", earlier)
 
 
 def competes_at_once(patch: Patch) -> None:

@@ -116,7 +116,8 @@ class Happenings:
                 self.rewind()
             case 12 if world.topics["t"].count < 7:
                 known = world.topics["t"]
-                world.topics["t"] = Topic(known.count + 1, known.topic_id)
+                topic_id = known.topic_id if chance.random() < 0.8 else f"{known.topic_id}+"
+                world.topics["t"] = Topic(known.count + 1, topic_id)
             case 13 if members:
                 chance.choice(members).keeps = chance.random() < 0.5
             case 14 | 15 if serving:

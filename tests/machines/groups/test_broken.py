@@ -77,7 +77,10 @@ NOTICED_BY: Final[Mapping[Callable[[pytest.MonkeyPatch], None], Callable[[], Non
 }
 BY_CHANCE: Final = [
     (mutants.answers_from_the_speculative, "AnswersHold", 0),
-    (mutants.serves_on, "LeaseOver", 0),
+    (mutants.serves_on, "LeaseOver", 1),
+    (mutants.gives_up_the_living, "LeaseOver", 0),
+    (mutants.never_counts, "NewPartitionOwned", 0),
+    (mutants.moves_too_early, "BeginsInTheMiddle", 0),
     (mutants.expires_at_once, "LeaseOver", 0),
     (mutants.never_gives_up, "RebalanceEnds", 0),
 ]

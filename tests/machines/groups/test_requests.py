@@ -103,6 +103,18 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     assert desk.told("DeleteGroup", connection, ConsumerGroup=[])["ErrorCode"] is Code.NONE
 
 
+def test_a_connection_that_ends_is_owed_no_answer() -> None:
+    desk, connection = a_group()
+    asked = desk.ask("DeleteGroup", connection, ConsumerGroup=[GROUP, "h"])
+    other = desk.connect()
+    created = desk.ask("CreateGroup", other, ConsumerGroup="h")
+    for each in (connection, other):
+        desk.do(0, desk.servers[0].disconnected(each, desk.now_ms))
+    desk.settled()
+    assert (desk.code(asked), desk.code(created)) == (None, None)
+    assert [*desk.state.groups] == ["h"]
+
+
 def test_an_ephemeral_group_goes_with_its_last_member() -> None:
     desk = Desk().serve().create(Ephemeral=1)
     desk.pass_ms(1_000)

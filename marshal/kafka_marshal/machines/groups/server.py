@@ -16,6 +16,7 @@ from attrs import define, evolve, field, frozen
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.state import Controllership, Topic, TopicPartition
+from kafka_marshal.machines.groups.control.answering import Answering
 from kafka_marshal.machines.groups.control.bodies import delete_answer, list_answer, text, texts
 from kafka_marshal.machines.groups.control.controlled_log import (
     ControlledLog,
@@ -86,7 +87,8 @@ class GroupServer:
         )
         log, sessions = ControlledLog(config, number, self._out), Sessions(self._clock)
         housekeeping = Housekeeping(log, sessions, intervals)
-        return PartitionController(log, self._connections, sessions, housekeeping, self._gathered)
+        answering = Answering(log, self._connections, sessions, self._gathered)
+        return PartitionController(log, self._connections, sessions, housekeeping, answering)
 
     def _done(self, now_ms: int, partitions: Iterable[PartitionController] = ()) -> list[Effect]:
         """What this input asks for."""
@@ -197,7 +199,12 @@ class GroupServer:
         over = self._connections.gone(connection)
         if over is not None:
             for each in self._partitions:
-                each.disconnected(over)
+                each.answering.disconnected(over)
+            self._deletions = {
+                number: each
+                for number, each in self._deletions.items()
+                if each.connection is not over
+            }
         return self._done(now_ms)
 
     def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
@@ -308,10 +315,11 @@ class GroupServer:
 
     def _gathered(self, number: int, group: str, code: ErrorCode) -> None:
         """A part of a DeleteGroup is answered."""
-        deletion = self._deletions[number]
-        deletion.codes[group] = code
-        deletion.left.discard(group)
-        self._end_deletion(number)
+        deletion = self._deletions.get(number)
+        if deletion is not None:
+            deletion.codes[group] = code
+            deletion.left.discard(group)
+            self._end_deletion(number)
 
     def _end_deletion(self, number: int) -> None:
         deletion = self._deletions.get(number)

@@ -1,14 +1,12 @@
-"""The controller of one partition: requests become events, and events answers.
+"""The controller of one partition: it takes requests, and makes events of them.
 
-A request is judged by what is if all that was sent lands. It is answered from what was read back,
-once everything that it was judged by has landed (G2). An answer that prolongs a session waits until
-it is confirmed that this process is still the controller (G3). This room knows no bytes and no
-other partition.
+A request is judged by what is if all that was sent lands. What it is answered, and when, is
+`answering`'s. This room knows no bytes and no other partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import define, field
@@ -28,9 +26,9 @@ from kafka_marshal.core.groups.state import Group, Topic, TopicPartition
 from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.control import bodies
+from kafka_marshal.machines.groups.control.answering import Answering
 from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, LogKnowledge
-from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
 from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Wait
@@ -39,14 +37,12 @@ from kafka_marshal.machines.groups.controller import (
     MemberKey,
     Registration,
     events_of_request,
-    has_landed,
     is_fresh,
     is_void,
-    needs,
     taken,
 )
 from kafka_marshal.machines.groups.effects import ResolveOffsets
-from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest
+from kafka_marshal.rpc.codec import RpcRequest
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 MEMBERS_MAX: Final = 1_000
@@ -78,12 +74,7 @@ class PartitionController:
     connections: Connections
     sessions: Sessions
     housekeeping: Housekeeping
-    gathered: Callable[[int, str, ErrorCode], None]
-    """Takes what became of one group of a DeleteGroup."""
-    _waits: list[Wait] = field(factory=list)
-    _parked: dict[str, list[Wait]] = field(factory=dict)
-    """Heartbeats that are answered when something changes, by group."""
-    _holdings: dict[str, Holdings] = field(factory=dict)
+    answering: Answering
     _given_up: dict[MemberKey, int] = field(factory=dict)
     """Of members that left or expired, the latest connection that there was then."""
     _from_before: int = 0
@@ -121,45 +112,31 @@ class PartitionController:
             key = MemberKey(record.group, record.event.member)
             self._given_up[key] = self.connections.latest
         if record.group:
-            self._changed(record.group)
-
-    def _changed(self, name: str) -> None:
-        """A group is another, and perhaps of a new generation."""
-        group = self.log.view.groups.get(name)
-        known = self._holdings.get(name)
-        if group is None:
-            self._holdings.pop(name, None)
-            self.sessions.owing(name, {})
-        elif known is not None and known.generation == group.generation:
-            return
-        else:
-            self._holdings[name] = holdings_of(group)
-            self.sessions.owing(name, dict(self._holdings[name].owed))
-        self._waits += self._parked.pop(name, [])
+            self.answering.changed(record.group)
 
     def _started(self, now_ms: int) -> None:
         """Its own start was read back: it serves. Connections from before count for nothing."""
         groups = dict(self.log.view.groups)
         self.sessions.restart(members_of(groups))
         self.housekeeping.restart(now_ms)
-        self._holdings, self._given_up = {}, {}
+        self.answering.holdings, self._given_up = {}, {}
         self._ticks_left, self._from_before = ACCEPT_TICKS, self.connections.latest
         for name in groups:
-            self._changed(name)
+            self.answering.changed(name)
 
     def _stopped(self) -> None:
         """It serves no longer: what it did not answer is answered by a code.
 
         Of what was sent it is not known whether it lands.
         """
-        parked = [wait for waits in self._parked.values() for wait in waits]
-        waits = [*self._waits, *parked, *self._creating, *self._resolving.values()]
-        self._waits, self._parked, self._creating, self._resolving = [], {}, [], {}
+        waits = [*self.answering.all(), *self._creating, *self._resolving.values()]
+        self.answering.waits, self.answering.parked = [], {}
+        self._creating, self._resolving = [], {}
         for wait in waits:
             is_open = wait.has_events
             code = ErrorCode.REQUEST_TIMED_OUT if is_open else ErrorCode.NOT_COORDINATOR
             wait.closes = False
-            self._refuse(wait, code)
+            self.answering.refuse(wait, code)
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -207,14 +184,14 @@ class PartitionController:
         wait = Wait(connection, request, key)
         self.connections.took(wait)
         if not self.log.serves:
-            self._refuse(wait, self.absence)
+            self.answering.refuse(wait, self.absence)
             return
         try:
             expect(bodies.is_name(key.group), ErrorCode.INVALID_GROUP_ID)
             self._take(wait)
         except BadRequest as error:
             wait.code = error.code
-            self._wait(wait)
+            self.answering.wait(wait)
 
     def _take(self, wait: Wait) -> None:
         match wait.request.api.name:
@@ -268,20 +245,6 @@ class PartitionController:
         if wait.connection.number <= self._given_up.get(wait.key, 0):
             self._close(wait, ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def _wait(self, wait: Wait, *, prolongs: bool = False) -> None:
-        """Answer when everything that was sent so far has landed.
-
-        G3: an answer that prolongs a session is confirmed, by an event of its own or by the end of
-        the log.
-        """
-        wait.needs = needs(self.log.c, self.log.view)
-        if prolongs:
-            wait.came_ms = self.sessions.clock.listened_ms
-            if not self._is_muted(wait.key):
-                self.sessions.heard(wait.key, wait.came_ms)
-            wait.token = 0 if wait.has_events else self.log.confirmation()
-        self._waits.append(wait)
-
     # --- members ----------------------------------------------------------------------------------
 
     def _register(self, wait: Wait) -> None:
@@ -313,7 +276,7 @@ class PartitionController:
         connection.members.add(key)
         connection.registering.add(key)
         wait.registers = True
-        self._wait(wait, prolongs=True)
+        self.answering.wait(wait, prolongs=True)
         if request.topics is not None:
             self.housekeeping.ask_new(request.topics | {tp.topic for tp in request.static}, group)
 
@@ -337,16 +300,11 @@ class PartitionController:
 
     def _void_older(self, key: MemberKey, connection: Connection) -> None:
         """The member has connected again: it hears nothing more over the connection before."""
-        for wait in [*self._waits, *self._parked.get(key.group, [])]:
+        for wait in self.answering.all():
             if wait.key == key and wait.connection.number < connection.number:
-                self._drop(wait)
+                self.answering.drop(wait)
                 wait.closes = wait.connection.carries_only(key)
-                self._refuse(wait, ErrorCode.FENCED_INSTANCE_ID)
-
-    def _drop(self, wait: Wait) -> None:
-        for waits in (self._waits, self._parked.get(wait.key.group, [])):
-            if wait in waits:
-                waits.remove(wait)
+                self.answering.refuse(wait, ErrorCode.FENCED_INSTANCE_ID)
 
     def _heartbeat(self, wait: Wait) -> None:
         group = self._member_of(wait)
@@ -354,7 +312,7 @@ class PartitionController:
             longest = group.session_timeout_ms // WAIT_SHARE
             wait_ms = max(0, min(bodies.number(wait.request, "MaxWaitMs"), longest))
             wait.deadline_ms = self.sessions.clock.now_ms + wait_ms
-        self._wait(wait, prolongs=True)
+        self.answering.wait(wait, prolongs=True)
 
     def _commit(self, wait: Wait) -> None:
         group = self._member_of(wait)
@@ -366,7 +324,7 @@ class PartitionController:
             expect(all(offset >= 0 for offset in offsets.values()))
             positions = {tp: At(told.get(tp, 0), offset) for tp, offset in offsets.items()}
         self._decide_commit(wait, group, positions)
-        self._wait(wait, prolongs=True)
+        self.answering.wait(wait, prolongs=True)
 
     def _decide_commit(
         self, wait: Wait, group: Group, positions: Mapping[TopicPartition, At]
@@ -386,7 +344,7 @@ class PartitionController:
         self.log.decide(wait.key.group, MemberLeft(wait.key.member, "left"))
         wait.has_events = True
         self.housekeeping.gone(wait.key)
-        self._wait(wait)
+        self.answering.wait(wait)
 
     # --- groups -----------------------------------------------------------------------------------
 
@@ -426,7 +384,7 @@ class PartitionController:
             self._decide_rewind(wait, offsets)
         except BadRequest as error:
             wait.code = error.code
-            self._wait(wait)
+            self.answering.wait(wait)
 
     def _decide_rewind(self, wait: Wait, offsets: dict[TopicPartition, int]) -> None:
         if offsets:
@@ -434,7 +392,7 @@ class PartitionController:
             self.log.decide(wait.key.group, PartitionsRewound(offsets, by))
             wait.has_events = True
         wait.rewound = offsets
-        self._wait(wait)
+        self.answering.wait(wait)
 
     def _create(self, wait: Wait) -> None:
         """A group is created once its topics are counted."""
@@ -443,7 +401,7 @@ class PartitionController:
         if known is not None:
             is_same = bodies.is_same(wait.request, known)
             expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            self._wait(wait)
+            self.answering.wait(wait)
             return
         wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
         self._creating.append(wait)
@@ -480,13 +438,13 @@ class PartitionController:
                 expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except BadRequest as error:
             wait.code = error.code
-        self._wait(wait)
+        self.answering.wait(wait)
 
     def delete(self, connection: Connection, request: RpcRequest, name: str, part_of: int) -> None:
         """Delete a group, as a part of a request."""
         wait = Wait(connection, request, MemberKey(name, ""), gathering=part_of)
         if not self.log.serves:
-            self._refuse(wait, self.absence)
+            self.answering.refuse(wait, self.absence)
             return
         group = self.log.ahead.groups.get(name)
         if group is None:
@@ -496,107 +454,16 @@ class PartitionController:
         else:
             self.log.decide(name, GroupDeleted())
             wait.has_events = True
-        self._wait(wait)
+        self.answering.wait(wait)
 
     # --- answers ----------------------------------------------------------------------------------
 
     def flush(self, now_ms: int) -> None:
         """Answer what can be answered, compete, and ask the broker for what is waited for."""
         if self.log.serves:
-            waits, self._waits = self._waits, []
-            for wait in waits:
-                if self._is_ready(wait):
-                    self._answer(wait)
-                else:
-                    self._waits.append(wait)
+            self.answering.answer_ready()
         self.log.compete(now_ms)
         self.log.ask(now_ms)
-
-    def _is_ready(self, wait: Wait) -> bool:
-        """G2, G3."""
-        return has_landed(self.log.view, wait.needs) and self.log.confirmed >= wait.token
-
-    def _answer(self, wait: Wait) -> None:
-        """Spec: Answer, AnswersFrom."""
-        if wait.code is not ErrorCode.NONE or wait.gathering:
-            self._refuse(wait, wait.code)
-            return
-        name = wait.request.api.name
-        if name == "CreateGroup":
-            self._reply(wait, bodies.create_answer(wait.request, self.log.view))
-        elif name == "RewindConsumer":
-            self._reply(wait, bodies.rewind_answer(wait.request, wait.rewound))
-        elif name == "DeregisterConsumer":
-            self._reply(wait, bodies.answered(wait.request, ErrorCode=ErrorCode.NONE))
-        else:
-            self._answer_member(wait)
-
-    def _answer_member(self, wait: Wait) -> None:
-        """An answer that prolongs a session, unless the member is given up."""
-        name, member = wait.key
-        group, to_be = self.log.view.groups.get(name), self.log.ahead.groups.get(name)
-        if group is None:
-            self._refuse(wait, ErrorCode.GROUP_ID_NOT_FOUND)
-        elif member not in group.members:
-            wait.closes = wait.connection.carries_only(wait.key)
-            self._refuse(wait, ErrorCode.UNKNOWN_MEMBER_ID)
-        elif to_be is None or member not in to_be.members or self._is_muted(wait.key):
-            self._waits.append(wait)  # G3: its end is on its way, or comes near
-        else:
-            self._answer_living(wait, group)
-
-    def _answer_living(self, wait: Wait, group: Group) -> None:
-        """The answer prolongs the session, for the member and here: also of one that was muted."""
-        self.sessions.heard(wait.key, wait.came_ms)
-        if wait.request.api.name == "Heartbeat":
-            self._answer_heartbeat(wait, group)
-        elif wait.request.api.name == "CommitOffsets":
-            self._reply(wait, bodies.commit_answer(wait.request, group, wait.codes))
-        else:
-            self._answer_register(wait, group)
-
-    def _is_muted(self, key: MemberKey) -> bool:
-        group = self.log.view.groups.get(key.group)
-        return group is not None and self.sessions.is_muted(key, group.session_timeout_ms)
-
-    def _answer_heartbeat(self, wait: Wait, group: Group) -> None:
-        """27 if the member has something to learn, or to let go.
-
-        What it was granted and must let go before it heard of it, it never held. It can say so only
-        as of a generation that it learns when it registers, so it registers once more.
-        """
-        is_wide, holdings = wait.request.version > 0, self._holdings[wait.key.group]
-        known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation
-        member = wait.key.member
-        if holdings.must_register(member, known) or member in holdings.owed:
-            answer = bodies.heartbeat_answer(wait.request, group, ErrorCode.REBALANCE_IN_PROGRESS)
-            self._reply(wait, answer)
-        elif self.sessions.clock.now_ms < wait.deadline_ms:
-            self._parked.setdefault(wait.key.group, []).append(wait)
-        else:
-            self._reply(wait, bodies.heartbeat_answer(wait.request, group, ErrorCode.NONE))
-
-    def _answer_register(self, wait: Wait, group: Group) -> None:
-        own = self._holdings[wait.key.group].to_own.get(wait.key.member, [])
-        if wait.request.version == 0:
-            wait.connection.generation = group.generation
-            wait.connection.tenures = {tp: group.partitions[tp].tenure for tp in own}
-        self._reply(wait, bodies.register_answer(wait.request, group, own))
-
-    def _reply(self, wait: Wait, answer: RpcAnswer) -> None:
-        self.connections.answer(wait, answer)
-
-    def _refuse(self, wait: Wait, code: ErrorCode) -> None:
-        if wait.gathering:
-            self.gathered(wait.gathering, wait.key.group, code)
-        else:
-            self.connections.refuse(wait, code)
-
-    def disconnected(self, connection: Connection) -> None:
-        """Nobody waits over it any more."""
-        self._waits = [each for each in self._waits if each.connection is not connection]
-        for name, parked in self._parked.items():
-            self._parked[name] = [each for each in parked if each.connection is not connection]
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -615,13 +482,11 @@ class PartitionController:
 
     def _end_waits(self, now_ms: int) -> None:
         """Heartbeats that have waited long enough, and questions that nobody answered."""
-        for name, parked in self._parked.items():
-            self._waits += [wait for wait in parked if now_ms >= wait.deadline_ms]
-            self._parked[name] = [wait for wait in parked if now_ms < wait.deadline_ms]
+        self.answering.end_parked(now_ms)
         for wait in [*self._creating, *self._resolving.values()]:
             if now_ms >= wait.deadline_ms:
                 wait.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                self._wait(wait)
+                self.answering.wait(wait)
         self._creating = [wait for wait in self._creating if now_ms < wait.deadline_ms]
         for token in [t for t, wait in self._resolving.items() if now_ms >= wait.deadline_ms]:
             del self._resolving[token]
