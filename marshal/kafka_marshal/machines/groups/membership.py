@@ -143,10 +143,11 @@ class _Sent:
 
     at_ms: int
     connection: int = NO_CONNECTION
-    wishes: object = None
+    about: object = None
+    """The wishes that a RegisterConsumer named, or the question that was asked."""
 
 
-@define
+@define(eq=False)
 class _Question:
     api: str
     body: Mapping[str, Any]
@@ -291,7 +292,8 @@ class Membership:
                 effects.append(self._heartbeat(now_ms))
         question = self._question
         if question is not None and question.api not in self._sent:
-            effects.append(self._request(question.api, question.body, now_ms))
+            self._sent[question.api] = _Sent(now_ms, about=question)
+            effects.append(SendRequest(question.api, question.body))
         return effects
 
     def _heartbeat_is_due(self, now_ms: int) -> bool:
@@ -359,7 +361,7 @@ class Membership:
             case "Heartbeat":
                 return self._beaten(answer, sent, now_ms)
             case _:
-                return self._told(answer, now_ms)
+                return self._told(answer, sent, now_ms)
 
     def _found(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
         if answer.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -408,7 +410,7 @@ class Membership:
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
         self._prolong(sent)
-        self._told_wishes = sent.wishes
+        self._told_wishes = sent.about
         self._register_at_ms = now_ms
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
         before = self.member
@@ -451,16 +453,18 @@ class Membership:
             self._must_register = True
         return []
 
-    def _told(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
-        """An answer to what the application asked."""
+    def _told(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
+        """An answer to what the application asked, or had asked before it withdrew that."""
         if answer.code in _PASSES:
             return self._refused(answer.code, now_ms)
-        self._question = None
+        is_asked = sent.about is self._question
+        if is_asked:
+            self._question = None
         # The lease is that of heartbeats and registrations: only they are answered by a controller
         # that has confirmed that it is one.
         forgotten = answer.code in _FORGOTTEN and answer.api.name != "DeregisterConsumer"
         effects = self._refused(answer.code, now_ms) if forgotten else []
-        return [*effects, QuestionAnswered(answer)]
+        return [*effects, QuestionAnswered(answer)] if is_asked else effects
 
     def _refused(
         self, code: ErrorCode, now_ms: int, generation: int | None = None
