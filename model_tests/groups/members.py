@@ -1,10 +1,10 @@
 """Everything that a member may do in worlds of `MCGroupWorld.tla`, in Python's words.
 
-The model's module is extended by an export of its members: in each state what each of them would
-ask, how it takes each answer that is on its way, also one that it must ignore, and what it would
-remember of one more message. All rows are kept as TLC printed them (`members.tsv.gz`), so they are
-held against the Python also where there is no Java. `python -m model_tests.groups.members` writes
-them.
+The model's module is extended by an export of its members. In each state it has what each of them
+would ask, and what it would remember of one more message. It has how each takes every answer that
+is on its way, also one that it must ignore. All rows are kept as TLC printed them
+(`members.tsv.gz`), so they are held against the Python also where there is no Java.
+`python -m model_tests.groups.members` writes them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
 from model_tests.from_tla import NONE
-from model_tests.groups.from_tla import at, by_partition, partitions
+from model_tests.groups.from_tla import partitions, positions
 
 SAMPLE = Path(__file__).parent / "members.tsv.gz"
 NO_BOUNDS: Mapping[str, str] = {}
 AT_REST = {"Beginning": "AloneOne", "Ms": '{"m1"}', "LogMax": "6", "RewindsMax": "0"}
-"""Here a member that has processed something is told what it knows; in no model it is."""
+"""Here a member that has processed something hears what it knows. In no model it does."""
 MODULE = """---- MODULE MembersOfGroupWorld ----
 EXTENDS MCGroupWorld, Export
 Asked(m, self) ==
@@ -147,7 +147,7 @@ def member(value: Value) -> GroupMemberState:
     """What a member remembers."""
     given = _fields(value, GroupMemberState)
     return GroupMemberState(
-        **{**given, "holds": partitions(given["holds"]), "at": by_partition(given["at"], at)}
+        **{**given, "holds": partitions(given["holds"]), "at": positions(given["at"])}
     )
 
 
@@ -158,7 +158,7 @@ def request(value: Value) -> MemberRequest:
         given["connection"],
         None if given["as_of"] == NONE else given["as_of"],
         partitions(given["held"]),
-        by_partition(given["positions"], at),
+        positions(given["positions"]),
     )
 
 

@@ -37,7 +37,7 @@ def produce(fleet: Fleet, numbers: range, partitions: int = PARTITIONS) -> None:
 
 @define
 class Told:
-    """A member, and what its callbacks were told."""
+    """A member, and what its callbacks got."""
 
     consumer: GroupConsumer
     assigned: list[Claim]
@@ -48,7 +48,7 @@ class Told:
         return {claim.partition for claim in self.consumer.claims}
 
     def gets(self, count: int) -> list[Message]:
-        """So many messages."""
+        """Poll for this many messages."""
         got: list[Message] = []
 
         def enough() -> bool:

@@ -121,7 +121,7 @@ class AssignedFetch:
             )
             instead = first if assigned.offset < first or self._start == "earliest" else end
             logger.warning(
-                "%s:%d holds offsets %d to %d, so offset %d is gone: going on from %d",
+                "%s:%s holds offsets %s to %s, so offset %s is gone: going on from %s",
                 *(topic, partition, first, end, assigned.offset, instead),
             )
             assigned.offset = instead

@@ -53,7 +53,7 @@ from kafka_marshal.machines.groups.membership import (
     MemberEffect,
     Membership,
     MembershipSettings,
-    PartitionBegun,
+    PartitionStarted,
     PartitionStopped,
     QuestionAnswered,
     SendRequest,
@@ -292,7 +292,7 @@ class GroupConsumer:
     ) -> dict[tuple[str, int], int]:
         """Set positions of the group, of any of its partitions; -1 for its end, -2 for its start.
 
-        Whoever owns them starts anew from there. Returns the offsets that were set.
+        Their owners start anew from there. Returns the offsets that were set.
 
         Raises:
             RequestRefused: no such partition or offset.
@@ -403,7 +403,7 @@ class GroupConsumer:
                     pass  # an effect before this one lost the connection
                 case PartitionStopped():
                     self._stop(effect.tp)
-                case PartitionBegun():
+                case PartitionStarted():
                     self._begin(effect)
                 case QuestionAnswered():
                     self._told.append(effect.answer)
@@ -419,7 +419,7 @@ class GroupConsumer:
         else:
             self._membership.connected()
 
-    def _begin(self, begun: PartitionBegun) -> None:
+    def _begin(self, begun: PartitionStarted) -> None:
         topic, partition = begun.tp
         key = ClaimKey(self._group_id, topic, partition)
         claim = Claim(key, topic, partition, begun.at.tenure, begun.at.offset)
@@ -448,7 +448,7 @@ class GroupConsumer:
                 self._commit(tps.__contains__, CLOSE_S)
             except Fenced as error:
                 self._fenced |= {TopicPartition(*each) for each in error.partitions}
-            except OutcomeUnknown as error:
+            except (OutcomeUnknown, RequestRefused) as error:
                 logger.warning("%s: a later commit tries again", error)
         if self._assigned:
             assigned = [claim for claim in self._assigned if claim.owned]
@@ -470,7 +470,7 @@ class GroupConsumer:
         return [self._buffered.popleft() for _ in range(min(maximum, len(self._buffered)))]
 
     def _wait(self, timeout_s: float) -> None:
-        """Until the controller has something to say, at most for so many seconds."""
+        """Wait for the controller, at most for this time."""
         if self._connection is None:
             self._environment.threads.sleep(min(timeout_s, LOOK_S))
             return

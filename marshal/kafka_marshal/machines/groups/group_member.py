@@ -1,4 +1,4 @@
-"""One member of a group: what it was told, what it holds, and what it says.
+"""One member of a group: what it knows, what it holds, and what it says.
 
 Spec: module GroupMember. A member reads no log. It knows what controllers answered, and that an
 answer may be old. This room does not know how answers travel, nor when to ask: that is
@@ -29,9 +29,9 @@ class GroupMemberState:
     """What a member remembers. The default value is a new member. Spec: NewMember."""
 
     generation: int = 0
-    """The latest that it was told."""
+    """The latest that an answer named."""
     fresh: bool = True
-    """Nobody told it yet that it is a member."""
+    """No answer has called it a member yet."""
     holds: frozenset[TopicPartition] = frozenset()
     at: Mapping[TopicPartition, At] = field(factory=dict)
     """How far it got in what it holds or held, since it may say so after it let go. The offset is
@@ -99,7 +99,7 @@ def is_closed(member: GroupMemberState, answer: MemberAnswer) -> bool:
 
 
 def goes_on(member: GroupMemberState, answer: MemberAnswer, tp: TopicPartition) -> bool:
-    """It holds the partition under the told tenure, so it goes on where it is. Spec: GoesOn."""
+    """It holds the partition under that tenure, so it goes on where it is. Spec: GoesOn."""
     return tp in member.holds and member.at[tp].tenure == answer.own[tp].tenure
 
 

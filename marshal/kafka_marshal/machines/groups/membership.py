@@ -1,8 +1,8 @@
 """A member's clock: when it asks, whom, and for how long it may hand messages out.
 
-What a member knows and says is `group_member`. This room finds the group's controller, registers,
-sends heartbeats, and goes by its own clock: it hands nothing out from 0.9 session timeouts after it
-sent the last request that was answered (G5). It does not know sockets, clients of Kafka or clocks:
+What a member knows and says is `group_member`. This room finds the group's controller, registers
+and sends heartbeats. It goes by its own clock: it hands nothing out from 0.9 session timeouts after
+it sent the last request that was answered (G5). It knows no sockets, clients of Kafka or clocks:
 each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns effects, to
 be carried out in their order.
 
@@ -108,7 +108,7 @@ class PartitionStopped:
 
 
 @frozen
-class PartitionBegun:
+class PartitionStarted:
     """Fetch a partition from an offset. What was fetched before is of another tenure."""
 
     tp: TopicPartition
@@ -124,7 +124,7 @@ class QuestionAnswered:
 
 
 MemberEffect: TypeAlias = (
-    ConnectTo | SendRequest | PartitionStopped | PartitionBegun | QuestionAnswered
+    ConnectTo | SendRequest | PartitionStopped | PartitionStarted | QuestionAnswered
 )
 
 
@@ -144,10 +144,11 @@ class _Sent:
 
     at_ms: int
     connection: int = NO_CONNECTION
-    wishes: object = None
+    about: object = None
+    """The wishes that a RegisterConsumer named, or the question that was asked."""
 
 
-@define
+@define(eq=False)
 class _Question:
     api: str
     body: Mapping[str, Any]
@@ -292,7 +293,8 @@ class Membership:
                 effects.append(self._heartbeat(now_ms))
         question = self._question
         if question is not None and question.api not in self._sent:
-            effects.append(self._request(question.api, question.body, now_ms))
+            self._sent[question.api] = _Sent(now_ms, about=question)
+            effects.append(SendRequest(question.api, question.body))
         return effects
 
     def _heartbeat_is_due(self, now_ms: int) -> bool:
@@ -360,7 +362,7 @@ class Membership:
             case "Heartbeat":
                 return self._beaten(answer, sent, now_ms)
             case _:
-                return self._told(answer, now_ms)
+                return self._told(answer, sent, now_ms)
 
     def _found(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
         if answer.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -409,12 +411,12 @@ class Membership:
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
         self._prolong(sent)
-        self._told_wishes = sent.wishes
+        self._told_wishes = sent.about
         self._register_at_ms = now_ms
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
         before = self.member
         after = after_answer(before, told)
-        # What it let go before was said in the request that was answered.
+        # The request that was answered named what it let go before.
         at = {tp: one for tp, one in after.at.items() if tp in before.holds | after.holds}
         self.member = evolved(after, at=at)
         effects = self._changes(before, given_up=False)
@@ -437,7 +439,10 @@ class Membership:
         stopped = [
             PartitionStopped(tp, before.at[tp], given_up) for tp in sorted(before.holds - kept)
         ]
-        return [*stopped, *(PartitionBegun(tp, after.at[tp]) for tp in sorted(after.holds - kept))]
+        return [
+            *stopped,
+            *(PartitionStarted(tp, after.at[tp]) for tp in sorted(after.holds - kept)),
+        ]
 
     def _beaten(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
         self._heartbeat_at_ms, self._beaten_at_ms = sent.at_ms + self._heartbeat_ms, sent.at_ms
@@ -451,16 +456,18 @@ class Membership:
             self._must_register = True
         return []
 
-    def _told(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
-        """An answer to what the application asked."""
+    def _told(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
+        """An answer to what the application asked, or had asked before it withdrew that."""
         if answer.code in _PASSES:
             return self._refused(answer.code, now_ms)
-        self._question = None
+        is_asked = sent.about is self._question
+        if is_asked:
+            self._question = None
         # The lease is that of heartbeats and registrations: only they are answered by a controller
         # that has confirmed that it is one.
         forgotten = answer.code in _FORGOTTEN and answer.api.name != "DeregisterConsumer"
         effects = self._refused(answer.code, now_ms) if forgotten else []
-        return [*effects, QuestionAnswered(answer)]
+        return [*effects, QuestionAnswered(answer)] if is_asked else effects
 
     def _refused(
         self, code: ErrorCode, now_ms: int, generation: int | None = None

@@ -1,11 +1,11 @@
-"""Marshal promises that of one partition at most one member hands out, whoever sleeps or dies."""
+"""Marshal promises that of one partition at most one member hands out at a time."""
 
 from __future__ import annotations
 
 import pytest
 
 from kafka_marshal.machines.groups import membership
-from tests.machines.groups.group_town import PARTITIONS, SESSION_MS, GroupTown
+from tests.machines.membership.group_town import PARTITIONS, SESSION_MS, GroupTown
 
 SEEDS = range(4)
 TROUBLE_MS = 40_000

@@ -14,7 +14,7 @@ from kafka_marshal.machines.groups.membership import (
     MemberEffect,
     Membership,
     MembershipSettings,
-    PartitionBegun,
+    PartitionStarted,
     PartitionStopped,
     QuestionAnswered,
     SendRequest,
@@ -90,11 +90,11 @@ class Story:
         return self
 
     def owning(self, *tps: TopicPartition, tenure: int = 4, offset: int = 7) -> Story:
-        """Registered, and told to own these."""
+        """Registered, and the owner of these."""
         self.at_the_controller()
         assert sent(self.after(0)).keys() == {"RegisterConsumer"}
         told = self.hears(owns(tenure, dict.fromkeys(tps, At(tenure, offset))))
-        assert told == [PartitionBegun(tp, At(tenure, offset)) for tp in tps]
+        assert told == [PartitionStarted(tp, At(tenure, offset)) for tp in tps]
         assert sent(self.after(0)).keys() == {"Heartbeat"}
         return self
 
@@ -177,7 +177,8 @@ def test_a_member_keeps_asking_and_goes_on_when_it_is_answered() -> None:
 
 def test_a_heartbeat_that_is_older_than_what_is_known_prolongs_nothing() -> None:
     story = Story().owning(T0)
-    story.now_ms += 1_000
+    story.hears(beats())
+    assert sent(story.after(1_000)).keys() == {"Heartbeat"}
     story.hears(beats(generation=3))
     story.now_ms += 8_000
     assert not story.hands_out()
@@ -194,7 +195,7 @@ def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
     assert sent(story.after(1)).keys() == {"Heartbeat"}
 
 
-# --- what it is told ------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def test_what_moves_is_stopped_before_the_member_says_that_it_holds_it_no_more() -> None:
@@ -227,7 +228,7 @@ def test_a_partition_of_another_tenure_is_stopped_and_begun_anew() -> None:
     story.after(0)
     assert story.hears(owns(5, {T0: At(5, 2)})) == [
         PartitionStopped(T0, At(4, 9), given_up=False),
-        PartitionBegun(T0, At(5, 2)),
+        PartitionStarted(T0, At(5, 2)),
     ]
     story.member.processed(T0, 4, 10)  # what was in hand says nothing of the new tenure
     assert story.member.member.at[T0] == At(5, 2)
@@ -267,13 +268,23 @@ def test_one_that_was_given_up_by_a_controller_of_before_goes_on() -> None:
 
 
 def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
-    story = Story().at_the_controller()
-    story.after(0)
+    story = Story().owning(T0)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
     story.member.connection_lost(story.now_ms)
     story.connects(100)
     story.after(0)
     story.hears(controller_at(*SECOND))
     assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+
+
+def test_one_that_is_asked_to_register_all_the_time_asks_ten_times_a_second() -> None:
+    story = Story().owning(T0)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+    story.hears(owns(4, {T0: At(4, 7)}))
+    assert story.after(99) == []
+    assert sent(story.after(1)).keys() == {"Heartbeat"}
 
 
 def test_other_wishes_are_told_beside_a_heartbeat_that_waits() -> None:
@@ -319,3 +330,14 @@ def test_a_question_that_was_withdrawn_is_asked_no_more() -> None:
     story.member.ask("CommitOffsets", {})
     story.member.withdraw()
     assert story.after(0) == []
+
+
+def test_the_answer_to_a_withdrawn_question_does_not_answer_the_next_one() -> None:
+    story = Story().owning(T0)
+    story.member.ask("CommitOffsets", {"number": 1})
+    story.after(0)
+    story.member.withdraw()
+    story.member.ask("CommitOffsets", {"number": 2})
+    assert story.after(0) == []
+    assert story.hears(answer("CommitOffsets")) == []
+    assert sent(story.after(0)) == {"CommitOffsets": {"number": 2}}
