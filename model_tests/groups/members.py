@@ -165,7 +165,7 @@ def request(value: Value) -> MemberRequest:
 def answer(value: Value) -> MemberAnswer:
     """What it is answered; the model knows who it is, and when it asked, too."""
     given = _fields(value, MemberAnswer, "member", "sent")
-    return MemberAnswer(**{**given, "own": by_partition(given["own"], at)})
+    return MemberAnswer(**{**given, "own": positions(given["own"])})
 
 
 def _fields(value: Value, kind: type[Any], *left_out: str) -> Mapping[str, Any]:

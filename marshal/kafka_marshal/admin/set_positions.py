@@ -15,7 +15,7 @@ from concurrent.futures import Future
 
 from attrs import evolve, field, frozen
 
-from kafka_marshal.admin.fold import ClaimChange
+from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.not_read_back import READ_BACK_S, Sent, not_read_back
 from kafka_marshal.admin.pause import (
     EXPIRED,
@@ -94,23 +94,30 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
 def ranges_that_end(
     view: View, planned: Sequence[PlannedPosition]
 ) -> dict[ClaimKey, FoldedSharedClaim]:
-    """Shared claims whose ranges end: those that are set, and those beside them.
+    """Shared claims whose ranges end: those that are set, and those beside them that are claimed.
 
-    The pause is ended claim by claim, which no range outlives. Where the group was paused before,
-    it stays so, and the ranges of claims that were not named sleep.
+    A pause that is ended claim by claim ends ranges. Through one that stays, or is ended for all,
+    they sleep.
     """
-    named = {one.key for one in planned}
-    places = {(one.coordinating_partition, one.key.group) for one in planned}
+    places: dict[tuple[int, str], list[ClaimKey]] = {}
+    for one in planned:
+        places.setdefault((one.coordinating_partition, one.key.group), []).append(one.key)
     found = {}
-    for partition, group in sorted(places):
+    for (partition, group), named in sorted(places.items()):
         fold = view.folds[partition]
         stays_paused = kept_expiry_s(fold, group) * 1000 > log_ms(fold, group)
+        sleeps = stays_paused or _all_shared(fold, named)
         for key, reader in fold.claims(group).items():
-            ends = key in named or (reader.claim.position_set and not stays_paused)
+            ends = key in named or (reader.claim.position_set and not sleeps)
             shared = fold.shared(key)
             if ends and shared is not None:
                 found[key] = shared
     return found
+
+
+def _all_shared(fold: ClaimsFold, keys: Iterable[ClaimKey]) -> bool:
+    """Several consumers share each of these, as far as the log was read."""
+    return all(fold.shared(key) is not None for key in keys)
 
 
 class _PartitionOperation:
@@ -129,6 +136,8 @@ class _PartitionOperation:
         self._log: LogWriter | None = None
         self._on_note: Callable[[str], None] = lambda _: None
         self._kept_s = EXPIRED
+        self._all_shared = False
+        """Before their positions were set."""
         self._open: list[tuple[Send, Future[RecordMetadata]]] = []
         self._writes: dict[ClaimKey, Sent] = {}
         """What was last sent of each claim."""
@@ -167,6 +176,7 @@ class _PartitionOperation:
         self.administrator.patience = evolve(patience, heartbeat_every_ms=every_ms)
         self._log, self._on_note, self.targets = log, on_note, targets
         self._kept_s = kept_expiry_s(self._fold, self.group)
+        self._all_shared = _all_shared(self._fold, targets)
         self._asking_time = True
         last_ms = self._fold.last_ms(self.group) or 0
         self._append(release_group_sent(self.me, self.group, expiry_s(last_ms, self._pause_ms)))
@@ -261,7 +271,7 @@ class _PartitionOperation:
             self.over = self.still_paused = True
         elif fold.newborn(self.group).claim.pauser != self.me.instance_id:
             self.over = True
-        elif self._kept_s * 1000 > log_ms(fold, self.group):
+        elif self._kept_s * 1000 > log_ms(fold, self.group) or self._ends_for_all:
             self._paused_again = True
             self._append(release_group_sent(self.me, self.group, self._kept_s))
         else:
@@ -271,6 +281,16 @@ class _PartitionOperation:
             self._ending.begin(
                 fold, self.coordinating_partition, self.group, self.targets.keys() - self._set
             )
+
+    @property
+    def _ends_for_all(self) -> bool:
+        """A second ReleaseGroup, which has expired, ends the pause: so ranges beside go on.
+
+        It also ends the ownership of claims that were set and won since. Where all of these are
+        shared that loses no message: their ranges sleep until the anchor claims again.
+        """
+        beside = self._fold.claims(self.group).keys() - self.targets.keys()
+        return self._all_shared and any(self._fold.shared(key) for key in beside)
 
     def ended(self) -> SetPositionsResult:
         """What is known in the end."""

@@ -97,6 +97,12 @@ FirstPause ==
     [FirstWin EXCEPT !.offset = 3, !.range_headers = NoRangeHeaders,
                      !.message = Says("ReleaseGroup", "a", NONE)]
 
+\* And a second time, which ended it for all: as an administrator does that sets shared claims.
+PausedTwiceInit ==
+    LET second  == [FirstPause EXCEPT !.offset = 4]
+        records == With(With(FirstRecords, FirstPause), second)
+    IN  BeginsHavingRead(FirstRecords, records, {FirstLease})
+
 PausedInit == BeginsHavingRead(FirstRecords, With(FirstRecords, FirstPause), {FirstLease})
 
 \* A reserve for two messages.
@@ -277,6 +283,7 @@ JustLeaves  == {"Leave"}
 WithLeaving == {"Reserve", "Speak", "GiveBack", "Leave", "GiveUp"}
 ReportsFirst == {"Report", "Reserve", "GiveBack", "Leave"}
 LeavesAndClaims == {"ClaimAnchor", "GiveBack", "Leave"}
+ClaimsAndReserves == {"ClaimAnchor", "Reserve"}
 
 \* A small world: one of them leaves, and the anchor is never stale.
 OneLeaves(i) ==
@@ -410,6 +417,9 @@ OwesNothing(me, p) == {}
 (***************************************************************************)
 NobodyGivesBack == \A i \in Participants : Owed(Me(i), P(i)) = {}
 NobodyFinishes  == finished \subseteq Offsets(0, Start)
+NobodyGoesOnAfterPauses ==
+    [][\A each \in begun' \ begun :
+          each.id = FirstLease.id => P(each.instance).view <= FirstPause.offset]_<<vars, mine>>
 NobodyGetsItAfterAPause == \A range \in Ranges.open : range.id <= FirstPause.offset
 NobodyLosesOne  ==
     [][\A i \in Participants : \A held \in P(i).held :

@@ -28,7 +28,7 @@ from kafka_marshal.core.ranges.messages import RangeHeaders
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.range_codec import encode_range, encode_range_headers
 from kafka_marshal.testing import Broker
-from tests.admin.test_pause import RULES, look, wins
+from tests.admin.test_pause import RULES, look, set_position, wins
 from tests.cli.run import marshal
 from tests.client.doubles import LOG, Kafka
 from tests.client.hands import Hands
@@ -37,17 +37,22 @@ ANCHOR = "ranges"
 SHARED, ALONE = ClaimKey("g", "events", 0), ClaimKey("g", "events", 1)
 
 
-def shares(kafka: Kafka, window: int, position: int = 7) -> None:
-    """An anchor wins events:0, and two consumers hold ranges of it."""
-    says = (1, 0, f"{ANCHOR}i", ANCHOR, "g", "events", Partition(0))
+def anchors(kafka: Kafka, window: int, partition: int = 0) -> int:
+    """An anchor claims a partition of events."""
     headers = encode_range_headers(Headers(present=True), RangeHeaders(window=window))
-    value = encode_range(ClaimingPartition(*says))
-    epoch = kafka.append(LOG, 0, value, tuple(headers))
+    says = (1, 0, f"{ANCHOR}i", ANCHOR, "g", "events", Partition(partition))
+    return kafka.append(LOG, 0, encode_range(ClaimingPartition(*says)), tuple(headers))
+
+
+def shares(kafka: Kafka, window: int, position: int = 7, partition: int = 0) -> None:
+    """An anchor wins a partition of events, and two consumers hold ranges of it."""
+    says = (1, 0, f"{ANCHOR}i", ANCHOR, "g", "events", Partition(partition))
+    epoch = anchors(kafka, window, partition)
     kafka.says(Heartbeat(*says, Offset(position)), Headers(present=True, epoch=epoch))
     if window == 0:
         kafka.says(ClaimingMessages(*says, Offset(30)), Headers(present=True, epoch=epoch))
     for who, count in (("p", 4), ("q", 9)):
-        asks = ClaimingRange(1, 0, f"{who}i", who, "g", "events", Partition(0), count)
+        asks = ClaimingRange(1, 0, f"{who}i", who, "g", "events", Partition(partition), count)
         kafka.append(LOG, 0, encode_range(asks), ())
 
 
@@ -141,6 +146,31 @@ def test_a_set_position_ends_ranges_also_of_claims_beside_it(kafka: Kafka) -> No
     paused(kafka)
     assert ends(kafka, "events:0=5") == [SHARED]
     assert ends(kafka, "events:1=5") == [], "the group is paused again, and ranges sleep"
+
+
+def ranges_of(kafka: Kafka) -> tuple[object, ...]:
+    ranges = pausing.shared_of(look(kafka), "g")[ALONE].ranges
+    assert ranges is not None
+    return ranges.window, ranges.frontier, ranges.open, ranges.pool
+
+
+@pytest.mark.parametrize("window", [0, 60])
+def test_ranges_beside_a_shared_claim_that_is_set_sleep_and_go_on(window: int) -> None:
+    kafka = Kafka()
+    kafka.create("events", partitions=2, messages=10)
+    for partition in range(2):
+        shares(kafka, window, partition=partition)
+    assert ends(kafka, "events:0=5") == [SHARED]
+    before = ranges_of(kafka)
+    ended = set_position(kafka, "events:0=5")
+    assert (ended.set, ended.still_paused, ended.new_paused_until_ms) == ((SHARED,), False, None)
+    slept = pausing.shared_of(look(kafka), "g")
+    assert [*slept] == [ALONE]
+    assert not slept[ALONE].claim.owned
+    assert ranges_of(kafka) == before
+    anchors(kafka, window, 1)
+    assert pausing.shared_of(look(kafka), "g")[ALONE].claim.owned, "the pause is over"
+    assert ranges_of(kafka) == before
 
 
 def test_sentences_before_positions_are_set(kafka: Kafka) -> None:
