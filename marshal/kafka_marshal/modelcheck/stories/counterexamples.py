@@ -80,11 +80,12 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
 
 
 def _instances(trace: Trace) -> dict[str, Participant]:
-    """Return the instances that may take part, by name: those with an outbox, and all senders."""
+    """Return the instances that may take part, by name: those with an outbox, participants, senders."""
     clients: dict[str, str] = {}
     names: list[str] = []
     for state in trace.states:
-        names += _owners_of(state.variables.get("outbox"))
+        for variable in ("outbox", "participants"):
+            names += _owners_of(state.variables.get(variable))
         for record in _records(list(state.variables.values())):
             message = record["message"]
             assert isinstance(message, Mapping)
