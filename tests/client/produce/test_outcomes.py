@@ -12,6 +12,7 @@ import pytest
 
 from kafka_marshal import (
     BufferFull,
+    NotAppended,
     OutcomeUnknown,
     Producer,
     ProducerClosed,
@@ -19,6 +20,7 @@ from kafka_marshal import (
     ProducerRecord,
 )
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.log_writer import RecordWriter
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.produce.response import SendResponse
 from kafka_marshal.testing import QUICK, Broker
@@ -194,3 +196,24 @@ def test_when_its_thread_dies_every_record_has_an_outcome() -> None:
         with pytest.raises(ProducerFailed, match="go on with another Producer"):
             producer.send(ProducerRecord("orders", b"2", partition=0))
         assert producer.flush(WITHIN_S)
+
+
+def test_a_send_that_is_interrupted_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle: nobody has the response, and `close` must not wait for it."""
+    kafka, notes = Kafka(), Notes()
+    kafka.create("orders", partitions=1)
+    write = RecordWriter.write
+
+    def interrupted(self: RecordWriter, topic: str, value: bytes, *of: Any, **more: Any) -> None:
+        if value == b"2":
+            raise KeyboardInterrupt
+        write(self, topic, value, *of, **more)
+
+    monkeypatch.setattr(RecordWriter, "write", interrupted)
+    with Producer(settings=kafka.settings(), observers=[notes]) as producer:
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(*(ProducerRecord("orders", b"%d" % n, partition=0) for n in (1, 2, 3)))
+        assert producer.flush(WITHIN_S)
+        assert producer.buffered_bytes == 0
+    errors = [type(sent.error) for (sent,) in notes.of("delivered")]
+    assert sorted(errors, key=str) == sorted([type(None), OutcomeUnknown, NotAppended], key=str)
