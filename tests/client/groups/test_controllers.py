@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from kafka_marshal.client.groups.connection import (
 from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.machines.groups.server import ServerSettings
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing import Broker
 from tests.client.crew import RULES, until
@@ -106,6 +108,25 @@ def test_a_stop_gives_the_claims_back(kafka_broker: Broker) -> None:
     with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
         Scripted(controllers, "g", "m1", fleet.topic).registers()
         assert counted.events["GroupCreated True"] == 1
+
+
+def test_a_controller_begins_to_read_at_the_last_snapshots(
+    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = partial(ServerSettings, snapshot_events=5)
+    monkeypatch.setattr("kafka_marshal.client.groups.controller.ServerSettings", often)
+    fleet, counted = Fleet(kafka_broker), Counted()
+    with fleet.controller() as first, Controllers(first, "test") as controllers:
+        create(controllers, "g", fleet.topic)
+        member = Scripted(controllers, "g", "m1", fleet.topic)
+        member.registers()
+        for offset in range(12):
+            assert member.commits(offset) == {0}
+    with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
+        member.controllers = controllers
+        assert member.commits(99) == {0}
+    assert counted.events["GroupSnapshot True"]
+    assert not counted.events["GroupCreated True"]
 
 
 def test_any_controller_takes_a_new_group_and_has_the_right_one_create_it(
