@@ -25,6 +25,7 @@ from tests.client.groups.controllers import Fleet
 from tests.client.hands import new_name
 
 PARTITIONS, MESSAGES, MEMBERS = 4, 40, 6
+SESSION_S = 2.0
 
 
 def produce(fleet: Fleet, numbers: range, partitions: int = PARTITIONS) -> None:
@@ -74,7 +75,7 @@ def joined(fleet: Fleet, controllers: str, name: str, **options: Any) -> Iterato
         client_id=name,
         on_assigned=assigned.extend,
         on_revoked=revoked.extend,
-        **{"session_timeout_s": 1.0, **options},
+        **{"session_timeout_s": SESSION_S, **options},
     ) as consumer:
         consumer.add_topic(fleet.topic)
         yield Told(consumer, assigned, revoked)

@@ -80,7 +80,7 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
 
 
 def _instances(trace: Trace) -> dict[str, Participant]:
-    """Return the instances that may take part, by name: those with an outbox, participants, senders."""
+    """Return the instances that may take part, by name: with an outbox, participants, senders."""
     clients: dict[str, str] = {}
     names: list[str] = []
     for state in trace.states:
