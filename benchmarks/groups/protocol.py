@@ -136,7 +136,7 @@ class Place:
         number = next(self._names)
         with ExitStack() as stack:
             found = {}
-            for _ in range(count):
+            for each in range(count):
                 process = subprocess.Popen(
                     [
                         *(sys.executable, "-m", "kafka_marshal.cli", "controller"),
@@ -144,7 +144,7 @@ class Place:
                         *("--topic", f"groups-{number}", "--coordination-topic", f"of-{number}"),
                     ],
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
+                    stderr=stack.enter_context((self.folder / f"controller-{each}").open("wb")),
                     env=os.environ | {"MARSHAL_CONFIG": os.devnull},
                     text=True,
                 )
