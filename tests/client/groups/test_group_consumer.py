@@ -24,14 +24,14 @@ from tests.client.groups import member_process
 from tests.client.groups.controllers import Fleet
 from tests.client.hands import new_name
 
-PARTITIONS, MESSAGES = 4, 40
+PARTITIONS, MESSAGES, MEMBERS = 4, 40, 6
 
 
-def produce(fleet: Fleet, numbers: range) -> None:
+def produce(fleet: Fleet, numbers: range, partitions: int = PARTITIONS) -> None:
     """One message for each number."""
     producer = Producer({"bootstrap.servers": fleet.bootstrap, "linger.ms": 5})
     for number in numbers:
-        producer.produce(fleet.topic, b"%d" % number, partition=number % PARTITIONS)
+        producer.produce(fleet.topic, b"%d" % number, partition=number % partitions)
     assert producer.flush(30) == 0
 
 
@@ -200,7 +200,7 @@ class Process:
 def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
     kafka_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fleet = Fleet(kafka_broker, PARTITIONS)
+    fleet = Fleet(kafka_broker, MEMBERS)
     group, produced = new_name("g"), 0
     started: list[Process] = []
     with ExitStack() as stack:
@@ -221,8 +221,8 @@ def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
 
         def produces() -> bool:
             nonlocal produced
-            produce(fleet, range(produced, produced + 40))
-            produced += 40
+            produce(fleet, range(produced, produced + MESSAGES), MEMBERS)
+            produced += MESSAGES
             return True
 
         def die_in_hand(process: subprocess.Popen[bytes]) -> None:
@@ -238,9 +238,9 @@ def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
 
             until(lambda: produces() and have_worked())
 
-        alive = [start(f"m{number}") for number in range(3)]
+        alive = [start(f"m{number}") for number in range(MEMBERS)]
         all_work(alive)
-        for number in range(3):
+        for number in range(MEMBERS):
             die_in_hand(alive[number].process)
             alive[number] = start(f"m{number}")
             all_work(alive)
@@ -250,15 +250,17 @@ def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
                 process.wait()
                 controllers[number] = stack.enter_context(fleet.process(address))
                 all_work(alive)
-        wanted = {(number % PARTITIONS, number // PARTITIONS) for number in range(produced)}
+        wanted = {(number % MEMBERS, number // MEMBERS) for number in range(produced)}
         until(lambda: places(started) >= wanted)
         for each in alive:
             each.process.terminate()
             assert each.process.wait(30) == 0
     repeats, killed = judged(started, wanted)
     with capsys.disabled():
-        print(f"\n  {produced} messages, 5 processes killed: 0 lost, {repeats} repeated")
-    assert killed == 3
+        print(
+            f"\n  {produced} messages, {MEMBERS + 2} processes killed: 0 lost, {repeats} repeated"
+        )
+    assert killed == MEMBERS
 
 
 def places(members: list[Process]) -> set[tuple[int, int]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -297,6 +299,16 @@ async def test_a_host_has_a_share_of_the_connections_until_its_members_register(
         fourth = await it.client()
         assert await fourth.asks(heartbeat()) is ErrorCode.NONE
         assert await second.asks(heartbeat()) is ErrorCode.NONE
+
+
+@story
+async def test_a_connection_that_its_client_has_reset_can_be_hung_up() -> None:
+    async with listening() as it:
+        with socket.create_connection(it.at) as client:
+            [connection] = await connections(it, 1)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        it.port.hang_up(connection, HungUp.CONTROLLER, "before the loop has heard of the reset")
+        await connections(it, 0)
 
 
 @story
