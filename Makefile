@@ -119,8 +119,8 @@ bench-ranges: setup ## Shared partitions beside share groups, a plain consumer a
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py $(ARGS)
 
-bench-groups: setup ## Assignments of 10,000 members and 100,000 partitions beside Kafka's own
-	$(BIN)/python -m benchmarks.groups.assignment --kafka $(ARGS)
+bench-groups: setup ## Groups and their assignments beside Kafka's own; ARGS="start death", "assignment"
+	$(BIN)/python -m benchmarks.groups.protocol $(ARGS)
 
 night: setup ## Every long target, a line for each; ARGS="spec walks" for some of them
 	$(BIN)/python -m tools.night $(ARGS)

@@ -1,0 +1,167 @@
+"""Many members that only speak the RPC, in one thread: how long their heartbeats take.
+
+Each has a connection of its own. It registers until it has heard everything, then it sends a
+heartbeat a second, and asks for an answer at once (MaxWaitMs 0). The time of an answer counts from
+when its heartbeat was due, so what waits behind a slow answer counts, too. What this thread itself
+is late by is in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import selectors
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, cast
+
+import attrs
+
+from kafka_marshal.client.groups.connection import AGAIN_S, GO_AGAIN, Address, ServerConnection
+from kafka_marshal.rpc.codec import RpcAnswer
+from kafka_marshal.rpc.error_codes import ErrorCode
+
+_EVERY_S = 1.0
+_KNOCKING_MAX = 32
+"""Connections on which nobody has registered yet; a controller takes 64 of one host."""
+
+
+@attrs.define(eq=False)
+class _Member:
+    connection: ServerConnection
+    name: str
+    generation: int = -1
+    own: Sequence[dict[str, Any]] = ()
+    due_s: float = 0.0
+    """When its next heartbeat is, or was, due."""
+    settled: bool = False
+    """Its last heartbeat was answered with 0."""
+
+
+@attrs.define
+class Beats:
+    """What was measured."""
+
+    settled: int = 0
+    """How many members had nothing left to hear when it began."""
+    settles_s: float = 0.0
+    """From the first registration to that."""
+    answers_ms: list[float] = attrs.Factory(list)
+    changes: int = 0
+    """Answers that asked a member to register again, while it was measured."""
+
+
+class Crowd:
+    """The members; a context manager that disconnects them."""
+
+    def __init__(self, controller: Address, group: str, topic: str, members: int) -> None:
+        self._controller, self._group, self._topic = controller, group, topic
+        self._wanted, self._beats = members, Beats()
+        self._stack, self._selector = ExitStack(), selectors.DefaultSelector()
+        self._stack.callback(self._selector.close)
+        self._members: list[_Member] = []
+        self._queue: list[tuple[float, str, _Member]] = []
+        self._measures = False
+
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def settle(self, longest_s: float) -> Beats:
+        """Register all, and go on until nobody has anything left to hear."""
+        began_s = time.monotonic()
+        while (now_s := time.monotonic()) < began_s + longest_s:
+            knocking = sum(member.generation < 0 for member in self._members)
+            if len(self._members) < self._wanted and knocking < _KNOCKING_MAX:
+                self._connect(began_s)
+            elif all(member.settled for member in self._members):
+                break
+            self._step(now_s)
+        self._beats.settled = sum(member.settled for member in self._members)
+        self._beats.settles_s = time.monotonic() - began_s
+        return self._beats
+
+    def _connect(self, began_s: float) -> None:
+        """One more; their heartbeats are spread over the second."""
+        number = len(self._members)
+        connection = self._connection()
+        due_s = began_s + _EVERY_S * number / self._wanted
+        member = _Member(connection, f"m{number:05}", due_s=due_s)
+        self._selector.register(connection, selectors.EVENT_READ, member)
+        self._members.append(member)
+        self._register(member)
+
+    def measure(self, seconds: float) -> Beats:
+        """Send heartbeats, and note how long each answer takes."""
+        until_s, self._measures = time.monotonic() + seconds, True
+        while (now_s := time.monotonic()) < until_s:
+            self._step(now_s)
+        return self._beats
+
+    def _connection(self) -> ServerConnection:
+        return self._stack.enter_context(ServerConnection(self._controller, "crowd"))
+
+    def _step(self, now_s: float) -> None:
+        while self._queue and self._queue[0][0] <= now_s:
+            member = heapq.heappop(self._queue)[2]
+            (self._register if member.generation < 0 else self._heartbeat)(member)
+        wait_s = self._queue[0][0] - now_s if self._queue else _EVERY_S
+        for key, _ in self._selector.select(max(0.0, min(wait_s, 0.01))):
+            member = cast("_Member", key.data)
+            connection = member.connection
+            while (answer := connection.receive(0)) is not None:
+                self._answered(member, answer)
+                if connection is not member.connection:
+                    break
+
+    def _retry(self, member: _Member, now_s: float, code: ErrorCode) -> None:
+        """A controller that has just begun closes connections: it does not know how old they are.
+
+        While it is measured it has no such reason.
+        """
+        if self._measures:
+            raise RuntimeError(f"the controller ceased to serve {member.name}: {code.name}")
+        self._selector.unregister(member.connection)
+        member.connection.close()
+        member.connection = self._connection()
+        self._selector.register(member.connection, selectors.EVENT_READ, member)
+        heapq.heappush(self._queue, (now_s + AGAIN_S, member.name, member))
+
+    def _heartbeat(self, member: _Member) -> None:
+        body = {"SessionTimeout": 0, "Generation": member.generation, "MaxWaitMs": 0}
+        self._send(member, "Heartbeat", body)
+
+    def _register(self, member: _Member) -> None:
+        held = [{"Topic": one["Topic"], "Partition": one["Partition"]} for one in member.own]
+        body = {"Generation": member.generation, "Topics": [self._topic], "Static": []}
+        self._send(member, "RegisterConsumer", {**body, "Held": held, "Positions": []})
+
+    def _send(self, member: _Member, api: str, body: Mapping[str, object]) -> None:
+        whose = {"ConsumerGroup": self._group, "ConsumerId": member.name}
+        member.connection.send(api, {**whose, **body})
+
+    def _answered(self, member: _Member, answer: RpcAnswer) -> None:
+        api, code, now_s = answer.api.name, answer.code, time.monotonic()
+        if code in GO_AGAIN:
+            self._retry(member, now_s, code)
+            return
+        if code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            raise RuntimeError(f"member {member.name}: {api} was answered {code.name}")
+        if api == "Heartbeat":
+            if self._measures:
+                self._beats.answers_ms.append((now_s - member.due_s) * 1000)
+                self._beats.changes += code is not ErrorCode.NONE
+            member.settled = code is ErrorCode.NONE
+            member.due_s += _EVERY_S
+            if not member.settled:
+                self._register(member)
+                return
+        else:
+            member.generation = cast("int", answer.body["Generation"])
+            member.own = cast("list[dict[str, Any]]", answer.body["PartitionsToOwnV1"])
+            # What came while it registered is not due any more.
+            while member.due_s < now_s - _EVERY_S:
+                member.due_s += _EVERY_S
+        heapq.heappush(self._queue, (member.due_s, member.name, member))

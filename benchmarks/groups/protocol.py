@@ -1,0 +1,476 @@
+"""Groups with a controller beside Kafka's own: `make bench-groups`.
+
+All is measured in one run, on one real broker that starts here. Controllers, members and broker
+share the machine, so look at the ratios, and at the load beside each row. `ARGS="start death"` runs
+some parts only, `--quick` runs each with few members and partitions.
+
+- start: from the first join of 10 consumers until each owns its share of 900 partitions.
+- death: a member dies by kill -9. Until others own its partitions, minus the session timeout.
+- controller: one of two controllers dies by kill -9, while all members commit. Whether an owner, a
+  tenure or the generation changed, and until every member's commits are answered again.
+- heartbeats: 1,000 members of one controller, a heartbeat a second each.
+- restart: 10 consumers are restarted one after the other: how long partitions had no owner, and
+  which messages were handed out twice.
+- assignment: what `python -m benchmarks.groups.assignment --kafka` prints, which needs no broker.
+
+The peers are groups of confluent-kafka on the same broker: the classic protocol with
+`cooperative-sticky`, and `group.protocol=consumer` (KIP-848). Each runs with its own interval of
+heartbeats (3 s and 5 s), and with the one of ours, 1 s. Session timeouts are the same for all; the
+broker's least for KIP-848 is lowered for that (45 s). The broker waits for 3 s for more members of
+a classic group that begins, Kafka's default. `controller` has no peer, since a single broker
+coordinates the groups of Kafka, and `heartbeats` has none, since a thousand of Kafka's clients do
+not fit on a machine. A ratio is to the first row of its table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import confluent_kafka as kafka
+import numpy as np
+from benchmarks.bench_ranges import row, say, table
+from benchmarks.groups import assignment
+from benchmarks.groups.heartbeats import Crowd
+from benchmarks.groups.members import Group, Membership
+from benchmarks.groups.ownership import Kind, Rows, changes, gaps, handed, standstill_ns
+from benchmarks.ranges.workers import cpu_s
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.client.groups.connection import Controllers
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.rpc.error_codes import ErrorCode
+from kafka_marshal.scratch import Scratch
+from kafka_marshal.testing import Broker, version
+
+WAIT_S: Final = 60.0
+"""What takes longer is given up, and the table says so."""
+GROUPS_PARTITIONS: Final = 16
+
+
+@attrs.frozen
+class Scale:
+    """How much of everything."""
+
+    members: int = 10
+    partitions: int = 900
+    session_s: float = 10.0
+    crowd: int = 1_000
+    beats_s: float = 20.0
+    rate: int = 300
+    """Messages a second, over all partitions."""
+    settles_s: float = 5.0
+    peers: tuple[str, ...] = ("ours", "classic", "classic, 1 s", "KIP-848", "KIP-848, 1 s")
+
+
+QUICK: Final = Scale(3, 12, 6.0, 20, 2.0, 100, 1.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
+
+
+@attrs.frozen
+class Peer:
+    """A protocol, and how often its members send heartbeats; None: its default."""
+
+    protocol: str
+    heartbeat_s: float | None = None
+
+
+PEERS: Final = {
+    "ours": Peer("ours"),
+    "classic": Peer("classic"),
+    "classic, 1 s": Peer("classic", 1.0),
+    "KIP-848": Peer("consumer"),
+    "KIP-848, 1 s": Peer("consumer", 1.0),
+}
+
+
+def broker_settings(scale: Scale) -> dict[str, str]:
+    """Those of Kafka's groups; see the text of this room."""
+    session_ms = str(int(scale.session_s * 1000))
+    return {
+        "group.initial.rebalance.delay.ms": "3000",
+        "group.consumer.min.session.timeout.ms": session_ms,
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.heartbeat.interval.ms": "1000",
+    }
+
+
+class Place:
+    """The broker, and what is on it."""
+
+    def __init__(self, broker: Broker, folder: Path, scale: Scale) -> None:
+        self.broker, self.folder, self.scale = broker, folder, scale
+        self._names = itertools.count(1)
+        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        self._topic = ""
+
+    @property
+    def topic(self) -> str:
+        """The one that all groups consume."""
+        if not self._topic:
+            made = self._admin.create_topics([NewTopic("orders", self.scale.partitions, 1)])
+            made["orders"].result(60)
+            while "orders" not in self._admin.list_topics(timeout=10).topics:
+                time.sleep(0.05)
+            self._topic = "orders"
+        return self._topic
+
+    @contextmanager
+    def controllers(self, count: int, group: str) -> Iterator[dict[str, subprocess.Popen[str]]]:
+        """Processes with a log of their own, by their addresses; they serve the group's partition.
+
+        `group` is not made by this.
+        """
+        number = next(self._names)
+        with ExitStack() as stack:
+            found = {}
+            for each in range(count):
+                process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "kafka_marshal.cli", "controller"),
+                        *("--bootstrap", self.broker.bootstrap, "--listen", "127.0.0.1:0"),
+                        *("--topic", f"groups-{number}", "--coordination-topic", f"of-{number}"),
+                    ],
+                    stdout=subprocess.PIPE,
+                    stderr=stack.enter_context((self.folder / f"controller-{each}").open("wb")),
+                    env=os.environ | {"MARSHAL_CONFIG": os.devnull},
+                    text=True,
+                )
+                stack.callback(_end, process)
+                assert process.stdout is not None
+                found[process.stdout.readline().strip()] = process
+            self._wait_until_served(list(found), group)
+            yield found
+
+    def _wait_until_served(self, addresses: Sequence[str], group: str) -> None:
+        partition = coordinating_partition(group, GROUPS_PARTITIONS)
+        names = (f"warm-{number}" for number in itertools.count())
+        warm = next(
+            one for one in names if coordinating_partition(one, GROUPS_PARTITIONS) == partition
+        )
+        self.create(addresses, warm, self.scale.session_s)
+
+    def create(self, addresses: Sequence[str], group: str, session_s: float) -> None:
+        """Create a group of ours, and wait until it has a controller."""
+        body = {
+            "ConsumerGroup": group,
+            "SessionTimeout": int(session_s * 1000),
+            "Topics": [self.topic],
+            "Ephemeral": 0,
+            "Rebalance": "incremental",
+            "Strategy": "sticky",
+        }
+        deadline = REAL.deadline(WAIT_S)
+        with Controllers(addresses, "bench") as controllers:
+            answer, _ = controllers.asked_any("CreateGroup", body, deadline)
+            if answer.code is not ErrorCode.NONE:
+                raise RuntimeError(f"group {group} was not created: {answer.code.name}")
+            controllers.controller_of(group, deadline)
+
+    @contextmanager
+    def group(self, name: str) -> Iterator[Group]:
+        """As many members as the scale says, ready to join."""
+        peer, number = PEERS[name], next(self._names)
+        group, controllers = f"group-{number}", ""
+        with ExitStack() as stack:
+            if peer.protocol == "ours":
+                controllers = ",".join(stack.enter_context(self.controllers(1, group)))
+            elif peer.protocol == "consumer" and peer.heartbeat_s is not None:
+                interval_ms = int(peer.heartbeat_s * 1000)
+                words = ["--alter", "--entity-type", "groups", "--entity-name", group]
+                words += ["--add-config", f"consumer.heartbeat.interval.ms={interval_ms}"]
+                bootstrap = ("--bootstrap-server", self.broker.bootstrap)
+                self.broker.tool("kafka.admin.ConfigCommand", *bootstrap, *words)
+            yield stack.enter_context(self.members(peer, group, controllers))
+
+    @contextmanager
+    def members(self, peer: Peer, group: str, controllers: str) -> Iterator[Group]:
+        """The members alone."""
+        scale, bootstrap = self.scale, self.broker.bootstrap
+        membership = Membership(
+            *(peer.protocol, bootstrap, controllers, group, self.topic),
+            *(scale.session_s, peer.heartbeat_s),
+        )
+        with Group(membership, self.folder) as members:
+            members.start(scale.members)
+            time.sleep(1.0)  # until the fork server has them all
+            yield members
+
+    @contextmanager
+    def messages(self) -> Iterator[set[tuple[int, int]]]:
+        """Append at the scale's rate meanwhile; partition and offset of what was appended."""
+        appended, stop = set[tuple[int, int]](), threading.Event()
+
+        def landed(error: kafka.KafkaError | None, message: kafka.Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            if error is None and partition is not None and offset is not None:
+                appended.add((partition, offset))
+
+        def append() -> None:
+            producer = kafka.Producer({"bootstrap.servers": self.broker.bootstrap})
+            began_s = time.monotonic()
+            for number in itertools.count():
+                partition = number * 7 % self.scale.partitions
+                producer.produce(topic, b"x" * 100, partition=partition, on_delivery=landed)
+                producer.poll(0)
+                early_s = began_s + number / self.scale.rate - time.monotonic()
+                if stop.wait(max(0.0, early_s)):
+                    break
+            producer.flush(30)
+
+        topic, thread = self.topic, threading.Thread(target=append)
+        thread.start()
+        try:
+            yield appended
+        finally:
+            stop.set()
+            thread.join()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def _seconds(number_ns: int | None, since_ns: int = 0) -> float | None:
+    return None if number_ns is None else (number_ns - since_ns) / 1e9
+
+
+def _cells(found_s: float | None, target: str, base_s: float | None) -> tuple[str, str, str]:
+    """What was measured, its target, and how many times the first row's it is."""
+    if found_s is None:
+        return f"not within {WAIT_S:.0f} s", target, "-"
+    ratio = f"{found_s / base_s:.1f}" if base_s is not None and base_s > 0 else "-"
+    return f"{found_s:.2f}", target, ratio
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+def start(place: Place) -> None:
+    """From the first join to a balanced group."""
+    scale = place.scale
+    what = f"start: {scale.members} consumers, {scale.partitions} partitions"
+    table(what, "balanced after s", "target s", "× ours", "load")
+    base_s = None
+    for name in scale.peers:
+        with place.group(name) as group:
+            found_s = _started(place, group)
+        base_s = found_s if name == "ours" else base_s
+        target = "2" if name == "ours" else ""
+        row(name, *_cells(found_s, target, base_s), _load())
+
+
+def _started(place: Place, group: Group) -> float | None:
+    group.go()
+    balanced_ns = group.wait_until_covered(place.scale.partitions, WAIT_S)
+    rows = group.rows()
+    joined = rows[rows["kind"] == Kind.JOINED]["at_ns"]
+    return _seconds(balanced_ns, int(joined.min())) if len(joined) else None
+
+
+def death(place: Place) -> None:
+    """A member is killed."""
+    scale = place.scale
+    what = f"death: one of {scale.members} consumers, session timeout {scale.session_s:.0f} s"
+    table(what, "taken over after s", "minus the timeout", "target s", "load")
+    for name in scale.peers:
+        with place.group(name) as group:
+            if _started(place, group) is None:
+                row(name, f"not balanced within {WAIT_S:.0f} s", "-", "", _load())
+                continue
+            time.sleep(scale.settles_s)
+            killed_ns = group.kill(group.members[0])
+            covered_ns = group.wait_until_covered(scale.partitions, WAIT_S, evenly=False)
+        found_s = _seconds(covered_ns, killed_ns)
+        cells = [f"not within {WAIT_S:.0f} s", "-"]
+        if found_s is not None:
+            cells = [f"{found_s:.2f}", f"{found_s - scale.session_s:+.2f}"]
+        row(name, *cells, "1" if name == "ours" else "", _load())
+
+
+def controller(place: Place) -> None:
+    """A controller is killed."""
+    scale = place.scale
+    what = f"controller: one of 2 killed, {scale.members} consumers commit"
+    heads = ("commits again after s: first", "last", "target s", "owners changed", "generation")
+    table(what, *heads, "tenures", "commits refused", "load")
+    with place.controllers(2, "killed") as processes, Controllers([*processes], "bench") as asked:
+        addresses = ",".join(processes)
+        with place.members(PEERS["ours"], "killed", addresses) as group, place.messages():
+            if _started(place, group) is None:
+                row("ours", f"not balanced within {WAIT_S:.0f} s", *[""] * 7)
+                return
+            time.sleep(scale.settles_s)
+            before, changed = _described(asked, "killed"), len(changes(group.rows()))
+            _end(processes[str(asked.controller_of("killed", REAL.deadline(WAIT_S)))])
+            killed_ns = time.monotonic_ns()
+            members = group.members
+
+            def all_again(rows: Rows) -> int | None:
+                found = [standstill_ns(rows, member, killed_ns) for member in members]
+                each = [one for one in found if one is not None]
+                calm_s = (time.monotonic_ns() - killed_ns - max(each, default=0)) / 1e9
+                return max(each) if len(each) == len(found) and calm_s > WAIT_S / 12 else None
+
+            group.wait_for(all_again, WAIT_S)
+            rows = group.rows()
+            after = _described(asked, "killed")
+    found = [standstill_ns(rows, member, killed_ns) for member in members]
+    first = _cells(_seconds(min((one for one in found if one is not None), default=None)), "", None)
+    last = _cells(_seconds(None if None in found else max(one or 0 for one in found)), "3", None)
+    same = [
+        "as before" if one == other else "CHANGED" for one, other in zip(before, after, strict=True)
+    ]
+    refused = np.count_nonzero(rows["kind"] == Kind.REFUSED)
+    cells = (first[0], *last[:2], f"{len(changes(rows)) - changed}", *same, f"{refused}", _load())
+    row("ours", *cells)
+
+
+def _described(asked: Controllers, group: str) -> tuple[object, object]:
+    """The group's generation, and the owner and tenure of each partition."""
+    [found] = asked.described([group], REAL.deadline(WAIT_S))
+    owners = found["Owners"]
+    assert isinstance(owners, list)
+    each = {(one["Topic"], one["Partition"]): (one["ConsumerId"], one["Tenure"]) for one in owners}
+    return found["Generation"], each
+
+
+def heartbeats(place: Place) -> None:
+    """A thousand members."""
+    scale, topic = place.scale, place.topic
+    table(
+        f"heartbeats: {scale.crowd:,} members of one controller, one a second",
+        *("settled", "after s", "answers/s", "p50 ms", "p99 ms", "target ms", "most ms"),
+        *("controller's CPU: settling s", "a second", "changes", "load"),
+    )
+    with place.controllers(1, "crowd") as processes:
+        [(address, process)] = processes.items()
+        place.create([address], "crowd", 4 * WAIT_S)
+        with Controllers(address, "bench") as asked:
+            at = asked.controller_of("crowd", REAL.deadline(WAIT_S))
+        before_s = cpu_s(process.pid)
+        with Crowd(at, "crowd", topic, scale.crowd) as crowd:
+            found = crowd.settle(2 * WAIT_S)
+            settled_s, began_s = cpu_s(process.pid), time.monotonic()
+            crowd.measure(scale.beats_s)
+        took_s = time.monotonic() - began_s
+        share = (cpu_s(process.pid) - settled_s) / took_s
+    p50, p99, most = np.quantile(found.answers_ms or [0.0], (0.5, 0.99, 1.0))
+    row(
+        *("ours", f"{found.settled:,}", f"{found.settles_s:.1f}"),
+        *(f"{len(found.answers_ms) / took_s:,.0f}", f"{p50:.1f}", f"{p99:.1f}", "50"),
+        *(f"{most:.1f}", f"{settled_s - before_s:.1f}", f"{share:.2f}"),
+        *(f"{found.changes}", _load()),
+    )
+
+
+def restart(place: Place) -> None:
+    """All members are restarted, one after the other."""
+    scale = place.scale
+    table(
+        f"restart: {scale.members} consumers, {scale.partitions} partitions",
+        *("without an owner: times", "p50 ms", "p99 ms", "target ms", "p99 × ours", "most ms"),
+        *("with two", "handed out", "of them again", "never", "took s", "load"),
+    )
+    base_ms = 0.0
+    for name in scale.peers:
+        with place.group(name) as group, place.messages() as appended:
+            if _started(place, group) is None:
+                row(name, f"not balanced within {WAIT_S:.0f} s", *[""] * 11)
+                continue
+            time.sleep(scale.settles_s)
+            began_ns, trouble = time.monotonic_ns(), []
+            for member in group.members:
+                if not group.stop(member):
+                    trouble.append(f"member {member} did not end well")
+                group.start(1)
+                if group.wait_until_covered(scale.partitions, WAIT_S) is None:
+                    trouble.append(f"not balanced within {WAIT_S:.0f} s after member {member}")
+            took_s = (time.monotonic_ns() - began_ns) / 1e9
+            sent = {*appended}
+            rows = _handed_all(group, sent)
+        found, (count, which) = gaps(rows, began_ns), handed(rows)
+        p50, p99, most = np.quantile(np.array(found.ns or [0]) / 1e6, (0.5, 0.99, 1.0))
+        base_ms = p99 if name == "ours" else base_ms
+        row(
+            *(name, f"{len(found.ns):,}", f"{p50:.0f}", f"{p99:.0f}"),
+            "500" if name == "ours" else "",
+            f"{p99 / base_ms:.1f}" if base_ms else "-",
+            *(f"{most:.0f}", f"{found.shared}", f"{count:,}", f"{count - len(which)}"),
+            *(f"{len(sent - which)}", f"{took_s:.0f}", _load()),
+        )
+        for each in trouble:
+            say(f"{name}: {each}")
+
+
+def _handed_all(group: Group, sent: set[tuple[int, int]]) -> Rows:
+    """Wait until everything that was appended was handed out, but not for ever."""
+    group.wait_for(lambda rows: None if sent - handed(rows)[1] else 1, WAIT_S / 4)
+    return group.rows()
+
+
+def assignments(place: Place) -> None:
+    """The strategies alone."""
+    say("")
+    quick = ["--times", "1", "--scale", "0.01"]
+    assignment.main(["--kafka", *(quick if place.scale is QUICK else [])])
+
+
+ALL: Final = {
+    "assignment": assignments,
+    "start": start,
+    "death": death,
+    "controller": controller,
+    "heartbeats": heartbeats,
+    "restart": restart,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was named, or all, and print tables."""
+    parser = argparse.ArgumentParser(prog="make bench-groups")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ALL)}; all")
+    parser.add_argument("--quick", action="store_true", help="few members and partitions")
+    asked = parser.parse_args(arguments)
+    if unknown := set(asked.parts) - set(ALL):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    scale = QUICK if asked.quick else Scale()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))
+    say(
+        f"CPython {sys.version.split()[0]}, confluent-kafka {kafka.version()}, librdkafka "
+        f"{kafka.libversion()[0]}, Kafka {version()}; {os.cpu_count()} cores for all, "
+        f"load {_load()}: figures of a machine with other work are rough"
+    )
+    with (
+        Scratch("desk") as folder,
+        Broker(folder=folder / "broker", settings=broker_settings(scale), heap="1g") as broker,
+    ):
+        place = Place(broker, folder, scale)
+        for name in asked.parts or ALL:
+            ALL[name](place)
+    say(f"\nload at the end: {_load()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
