@@ -319,3 +319,20 @@ def test_a_question_that_was_withdrawn_is_asked_no_more() -> None:
     story.member.ask("CommitOffsets", {})
     story.member.withdraw()
     assert story.after(0) == []
+
+
+def test_the_answer_to_a_question_that_was_withdrawn_is_none_to_the_next_one() -> None:
+    story = Story().owning(T0)
+    story.member.ask("CommitOffsets", {})
+    story.after(0)
+    story.member.withdraw()
+    story.member.ask("RewindConsumer", {})
+    assert sent(story.after(0)).keys() == {"RewindConsumer"}
+    assert story.hears(answer("CommitOffsets")) == []
+    story.member.withdraw()
+    story.member.ask("RewindConsumer", {"NewOffsetsV1": ["new"]})
+    assert sent(story.after(0)) == {}
+    assert story.hears(answer("RewindConsumer")) == []
+    assert sent(story.after(0)) == {"RewindConsumer": {"NewOffsetsV1": ["new"]}}
+    told = answer("RewindConsumer")
+    assert story.hears(told) == [QuestionAnswered(told)]

@@ -150,6 +150,8 @@ class _Sent:
 class _Question:
     api: str
     body: Mapping[str, Any]
+    is_sent: bool = False
+    """It, and not one before it that was withdrawn, is what waits for the answer."""
 
 
 class Membership:
@@ -248,6 +250,8 @@ class Membership:
         # Nobody knows whether it was heard.
         self._must_register = self._must_register or "RegisterConsumer" in self._sent
         self._sent.clear()
+        if self._question is not None:
+            self._question.is_sent = False
 
     def _connect(self, to: tuple[str, int], now_ms: int) -> list[MemberEffect]:
         self._disconnected(now_ms)
@@ -291,6 +295,7 @@ class Membership:
                 effects.append(self._heartbeat(now_ms))
         question = self._question
         if question is not None and question.api not in self._sent:
+            question.is_sent = True
             effects.append(self._request(question.api, question.body, now_ms))
         return effects
 
@@ -452,12 +457,15 @@ class Membership:
         """An answer to what the application asked."""
         if answer.code in _PASSES:
             return self._refused(answer.code, now_ms)
-        self._question = None
         # The lease is that of heartbeats and registrations: only they are answered by a controller
         # that has confirmed that it is one.
         forgotten = answer.code in _FORGOTTEN and answer.api.name != "DeregisterConsumer"
+        asked = self._question
+        is_its = asked is not None and asked.api == answer.api.name and asked.is_sent
+        if is_its:
+            self._question = None
         effects = self._refused(answer.code, now_ms) if forgotten else []
-        return [*effects, QuestionAnswered(answer)]
+        return [*effects, QuestionAnswered(answer)] if is_its else effects
 
     def _refused(
         self, code: ErrorCode, now_ms: int, generation: int | None = None
