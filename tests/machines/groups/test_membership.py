@@ -336,3 +336,19 @@ def test_the_answer_to_a_question_that_was_withdrawn_is_none_to_the_next_one() -
     assert sent(story.after(0)) == {"RewindConsumer": {"NewOffsetsV1": ["new"]}}
     told = answer("RewindConsumer")
     assert story.hears(told) == [QuestionAnswered(told)]
+
+
+def test_a_member_that_says_goodbye_asks_for_nothing_else() -> None:
+    story = Story().owning(T0)
+    story.member.ask("DeregisterConsumer", {})
+    assert sent(story.after(0)).keys() == {"DeregisterConsumer"}
+    assert story.hears(beats(ErrorCode.UNKNOWN_MEMBER_ID)) == [
+        PartitionStopped(T0, At(4, 7), given_up=True)
+    ]
+    story.member.connection_lost(story.now_ms)
+    story.connects(100)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(5_000)).keys() == {"DeregisterConsumer"}
+    told = answer("DeregisterConsumer", ErrorCode.UNKNOWN_MEMBER_ID)
+    assert story.hears(told) == [QuestionAnswered(told)]
