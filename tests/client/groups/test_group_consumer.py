@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from attrs import define
 from confluent_kafka import Producer
 
-from kafka_marshal import Fenced, GroupConsumer, InvalidOption
+from kafka_marshal import ConsumerClosed, Fenced, GroupConsumer, InvalidOption
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.testing import Broker
 from tests.client.crew import until
@@ -73,9 +73,12 @@ def joined(fleet: Fleet, controllers: str, name: str, **options: Any) -> Iterato
         controllers=controllers,
         group_id="g",
         client_id=name,
-        on_assigned=assigned.extend,
-        on_revoked=revoked.extend,
-        **{"session_timeout_s": SESSION_S, **options},
+        **{
+            "on_assigned": assigned.extend,
+            "on_revoked": revoked.extend,
+            "session_timeout_s": SESSION_S,
+            **options,
+        },
     ) as consumer:
         consumer.add_topic(fleet.topic)
         yield Told(consumer, assigned, revoked)
@@ -160,6 +163,24 @@ def test_a_member_whose_controller_is_gone_stops_by_its_own_clock(kafka_broker: 
         with fleet.controller(port=int(where.rpartition(":")[2])):
             a.gets(MESSAGES)
             a.consumer.close()
+
+
+def test_a_callback_that_closes_ends_the_poll_and_leaves_no_member(kafka_broker: Broker) -> None:
+    fleet = Fleet(kafka_broker, PARTITIONS)
+    calls: list[int] = []
+
+    def close(claims: Sequence[Claim]) -> None:
+        calls.append(len(claims))
+        a.consumer.close()
+
+    with fleet.controller() as where, joined(fleet, where, "a", on_revoked=close) as a:
+        until(lambda: not a.consumer.poll(0.1) and len(a.partitions) == PARTITIONS)
+        a.consumer.rewind({(fleet.topic, 0): 0})
+        with pytest.raises(ConsumerClosed):
+            a.consumer.poll(30)
+        assert calls == [1, PARTITIONS]
+        with joined(fleet, where, "b") as b:
+            until(lambda: not b.consumer.poll(0.1) and len(b.partitions) == PARTITIONS)
 
 
 @pytest.mark.parametrize(

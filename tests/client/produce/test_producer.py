@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from concurrent.futures import InvalidStateError
+from typing import Any, cast
 
 import pytest
 from attrs import frozen
@@ -210,6 +211,14 @@ class Story:
         Story(ProducerRecord("orders", 3), "topic orders: the value is bytes, text or None, not"),
         Story(
             ProducerRecord("orders", b"", key=[]), "topic orders: the key is bytes, text or None"
+        ),
+        Story(ProducerRecord(cast("Any", None)), "the topic of a record is a name, not None"),
+        Story(
+            ProducerRecord("orders", partition=2**31), "topic orders: the partition is 0 or more"
+        ),
+        Story(
+            ProducerRecord("orders", headers=cast("Any", [("h", [])])),
+            "topic orders: a header is a name and bytes, text or None",
         ),
         Story(ProducerRecord("orders", b"x" * 2_000), "never fits into buffer_bytes=4000"),
     ],

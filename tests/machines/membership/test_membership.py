@@ -341,3 +341,19 @@ def test_the_answer_to_a_withdrawn_question_does_not_answer_the_next_one() -> No
     assert story.after(0) == []
     assert story.hears(answer("CommitOffsets")) == []
     assert sent(story.after(0)) == {"CommitOffsets": {"number": 2}}
+
+
+def test_a_member_that_says_goodbye_asks_for_nothing_else() -> None:
+    story = Story().owning(T0)
+    story.member.ask("DeregisterConsumer", {})
+    assert sent(story.after(0)).keys() == {"DeregisterConsumer"}
+    assert story.hears(beats(ErrorCode.UNKNOWN_MEMBER_ID)) == [
+        PartitionStopped(T0, At(4, 7), given_up=True)
+    ]
+    story.member.connection_lost(story.now_ms)
+    story.connects(100)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(5_000)).keys() == {"DeregisterConsumer"}
+    told = answer("DeregisterConsumer", ErrorCode.UNKNOWN_MEMBER_ID)
+    assert story.hears(told) == [QuestionAnswered(told)]

@@ -189,7 +189,7 @@ class GroupConsumer:
         self._fenced: set[TopicPartition] = set()
         self._told: list[RpcAnswer] = []
         """The answer to what the application asked, when it came."""
-        self._is_closed = False
+        self._is_closed = self._is_closing = self._calls_back = False
 
     def __enter__(self) -> Self:
         return self
@@ -317,8 +317,9 @@ class GroupConsumer:
         What the last `poll` returned counts as done only if `commit` was called since. A member
         that reaches no controller within `CLOSE_S` is given up after the session timeout.
         """
-        if self._is_closed:
+        if self._is_closing:
             return
+        self._is_closing = True
         deadline = self._environment.deadline(CLOSE_S)
         try:
             self._in_hand = []
@@ -351,6 +352,7 @@ class GroupConsumer:
         """Do what the controller asks for, and tell the application."""
         self._receive()
         self._run_callbacks()
+        self._raise_if_closed()  # by a callback
         self._step(may_let_go=True)
         failure = self._membership.failure
         if failure is not None:
@@ -438,11 +440,25 @@ class GroupConsumer:
         self._revoked.append(claim)
 
     def _run_callbacks(self) -> None:
-        """Tell the application, and commit what it has done of partitions that move."""
+        """Tell the application, and commit what it has done of partitions that move.
+
+        A callback that calls `poll` or `close` is called for nothing more before it returns.
+        """
+        if self._calls_back:
+            return
+        self._calls_back = True
+        try:
+            self._call_back()
+        finally:
+            self._calls_back = False
+
+    def _call_back(self) -> None:
         while self._revoked:
             revoked = [*self._revoked]
             _call(self._on_revoked, revoked)
             del self._revoked[: len(revoked)]
+            if self._is_closed:
+                continue
             tps = {TopicPartition(claim.topic, claim.partition) for claim in revoked}
             try:
                 self._commit(tps.__contains__, CLOSE_S)

@@ -222,6 +222,7 @@ class Producer:
     def _encoded(self, record: ProducerRecord, marks: HeaderPairs) -> _Encoded:
         if not isinstance(record, ProducerRecord):
             raise InvalidOption(f"send takes ProducerRecord, not {type(record).__name__}")
+        _refuse_what_cannot_be_sent(record.topic, record.partition, record.headers)
         key = _bytes(record.topic, "key", record.key, self._key_serializer)
         value = _bytes(record.topic, "value", record.value, self._value_serializer)
         return _Encoded(record.topic, record.partition, key, value, (*record.headers, *marks))
@@ -334,6 +335,20 @@ class Producer:
 
     def _failed(self, error: BaseException) -> None:
         logger.error("a thread of the producer ended, so it appends nothing more", exc_info=error)
+
+
+def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> None:
+    """What librdkafka would trip over once it has taken the records before this one."""
+    if not isinstance(topic, str) or not topic or "\0" in topic:
+        raise InvalidOption(f"the topic of a record is a name, not {topic!r}")
+    if partition is not None and not (isinstance(partition, int) and 0 <= partition < 2**31):
+        raise InvalidOption(f"topic {topic}: the partition is 0 or more or None, not {partition!r}")
+    for pair in headers:
+        name, value = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
+        if not isinstance(name, str) or not isinstance(value, str | bytes | None):
+            raise InvalidOption(
+                f"topic {topic}: a header is a name and bytes, text or None, not {pair!r:.80}"
+            )
 
 
 def _bytes(topic: str, what: str, given: Any, serializer: Serializer | None) -> bytes | None:

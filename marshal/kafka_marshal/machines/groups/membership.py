@@ -279,11 +279,16 @@ class Membership:
         return self._due(now_ms, may_let_go=may_let_go)
 
     def _due(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
-        """Of a controller: register, or send a heartbeat, and what the application asks."""
+        """Of a controller: register, or send a heartbeat, and what the application asks.
+
+        Who leaves asks for nothing else: it would hear that it is no member, and join again.
+        """
         effects: list[MemberEffect] = []
+        question = self._question
+        leaves = question is not None and question.api == "DeregisterConsumer"
         registers = self._must_register or self._told_wishes != self._wishes
         may_register = (may_let_go or self.member.fresh) and now_ms >= self._register_at_ms
-        if "RegisterConsumer" not in self._sent:
+        if "RegisterConsumer" not in self._sent and not leaves:
             if registers and may_register:
                 if self.member.fresh and self._registered_here:
                     # It says "I hold nothing" only over a connection on which it heard nothing.
@@ -291,7 +296,6 @@ class Membership:
                 effects.append(self._register(now_ms))
             elif not self.member.fresh and self._heartbeat_is_due(now_ms):
                 effects.append(self._heartbeat(now_ms))
-        question = self._question
         if question is not None and question.api not in self._sent:
             self._sent[question.api] = _Sent(now_ms, about=question)
             effects.append(SendRequest(question.api, question.body))
