@@ -6,14 +6,7 @@ import json
 
 import pytest
 
-from kafka_marshal.admin.doctor.groups_log import (
-    BECAUSE,
-    GROUPS_LOG,
-    PARTITIONS,
-    RETENTION_MS,
-    examine_groups,
-    of_settings,
-)
+from kafka_marshal.admin.doctor.groups_log import BECAUSE, examine_groups, of_settings
 from kafka_marshal.client.connect.admin_client import (
     ClusterClient,
     PartitionDescription,
@@ -21,16 +14,17 @@ from kafka_marshal.client.connect.admin_client import (
 )
 from kafka_marshal.client.connect.coordination_topic import TopicSpec, settings_for
 from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.groups.event_log import GROUPS_TOPIC, PARTITIONS, RETENTION_MS
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 
-GOOD = settings_for(TopicSpec(GROUPS_LOG, PARTITIONS, retention_ms=RETENTION_MS), 3)
+GOOD = settings_for(TopicSpec(GROUPS_TOPIC, PARTITIONS, retention_ms=RETENTION_MS), 3)
 
 
 def topic(partitions: int = PARTITIONS, copies: int = 3) -> TopicDescription:
     brokers = tuple(range(1, copies + 1))
     one = PartitionDescription(1, brokers, brokers)
-    return TopicDescription(GROUPS_LOG, dict.fromkeys(range(partitions), one), None)
+    return TopicDescription(GROUPS_TOPIC, dict.fromkeys(range(partitions), one), None)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +75,11 @@ def test_the_doctor_examines_it_on_a_broker(kafka_broker: Broker) -> None:
     good = examine_groups(settings, "groups-good")
     assert [(one.severity.value, one.check) for one in good.findings] == [("note", "copies")]
     assert set(good.fine) == {*BECAUSE, "leaders", "permissions"}
-    cluster.create_topic(GROUPS_LOG, 2, 1, {})
+    cluster.create_topic(GROUPS_TOPIC, 2, 1, {})
     try:
         ran = marshal("doctor", "--groups", "--json", "--bootstrap", kafka_broker.bootstrap)
     finally:
-        cluster.delete_topic(GROUPS_LOG)
+        cluster.delete_topic(GROUPS_TOPIC)
     assert ran.returncode == 1
     loud = {each["check"]: each for each in json.loads(ran.stdout)["findings"]}
     assert loud["partitions"]["found"] == "partitions is 2"

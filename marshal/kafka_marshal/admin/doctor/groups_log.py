@@ -23,12 +23,9 @@ from kafka_marshal.client.connect.coordination_topic import (
     settings_for,
 )
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.groups.event_log import GROUPS_TOPIC, PARTITIONS, RETENTION_MS
 from kafka_marshal.errors import BrokerFailed
 
-GROUPS_LOG: Final = "__marshal_groups"
-PARTITIONS: Final = 16
-"""For ever: which of them a group belongs to follows from this count."""
-RETENTION_MS: Final = 30 * 24 * 3_600_000
 BECAUSE: Final[Mapping[str, str]] = {
     "partitions": "a group belongs to the partition that its name and this count give: with "
     "another count its members find a controller that does not know it",
@@ -74,7 +71,7 @@ def _suffices(name: str, is_now: str, wanted: str, copies: int) -> bool:
     return is_now == wanted or (name == "unclean.leader.election.enable" and copies == 1)
 
 
-def examine_groups(settings: Settings, topic: str = GROUPS_LOG) -> Examination:
+def examine_groups(settings: Settings, topic: str = GROUPS_TOPIC) -> Examination:
     """Look at the log of groups, without reading or changing it.
 
     Raises:

@@ -75,8 +75,9 @@ def doctor(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.admin.doctor.doctor import LOUD, examine
-        from kafka_marshal.admin.doctor.groups_log import GROUPS_LOG, examine_groups
-    examining = GROUPS_LOG if groups else topic
+        from kafka_marshal.admin.doctor.groups_log import examine_groups
+        from kafka_marshal.client.groups.event_log import GROUPS_TOPIC
+    examining = GROUPS_TOPIC if groups else topic
     with one_sentence(MarshalError), errors.status(f"examining {examining}"):
         settings = attrs.evolve(
             connection(bootstrap, properties, options), keyring=keyring_of(keys)
