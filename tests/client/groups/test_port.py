@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import trustme
@@ -462,3 +465,30 @@ def test_of_a_host_one_line_a_minute_is_written(caplog: pytest.LogCaptureFixture
         "b: hung up: it is odd",
         "a: hung up: it is odd (and 2 more since the last line)",
     ]
+
+
+class _Reset(asyncio.Transport):
+    """A connection that the client has reset, which asyncio has not read yet."""
+
+    aborted = False
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def resume_reading(self) -> None:
+        pass
+
+    def write_eof(self) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_connection_that_its_client_has_reset_is_ended_without_an_error() -> None:
+    transport = _Reset()
+    port = Port(Mock(), Mock(), time.monotonic)
+    peer = Peer(port)
+    peer.connection_made(transport)
+    port.hang_up(peer.number, HungUp.CONTROLLER, "its member was given up")
+    assert transport.aborted

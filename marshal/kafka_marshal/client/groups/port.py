@@ -262,7 +262,10 @@ class Peer(asyncio.Protocol):
         if self._transport.can_write_eof():
             # Closed with something unread, the socket would reset, and the client lose the answer.
             self._transport.resume_reading()
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:  # the client has reset it, and asyncio has not said so yet
+                self._transport.abort()
         else:
             self._transport.close()
 
