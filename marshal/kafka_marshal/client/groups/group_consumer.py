@@ -128,7 +128,9 @@ class GroupConsumer:
                 stops by its own clock after 0.9 of it.
             strategy: `sticky`, `range` or `round_robin`.
             rebalance: `incremental`: a member lets go of what moves. `eager`: of everything.
-            auto_offset_reset: where to begin in a partition that nobody has committed.
+            auto_offset_reset: where to begin in a partition that nobody has committed. With
+                `latest`, what a member was given there and has not committed when it dies is
+                handed out to nobody: the next owner begins at the end.
             on_assigned: called with claims whose partitions are this member's from now on.
             on_revoked: called with claims that are over. Before a partition moves to another
                 member, `commit` still counts here; where this member was given up it raises Fenced.
