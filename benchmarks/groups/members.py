@@ -1,8 +1,8 @@
 """Members of groups, each a process: ours, and those of Kafka's two protocols.
 
-A member appends rows to a file of its own, which outlives kill -9. It commits after each message,
-or after each list of them. The processes come from a fork server, which has imported everything. It
-does not know what is measured.
+A member appends rows to a file of its own, which outlives kill -9. It commits whenever it has taken
+what is there, at most 100 messages. The processes come from a fork server, which has imported
+everything. It does not know what is measured.
 """
 
 from __future__ import annotations
@@ -145,12 +145,17 @@ def _kafkas(membership: Membership, notes: Notes, over: Callable[[], bool]) -> N
     consumer = kafka.Consumer(settings)
     consumer.subscribe([membership.topic], on_assign=assigned, on_revoke=revoked)
     while not over():
-        message = consumer.poll(_POLL_S)
-        if message is not None and message.error() is None:
+        taken = 0
+        while taken < _MESSAGES_MAX:
+            message = consumer.poll(0 if taken else _POLL_S)
+            if message is None or message.error() is not None:
+                break
             partition, offset = message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
             notes.note(Kind.HANDED, [partition], offset)
+            taken += 1
+        if taken:
             commit()
     consumer.close()
 
