@@ -1,8 +1,8 @@
 """Members of groups, each a process: ours, and those of Kafka's two protocols.
 
-A member appends rows to a file of its own, which outlives kill -9. It commits after each message,
-or after each list of them. The processes come from a fork server, which has imported everything. It
-does not know what is measured.
+A member appends rows to a file of its own, which outlives kill -9. It commits whenever it has taken
+what is there, at most 100 messages. The processes come from a fork server, which has imported
+everything. It does not know what is measured.
 """
 
 from __future__ import annotations
@@ -67,21 +67,27 @@ class Notes:
 
 
 def work(membership: Membership, path: Path, member: int, go: Event) -> None:
-    """Consume, note and commit, until SIGTERM or kill -9."""
+    """Consume, note and commit, until SIGTERM or kill -9, or until the bench is gone."""
     stop = Flag()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    notes = Notes(path, member)
-    go.wait()
+    notes, parent = Notes(path, member), os.getppid()
+
+    def over() -> bool:
+        return stop.is_set() or os.getppid() != parent
+
+    while not go.wait(1.0):
+        if over():
+            return
     notes.note(Kind.JOINED)
     if membership.protocol == "ours":
-        _ours(membership, notes, f"member-{member}", stop)
+        _ours(membership, notes, f"member-{member}", over)
     else:
-        _kafkas(membership, notes, stop)
+        _kafkas(membership, notes, over)
     notes.note(Kind.DIED)
 
 
-def _ours(membership: Membership, notes: Notes, name: str, stop: Flag) -> None:
+def _ours(membership: Membership, notes: Notes, name: str, over: Callable[[], bool]) -> None:
     with GroupConsumer(
         membership.bootstrap,
         controllers=membership.controllers,
@@ -92,7 +98,7 @@ def _ours(membership: Membership, notes: Notes, name: str, stop: Flag) -> None:
         on_revoked=lambda claims: notes.note(Kind.REVOKED, [one.partition for one in claims]),
     ) as consumer:
         consumer.add_topic(membership.topic)
-        while not stop.is_set():
+        while not over():
             messages = consumer.poll(_POLL_S, max_messages=_MESSAGES_MAX)
             for message in messages:
                 notes.note(Kind.HANDED, [message.partition], message.offset)
@@ -105,7 +111,7 @@ def _ours(membership: Membership, notes: Notes, name: str, stop: Flag) -> None:
                     notes.note(Kind.REFUSED, number=asked_ns)
 
 
-def _kafkas(membership: Membership, notes: Notes, stop: Flag) -> None:
+def _kafkas(membership: Membership, notes: Notes, over: Callable[[], bool]) -> None:
     settings: dict[str, str | int | bool] = {
         "bootstrap.servers": membership.bootstrap,
         "group.id": membership.group,
@@ -138,13 +144,18 @@ def _kafkas(membership: Membership, notes: Notes, stop: Flag) -> None:
 
     consumer = kafka.Consumer(settings)
     consumer.subscribe([membership.topic], on_assign=assigned, on_revoke=revoked)
-    while not stop.is_set():
-        message = consumer.poll(_POLL_S)
-        if message is not None and message.error() is None:
+    while not over():
+        taken = 0
+        while taken < _MESSAGES_MAX:
+            message = consumer.poll(0 if taken else _POLL_S)
+            if message is None or message.error() is not None:
+                break
             partition, offset = message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
             notes.note(Kind.HANDED, [partition], offset)
+            taken += 1
+        if taken:
             commit()
     consumer.close()
 
