@@ -11,8 +11,9 @@ some parts only, `--quick` runs each with few members and partitions.
 - heartbeats: 1,000 members of one controller, a heartbeat a second each.
 - restart: 10 consumers are restarted one after the other: how long partitions had no owner, and
   which messages were handed out twice. *With two* counts assignments of a partition whose owner had
-  not been called back. So it is with a member that was given up, and hands nothing out. *Not in
-  time* are messages that nobody had 15 s after the last restart.
+  not been called back. A member that was given up, and so hands nothing out, counts there, too:
+  only the log of groups tells which it was. *Not in time* are messages that nobody had 15 s after
+  the last restart.
 - assignment: what `python -m benchmarks.groups.assignment --kafka` prints, which needs no broker.
 
 The peers are groups of confluent-kafka on the same broker: the classic protocol with
