@@ -12,6 +12,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -60,6 +61,7 @@ LONGEST = (
 
 GROUPS_IN = pytest.StashKey[Scratch]()
 LOG_LEVELS = pytest.StashKey[list[int]]()
+HANDLERS = pytest.StashKey[list[Any]]()
 
 
 def groups(items: Iterable[pytest.Item]) -> dict[str, str]:
@@ -171,17 +173,30 @@ def log_levels() -> list[int]:
     return [logging.getLogger(name).level for name in ("", "kafka_marshal")]
 
 
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+def handlers() -> list[Any]:
+    """Who handles signals that end a process."""
+    return [signal.getsignal(number) for number in HANDLED]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note the levels of loggers before a test."""
-    item.stash[LOG_LEVELS] = log_levels()
+    """Note the levels of loggers, and who handles signals, before a test."""
+    item.stash[LOG_LEVELS], item.stash[HANDLERS] = log_levels(), handlers()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """A test leaves the levels of loggers as they were: a run that a seed repeats depends on them.
 
-    Fixtures of a module, such as a Spark session, may set them: they last longer.
+    Fixtures of a module, such as a Spark session, may set them: they last longer. It also leaves
+    the handlers of signals: a forked child that does not die of SIGTERM hangs its pool for ever.
     """
+    handled, now_handled = item.stash[HANDLERS], handlers()
+    for number, handler in zip(HANDLED, handled, strict=True):
+        signal.signal(number, handler)
+    assert handled == now_handled, f"{item.nodeid} leaves {now_handled} to handle signals"
     before, after = item.stash[LOG_LEVELS], log_levels()
     assert before == after, f"{item.nodeid} leaves the levels of loggers {after}, not {before}"
