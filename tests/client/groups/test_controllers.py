@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from kafka_marshal.admin.view import View
+from kafka_marshal.admin.view import ListedClaim, View
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.claims import CONTROLLERS
 from kafka_marshal.client.groups.connection import (
@@ -97,14 +97,19 @@ def test_any_bytes_leave_a_controller_at_work(kafka_broker: Broker) -> None:
     assert not counted.served
 
 
+def claims(fleet: Fleet) -> list[ListedClaim]:
+    """Those of the controllers, as `marshal ls` shows them."""
+    with View(settings_of(fleet.bootstrap), fleet.coordination, RULES, group=CONTROLLERS) as view:
+        for _ in view.changes(view.ends):
+            pass
+        return view.rows(0, CONTROLLERS, {})
+
+
 def test_a_stop_gives_the_claims_back(kafka_broker: Broker) -> None:
     fleet, counted = Fleet(kafka_broker), Counted()
     with fleet.controller() as first, Controllers(first, "test") as controllers:
         create(controllers, "g", fleet.topic)
-    with View(settings_of(fleet.bootstrap), fleet.coordination, RULES, group=CONTROLLERS) as view:
-        for _ in view.changes(view.ends):
-            pass
-        assert Counter(row.state for row in view.rows(0, CONTROLLERS, {})) == {"free": 16}
+    assert Counter(row.state for row in claims(fleet)) == {"free": 16}
     with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
         Scripted(controllers, "g", "m1", fleet.topic).registers()
         assert counted.events["GroupCreated True"] == 1
@@ -122,6 +127,7 @@ def test_a_controller_begins_to_read_at_the_last_snapshots(
         member.registers()
         for offset in range(12):
             assert member.commits(offset) == {0}
+        until(lambda: any(row.position for row in claims(fleet)))
     with fleet.controller(counted) as second, Controllers(second, "test") as controllers:
         member.controllers = controllers
         assert member.commits(99) == {0}
