@@ -61,7 +61,7 @@ LONGEST = (
 
 GROUPS_IN = pytest.StashKey[Scratch]()
 LOG_LEVELS = pytest.StashKey[list[int]]()
-HANDLERS = pytest.StashKey[list[Any]]()
+HANDLERS = pytest.StashKey[Any]()
 
 
 def groups(items: Iterable[pytest.Item]) -> dict[str, str]:
@@ -191,12 +191,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """A test leaves the levels of loggers as they were: a run that a seed repeats depends on them.
 
-    Fixtures of a module, such as a Spark session, may set them: they last longer. It also leaves
-    the handlers of signals: a forked child that does not die of SIGTERM hangs its pool for ever.
+    Fixtures of a module, such as a Spark session, may set them: they last longer.
+
+    A command that ran in this process may have left a handler of SIGTERM. A child that is forked
+    later would not die of it, and its pool would wait for ever.
     """
-    handled, now_handled = item.stash[HANDLERS], handlers()
-    for number, handler in zip(HANDLED, handled, strict=True):
+    for number, handler in zip(HANDLED, item.stash[HANDLERS], strict=True):
         signal.signal(number, handler)
-    assert handled == now_handled, f"{item.nodeid} leaves {now_handled} to handle signals"
     before, after = item.stash[LOG_LEVELS], log_levels()
     assert before == after, f"{item.nodeid} leaves the levels of loggers {after}, not {before}"

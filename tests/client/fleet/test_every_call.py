@@ -33,6 +33,7 @@ NEVER: Final[dict[type, dict[str, str]]] = {
         "seek_to_time": "It looks an offset up, and calls `seek`.",
         "give_again": "Not for applications: `run` calls it.",
         "handling": "Not for applications: `run` calls it.",
+        "positions_of": "Not for applications: a controller of groups calls it.",
     },
     AsyncConsumer: {
         **dict.fromkeys(("assignment", "claims", "committed", "lag", "position"), LOOKS),

@@ -6,9 +6,8 @@ Commands that start something or speak to a cluster are asked only what they ref
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 
 from tests.replay.sources.readers import GIVEN
@@ -45,17 +44,6 @@ def lines() -> Iterator[bytes]:
         yield line.replace(" ", "\n").encode()
 
 
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """A command that follows a log handles signals from then on: here others follow it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def check_arguments(data: bytes, desk: Path) -> None:
     """Any arguments end with a documented exit code, and never with a traceback."""
     words = [part.decode("utf-8", "surrogateescape") for part in data.split(b"\n")]
@@ -66,7 +54,7 @@ def check_arguments(data: bytes, desk: Path) -> None:
     log = "".join(f"{capture_line(raw)}\n" for raw in GIVEN)
     (desk / "log.jsonl").write_text(log, encoding="utf-8")
     empty = {"MARSHAL_BOOTSTRAP": "", "MARSHAL_CONFIG": os.devnull, "NO_COLOR": "1"}
-    with chdir(desk), _signals_kept():
+    with chdir(desk):
         result = CliRunner().invoke(app, words, env=empty)
     if result.exception is not None and not isinstance(result.exception, SystemExit | OSError):
         raise result.exception

@@ -52,6 +52,7 @@ EXPLAINED: Final = {
     "self._busy = settings.environment.threads.condition(self._lock)": "a wait ends after 0.5 s",
     "self._room = self._environment.threads.condition(self._lock)": "a wait ends after 0.05 s",
     "self._room = threads.semaphore(READ_AHEAD)": "it bounds memory: what is read and not folded",
+    "self._room = settings.environment.threads.semaphore(_BATCHES_MAX)": "it bounds memory, too",
 }
 """Why nothing goes wrong without it, but that it takes longer, by the line that makes it."""
 
