@@ -221,7 +221,7 @@ def test_an_instance_whose_log_lost_records_does_not_repeat_a_request(
 ) -> None:
     with kafka.consumer() as consumer:
         consumer.add_topic("orders")
-        until(lambda: consumer.claims)
+        until(lambda: consumer.claims and kafka.said(Heartbeat))
         kafka.appends = lambda _: attrs.evolve(LOST, heard=False)
         consumer.add_topic("bills", partition=0)
         until(lambda: kafka.unheard)
