@@ -20,7 +20,6 @@ from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing import Broker
-from tests.client.crew import until
 from tests.client.hands import new_name
 
 PATIENT_S = 30.0
@@ -39,8 +38,6 @@ class Fleet:
         self.cluster = ClusterClient(settings_of(broker.bootstrap))
         self.topic = new_name("events")
         self.cluster.create_topic(self.topic, partitions, 1, {})
-        places = [(self.topic, number) for number in range(partitions)]
-        until(lambda: len(self.cluster.ends(places)) == partitions)
 
     @contextmanager
     def controller(self, *observers: ControllerObserver, **options: Any) -> Iterator[str]:
