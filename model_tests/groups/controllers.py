@@ -9,7 +9,6 @@ so it is held against the Python also where there is no Java.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,18 +24,14 @@ from kafka_marshal.machines.groups import controller
 from kafka_marshal.machines.groups.control.bodies import register_answer
 from kafka_marshal.machines.groups.control.holdings import holdings_of
 from kafka_marshal.machines.groups.controller import ControllerState, MemberKey, Registration
-from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.edges import Export
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.rpc.codec import BY_NAME, RpcRequest
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla as words
-from model_tests.explorer import configuration
 from model_tests.from_tla import NONE
-from model_tests.groups import from_tla
-from model_tests.groups.members import of_timeless_worlds
+from model_tests.groups import exports, from_tla
 from model_tests.transitions.sample import covering
 
 SAMPLE: Final = Path(__file__).parent / "controllers.tsv.gz"
@@ -131,19 +126,8 @@ def remembered(c: ControllerState) -> ControllerState:
 
 
 def exported(model: Model, folder: Path) -> Path:
-    """Run TLC on a model; the export. What the model promises is `make spec`'s part."""
-    module, cfg = folder / "ControllersOfGroupWorld.tla", folder / f"{model.name}.cfg"
-    module.write_text(MODULE, encoding="utf-8")
-    told = configuration.read(model.cfg)
-    lines = ["SPECIFICATION Spec", "CONSTANTS"]
-    lines += [f"  {name} = {value}" for name, value in told.assigned.items()]
-    lines += [f"  {name} <- {by}" for name, by in told.substituted.items()]
-    cfg.write_text("\n".join([*lines, "INVARIANT ExportControllers", ""]), encoding="utf-8")
-    libraries = [*models.libraries(), model.module.parent]
-    target = folder / f"{model.name}.tsv"
-    return edges.export(
-        module, cfg, target, workers=1, check_deadlock=False, libraries=libraries
-    ).path
+    """The export of a world, run by TLC."""
+    return exports.exported("Controllers", MODULE, model, folder)
 
 
 # --- TLA+ to Python -------------------------------------------------------------------------------
@@ -221,13 +205,7 @@ def answers(each: Deed) -> tuple[Hashable, ...]:
 
 def deeds(path: Path) -> Iterator[tuple[str, Deed]]:
     """Each line of an export, and what it is."""
-    values = Export(path, 0, 0, _NO_RUN).read()
-    with path.open(encoding="utf-8") as lines:
-        for line, value in zip(lines, values, strict=True):
-            yield line, deed(value)
-
-
-_NO_RUN: TlcResult = None  # type: ignore[assignment]  # `read` asks only for the path
+    return ((line, deed(value)) for line, value in exports.lines_of(path))
 
 
 def chosen(lines: Iterable[tuple[str, Deed]]) -> list[str]:
@@ -238,18 +216,10 @@ def chosen(lines: Iterable[tuple[str, Deed]]) -> list[str]:
     return [line for line, _ in kept]
 
 
-def sample_lines() -> list[str]:
-    """The lines that are kept, as TLC printed them."""
-    return gzip.decompress(SAMPLE.read_bytes()).decode("utf-8").splitlines(keepends=True)
-
-
 @cache
 def sample() -> tuple[Deed, ...]:
     """The rows that are kept."""
-    with Scratch("controller-sample") as folder:
-        path = folder / SAMPLE.stem
-        path.write_text("".join(sample_lines()), encoding="utf-8")
-        return tuple(each for _, each in deeds(path))
+    return tuple(map(deed, exports.values_of(SAMPLE)))
 
 
 def main() -> None:
@@ -257,11 +227,11 @@ def main() -> None:
     found: dict[str, Deed] = {}
     with Scratch("controller-edges") as folder:
         for model in models.read():
-            if of_timeless_worlds(model):
+            if exports.of_timeless_worlds(model):
                 found.update(deeds(exported(model, folder)))
     partings = [each for each in found.values() if each.taken() != each.said]
-    kept = sorted(chosen(found.items()))
-    SAMPLE.write_bytes(gzip.compress("".join(kept).encode("utf-8"), mtime=0))
+    kept = chosen(found.items())
+    exports.write(kept, SAMPLE)
     print(f"{len(kept):,} of {len(found):,} rows in {SAMPLE.name}; {len(partings)} differ")
 
 

@@ -6,7 +6,6 @@ export, also where there is no Java. `python -m model_tests.groups.edges` writes
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from functools import cache
@@ -21,10 +20,9 @@ from kafka_marshal.core.groups.state import Controllership, Group, TopicPartitio
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.edges import Export
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
-from model_tests.groups import from_tla
+from model_tests.groups import exports, from_tla
 from model_tests.transitions.sample import covering, side
 
 SAMPLE = Path(__file__).parent / "steps.tsv.gz"
@@ -207,32 +205,13 @@ def _line(each: tuple[str, Row]) -> str:
 
 def rows_of(path: Path) -> Iterator[tuple[str, Row]]:
     """Each line of an export, and what it is."""
-    values = Export(path, 0, 0, _NO_RUN).read()
-    with path.open(encoding="utf-8") as lines:
-        for line, value in zip(lines, values, strict=True):
-            yield line, row(value)
-
-
-_NO_RUN: TlcResult = None  # type: ignore[assignment]  # `read` asks only for the path
+    return ((line, row(value)) for line, value in exports.lines_of(path))
 
 
 @cache
 def sample() -> tuple[Row, ...]:
     """The rows of the sample."""
-    with Scratch("group-sample") as folder:
-        unpacked = folder / "steps.tsv"
-        unpacked.write_text("".join(sample_lines()), encoding="utf-8")
-        return tuple(each for _, each in rows_of(unpacked))
-
-
-def sample_lines() -> list[str]:
-    """The same, as TLC printed them."""
-    return gzip.decompress(SAMPLE.read_bytes()).decode("utf-8").splitlines(keepends=True)
-
-
-def write(lines: list[str], path: Path = SAMPLE) -> None:
-    """Write them sorted, so that the same rows are the same bytes."""
-    path.write_bytes(gzip.compress("".join(sorted(lines)).encode("utf-8"), mtime=0))
+    return tuple(map(row, exports.values_of(SAMPLE)))
 
 
 def main() -> None:
@@ -245,7 +224,7 @@ def main() -> None:
             for each in rows_of(exported(model, folder).path)
         ]
     kept = chosen(iter(found))
-    write(kept)
+    exports.write(kept, SAMPLE)
     print(f"{len(kept):,} of {len(found):,} rows in {SAMPLE.name}")
 
 

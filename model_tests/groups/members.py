@@ -9,10 +9,8 @@ is on its way, also one that it must ignore. All rows are kept as TLC printed th
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,19 +25,16 @@ from kafka_marshal.machines.groups.group_member import (
     MemberAnswer,
     MemberRequest,
 )
-from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.edges import Export
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
-from model_tests.explorer import configuration
 from model_tests.from_tla import NONE
+from model_tests.groups import exports
 from model_tests.groups.from_tla import partitions, positions
 
 SAMPLE = Path(__file__).parent / "members.tsv.gz"
-NO_BOUNDS: Mapping[str, str] = {}
 AT_REST = {"Beginning": "AloneOne", "Ms": '{"m1"}', "LogMax": "6", "RewindsMax": "0"}
 """Here a member that has processed something hears what it knows. In no model it does."""
 MODULE = """---- MODULE MembersOfGroupWorld ----
@@ -95,33 +90,12 @@ def _from_the_start(member: GroupMemberState) -> GroupMemberState:
     return attrs.evolve(member, at=told)
 
 
-def of_timeless_worlds(model: Model) -> bool:
-    """It is a world of `MCGroupWorld.tla` that must hold, and no time passes in it."""
-    if model.module.stem != "MCGroupWorld" or model.must_fail:
-        return False
-    return "Timeout" not in configuration.read(model.cfg).substituted
+def exported(model: Model, folder: Path, bounds: Mapping[str, str] = exports.NO_BOUNDS) -> Path:
+    """The export of a world, run by TLC, perhaps in other bounds.
 
-
-def exported(model: Model, folder: Path, bounds: Mapping[str, str] = NO_BOUNDS) -> Path:
-    """Run TLC on a model, perhaps in other bounds; returns the export.
-
-    What the model promises is `make spec`'s part.
+    In small worlds members commit nothing: what they would say is asked all the same.
     """
-    module, cfg = folder / "MembersOfGroupWorld.tla", folder / f"{model.name}.cfg"
-    module.write_text(MODULE, encoding="utf-8")
-    told = configuration.read(model.cfg)
-    lines = ["SPECIFICATION Spec", "CONSTANTS"]
-    assigned = {name: bounds.get(name, value) for name, value in told.assigned.items()}
-    lines += [f"  {name} = {value}" for name, value in assigned.items()]
-    # In small worlds members commit nothing: what they would say is asked all the same.
-    substituted = {name: by for name, by in told.substituted.items() if name != "Says"}
-    substituted |= {name: bounds[name] for name in substituted.keys() & bounds.keys()}
-    lines += [f"  {name} <- {by}" for name, by in substituted.items()]
-    cfg.write_text("\n".join([*lines, "INVARIANT ExportMembers", ""]), encoding="utf-8")
-    target = folder / f"{model.name}.tsv"
-    libraries = [*models.libraries(), model.module.parent]
-    export = edges.export(module, cfg, target, check_deadlock=False, libraries=libraries)
-    return export.path
+    return exports.exported("Members", MODULE, model, folder, bounds, as_defined=("Says",))
 
 
 def deed(value: Value) -> Deed:
@@ -184,51 +158,26 @@ def kinds(rows: Iterable[Deed]) -> Counter[tuple[str, object]]:
 # --- the sample -----------------------------------------------------------------------------------
 
 
-def deeds(path: Path) -> Iterator[Deed]:
-    """What the lines of an export are."""
-    return map(deed, Export(path, 0, 0, _NO_RUN).read())
-
-
-_NO_RUN: TlcResult = None  # type: ignore[assignment]  # `read` asks only for the path
-
-
-@contextmanager
-def unpacked() -> Iterator[Path]:
-    """The sample, as TLC printed it."""
-    with Scratch("member-sample") as folder:
-        path = folder / SAMPLE.stem
-        path.write_bytes(gzip.decompress(SAMPLE.read_bytes()))
-        yield path
-
-
 @cache
 def sample() -> tuple[Deed, ...]:
     """Every row of every model, as it was last exported."""
-    with unpacked() as path:
-        return tuple(deeds(path))
-
-
-def _lines(path: Path) -> set[str]:
-    return {*path.read_text("utf-8").splitlines(keepends=True)}
+    return tuple(map(deed, exports.values_of(SAMPLE)))
 
 
 def all_lines() -> list[str]:
     """The lines of every model's export, each once, sorted."""
-    lines = set[str]()
+    known, lines = models.read(), set[str]()
+    worlds = [(model, exports.NO_BOUNDS) for model in known if exports.of_timeless_worlds(model)]
     with Scratch("member-edges") as folder:
-        for model in models.read():
-            if of_timeless_worlds(model):
-                lines |= _lines(exported(model, folder))
-        lines |= _lines(
-            exported(models.find("MCGroupWorld_Rewind", models.read()), folder, AT_REST)
-        )
+        for model, bounds in (*worlds, (models.find("MCGroupWorld_Rewind", known), AT_REST)):
+            lines.update(line for line, _ in exports.lines_of(exported(model, folder, bounds)))
     return sorted(lines)
 
 
 def main() -> None:
     """Write the sample anew."""
     lines = all_lines()
-    SAMPLE.write_bytes(gzip.compress("".join(lines).encode("utf-8"), mtime=0))
+    exports.write(lines, SAMPLE)
     print(f"{len(lines):,} rows in {SAMPLE.name}")
 
 

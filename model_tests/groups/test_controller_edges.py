@@ -13,8 +13,7 @@ from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups import controller
 from kafka_marshal.machines.groups.control.holdings import Holdings, holdings_of
 from kafka_marshal.modelcheck import models
-from model_tests.groups import controllers
-from model_tests.groups.members import of_timeless_worlds
+from model_tests.groups import controllers, exports
 
 Patch = pytest.MonkeyPatch
 
@@ -77,8 +76,8 @@ def test_an_answer_of_what_must_be_let_go_is_noticed(monkeypatch: Patch) -> None
 def test_a_controller_does_what_every_model_does(tmp_path: Path) -> None:
     lines = dict[str, controllers.Deed]()
     for model in models.read():
-        if of_timeless_worlds(model):
+        if exports.of_timeless_worlds(model):
             lines.update(controllers.deeds(controllers.exported(model, tmp_path)))
     for deed in lines.values():
         assert deed.taken() == deed.said
-    assert {*controllers.chosen(lines.items())} == {*controllers.sample_lines()}
+    assert {*controllers.chosen(lines.items())} == {*exports.sample_lines(controllers.SAMPLE)}

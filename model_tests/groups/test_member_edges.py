@@ -17,7 +17,7 @@ from kafka_marshal.machines.groups.group_member import (
     MemberRequest,
 )
 from kafka_marshal.modelcheck import models
-from model_tests.groups import members
+from model_tests.groups import exports, members
 from model_tests.mutants.hand_made import HandMade
 
 
@@ -100,7 +100,8 @@ def test_a_member_says_nothing_of_a_position_that_it_does_not_know() -> None:
 @pytest.mark.tlc
 def test_a_member_does_what_a_model_does(tmp_path: Path) -> None:
     model = models.find("MCGroupWorld_Move", models.read())
-    deeds = [*members.deeds(members.exported(model, tmp_path))]
+    lines = exports.lines_of(members.exported(model, tmp_path))
+    deeds = [members.deed(value) for _, value in lines]
     assert deeds
     assert [deed for deed in deeds if deed.taken() != deed.said] == []
 
@@ -108,8 +109,6 @@ def test_a_member_does_what_a_model_does(tmp_path: Path) -> None:
 @pytest.mark.tlc
 @pytest.mark.night
 def test_the_sample_is_what_all_models_do() -> None:
-    lines = members.all_lines()
-    with members.unpacked() as path:
-        assert path.read_text("utf-8").splitlines(keepends=True) == lines, (
-            "python -m model_tests.groups.members writes it anew"
-        )
+    assert exports.sample_lines(members.SAMPLE) == members.all_lines(), (
+        "python -m model_tests.groups.members writes it anew"
+    )

@@ -116,7 +116,7 @@ def plan(
         counted = f"offset {where}"
         if where in named:
             target = named[where]
-        elif _is_offset(where):
+        elif is_offset(where):
             target = int(where)
         elif _is_relative(where):
             begun = key in view.folds[home].claims(group)
@@ -156,14 +156,15 @@ def _moved(key: ClaimKey, position: int | None, where: str) -> int:
 
 
 def _is_time(where: str) -> bool:
-    return where not in ("earliest", "latest") and not _is_offset(where) and not _is_relative(where)
+    return where not in ("earliest", "latest") and not is_offset(where) and not _is_relative(where)
 
 
 def _is_relative(text: str) -> bool:
-    return text[:1] in ("+", "-") and _is_offset(text[1:])
+    return text[:1] in ("+", "-") and is_offset(text[1:])
 
 
-def _is_offset(text: str) -> bool:
+def is_offset(text: str) -> bool:
+    """Digits that Kafka can hold."""
     return text.isdecimal() and text.isascii() and len(text) < 19
 
 

@@ -452,9 +452,8 @@ def rewind(
 
     Exits 0 if all are set, 2 if not, or if it is not known; the message says which.
     """
-    with one_sentence(MarshalError):
-        wishes = [_wish(text) for text in positions]
     with _asking(controller, timeout, tls_ca, tls_cert, tls_key) as asking:
+        wishes = [_wish(text) for text in positions]
         [found] = asking.described(name)
         there = [(one["Topic"], one["Partition"]) for one in found["Owners"]]
         offsets = [
@@ -484,20 +483,14 @@ def _wish(text: str) -> tuple[str, int | None, int]:
     >>> _wish("orders:3=earliest"), _wish("orders=12")
     (('orders', 3, -2), ('orders', None, 12))
     """
-    at, equals, where = text.rpartition("=")
-    topic, colon, partition = at.rpartition(":")
-    if not colon:
-        topic, partition = at, "0"
-    is_offset = where.isdecimal() and where.isascii()
-    if not (equals and topic and partition.isdecimal() and (is_offset or where in _WHERE)):
+    from kafka_marshal.admin.position_targets import claim_named, is_offset
+
+    claim, equals, where = text.partition("=")
+    if not equals or not (is_offset(where) or where in _WHERE):
         raise InvalidOption(
             f"{text!r} is no TOPIC[:PARTITION]=WHERE; WHERE is an offset, earliest or latest"
         )
-    return (
-        topic,
-        int(partition) if colon else None,
-        _WHERE.get(where, int(where) if is_offset else 0),
-    )
+    return *claim_named(claim), _WHERE[where] if where in _WHERE else int(where)
 
 
 def _numbers(

@@ -14,7 +14,6 @@ from attrs import frozen
 
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.client.connect.settings import connection as connection
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds

@@ -27,12 +27,8 @@ from typing import Any, Final, Self, cast
 
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
-from kafka_marshal.client.connect.settings import Settings, TokenCallback
-from kafka_marshal.client.coordinate.configuration import (
-    StartPolicy,
-    connection,
-    refuse_no_start_policy,
-)
+from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
+from kafka_marshal.client.coordinate.configuration import StartPolicy, refuse_no_start_policy
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.groups.assigned_fetch import AssignedFetch
 from kafka_marshal.client.groups.connection import Address as ServerAddress
@@ -518,7 +514,7 @@ class GroupConsumer:
         self, asked: Mapping[tuple[TopicPartition, int], int], deadline: Deadline
     ) -> set[TopicPartition]:
         """Commit; returns the partitions that are another's, or have another tenure."""
-        newest = {tp: max(one for other, one in asked if other == tp) for tp, _ in asked}
+        newest = dict(sorted(asked))  # of each partition the last tenure stays
         over = {tp for tp, tenure in asked if tenure != newest[tp]}
         body = {
             "ConsumerGroup": self._group_id,

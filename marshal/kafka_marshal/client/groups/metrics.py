@@ -8,18 +8,10 @@ with every start, as Prometheus expects.
 
 from __future__ import annotations
 
-from prometheus_client import (
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    start_http_server,
-)
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
-from kafka_marshal.client.observe.metrics import APPEND_S
-from kafka_marshal.errors import InvalidOption
+from kafka_marshal.client.observe.metrics import APPEND_S, serve_metrics
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 
@@ -68,13 +60,7 @@ class PrometheusControllerObserver(ControllerObserver):
         Raises:
             InvalidOption: that is no address, or it is taken.
         """
-        host, _, port = address.rpartition(":")
-        if not port.isdecimal() or not 0 < int(port) < 2**16:
-            raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
-        try:
-            start_http_server(int(port), host or "127.0.0.1", self._registry)
-        except OSError as error:
-            raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
+        serve_metrics(self._registry, address)
 
     def connected(self, host: str) -> None:
         self._connections.inc()

@@ -14,17 +14,40 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    start_http_server,
+)
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.message import Claim, Message, SentRecord
 from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
 from kafka_marshal.client.observe.observers import Idle, Observer
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 
 APPEND_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PROCESS_S: Final = (0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300)
+
+
+def serve_metrics(registry: CollectorRegistry, address: str) -> None:
+    """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
+
+    Raises:
+        InvalidOption: that is no address, or it is taken.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
+    try:
+        start_http_server(int(port), host or "127.0.0.1", registry)
+    except OSError as error:
+        raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
 
 
 class PrometheusObserver(Observer):

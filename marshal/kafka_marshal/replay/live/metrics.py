@@ -1,16 +1,16 @@
 """What a watch counts, for Prometheus.
 
 Counters begin at 0 with every start, as Prometheus expects; the sinks report each finding exactly
-once. This room alone knows prometheus_client.
+once.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.client.observe.metrics import serve_metrics
 from kafka_marshal.replay.live.live_findings import OVER, LiveEvent
 from kafka_marshal.replay.model.published import MalformedRow, TenureRow
 
@@ -58,13 +58,7 @@ class Metrics:
         Raises:
             InvalidOption: that is no address, or it is taken.
         """
-        host, _, port = address.rpartition(":")
-        if not port.isdecimal() or not 0 < int(port) < 65_536:
-            raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
-        try:
-            start_http_server(int(port), host or "127.0.0.1", self.collected)
-        except OSError as error:
-            raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
+        serve_metrics(self.collected, address)
 
     def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
         """Count the records that were read of one partition."""
