@@ -49,9 +49,10 @@ _OTHER_LEADER: Final = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._NOENT,
     }
 )
-"""Answers of a broker that another leads than the client believes, or since another time."""
+"""Another leads than the client believes, or in another epoch, or it believes that nobody does."""
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
 
@@ -272,8 +273,8 @@ class ClusterClient:
                 for error in errors:
                     failed(error)
                 break
-            # After a restart of a broker, librdkafka 2.16 else names the leader's old epoch for
-            # ever: it asks nobody who leads what it knows already.
+            # librdkafka 2.16 asks nobody who leads what it knows already. After a restart of a
+            # broker it names the leader's old epoch, and of a new topic that nobody leads it.
             self._look_who_leads()
         return found
 

@@ -75,14 +75,10 @@ _MISSING: Final = frozenset(
 
 @frozen
 class RecordMetadata:
-    """Where a record lies, as far as the broker reported it; it is in the log in any case.
+    """Where a record lies, as the broker reported it."""
 
-    A record that the client sent again after a lost answer was appended the first time; the broker
-    then confirms it without an offset.
-    """
-
-    partition: int | None
-    offset: int | None
+    partition: int
+    offset: int
     seconds: float = 0.0
     """How long it took until the broker confirmed it."""
     timestamp_ms: int | None = None
@@ -299,11 +295,19 @@ class RecordWriter:
     ) -> None:
         if error is not None:
             self._fail(hear, self._outcome(topic, error))
+            return
+        partition, offset = it.partition(), it.offset()
+        if partition is None or offset is None:
+            # A copy of what it has, the broker says. A broker that heard of the topic a moment ago
+            # may have refused the first batch and taken the next one: then it begins with the
+            # number of that one, and takes the first, sent again, for a copy of what it never had.
+            words = f"{self.settings.bootstrap}: topic {topic}: confirmed without an offset"
+            self._fail(hear, OutcomeUnknown(f"{words}: appended before, or never"))
         elif self._take(hear):
             seconds = self.settings.environment.monotonic() - began
             kind, timestamp_ms = it.timestamp()
             stored_ms = None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
-            hear(RecordMetadata(it.partition(), it.offset(), seconds, stored_ms))
+            hear(RecordMetadata(partition, offset, seconds, stored_ms))
 
     def _outcome(self, topic: str, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {topic}", error.str())
