@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import pytest
-from confluent_kafka import Message
 
 from kafka_marshal import (
     BufferFull,
@@ -23,9 +22,10 @@ from kafka_marshal import (
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import RecordWriter
 from kafka_marshal.client.connect.settings import settings_of
-from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.produce.response import SendResponse
+from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing import QUICK, Broker
+from kafka_marshal.testing.in_memory import LANDS_SOMEWHERE
 from tests.client.crew import until
 from tests.client.doubles import Kafka
 from tests.client.hands import new_name
@@ -188,38 +188,28 @@ def test_the_death_of_a_broker_leaves_no_record_open(broker: Broker, topic: str)
 @pytest.mark.parametrize("name", ["max.in.flight", "max.in.flight.requests.per.connection"])
 def test_what_a_broker_takes_for_a_copy_may_be_nowhere(name: str) -> None:
     """It refused the first batch for a new topic, took the second, and then saw the first again."""
-    settings, made_of = Kafka().settings(), dict[str, Any]()
-    made = settings.environment.appender
+    kafka, made_of = Kafka(), dict[str, Any]()
+    kafka.appends = lambda _: LANDS_SOMEWHERE
+    settings = kafka.settings()
 
     def appender(given: dict[str, Any], **more: Any) -> Any:
         made_of.update(given)
-        producer = made(given, **more)
-        produce = producer.produce
-
-        def confirmed_without_an_offset(*words: Any, on_delivery: Any, **others: Any) -> None:
-            produce(*words, on_delivery=lambda error, _: on_delivery(error, Message()), **others)
-
-        producer.produce = confirmed_without_an_offset
-        return producer
+        return kafka.settings().environment.appender(given, **more)
 
     environment = attrs.evolve(settings.environment, appender=appender)
     settings = attrs.evolve(settings, environment=environment)
     with Producer(settings=settings) as producer:
-        [sent] = sent_by(producer)
-    assert isinstance(sent.error, OutcomeUnknown)
-    assert "confirmed without an offset" in str(sent.error)
-    assert sent.offset is None
+        # `appends` is asked only about this topic.
+        value = b"Heartbeat/1/1700000000/i1/c1/g/events/3/500"
+        response = producer.send(ProducerRecord(COORDINATION_TOPIC, value))
+        with pytest.raises(OutcomeUnknown, match="confirmed without an offset"):
+            response.result(WITHIN_S)
+    assert response.records[0].offset is None
     assert made_of["max.in.flight.requests.per.connection"] == "1"
     made_of.clear()
     with Producer(settings=attrs.evolve(settings, values={**settings.values, name: "5"})):
         assert made_of[name] == "5"
-
-
-def sent_by(producer: Producer) -> Sequence[SentRecord]:
-    """What became of one record."""
-    response = producer.send(ProducerRecord("orders", b"1"))
-    assert producer.flush(WITHIN_S)
-    return response.records
+        assert len([one for one in made_of if "max.in.flight" in one]) == 1
 
 
 def test_when_its_thread_dies_every_record_has_an_outcome() -> None:

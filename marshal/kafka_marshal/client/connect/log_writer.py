@@ -298,9 +298,9 @@ class RecordWriter:
             return
         partition, offset = it.partition(), it.offset()
         if partition is None or offset is None:
-            # A copy of what it has, the broker says. A broker that heard of the topic a moment ago
-            # may have refused the first batch and taken the next one: then it begins with the
-            # number of that one, and takes the first, sent again, for a copy of what it never had.
+            # The broker takes it for a copy of what it has. It may be wrong: if it heard of the
+            # topic a moment ago, it refused the first batch, took the next one, and begins with
+            # that one's number. So the first one, sent again, looks like a copy.
             words = f"{self.settings.bootstrap}: topic {topic}: confirmed without an offset"
             self._fail(hear, OutcomeUnknown(f"{words}: appended before, or never"))
         elif self._take(hear):

@@ -49,7 +49,7 @@ LANDS: Final = Append()
 LANDS_UNHEARD: Final = Append(heard=False)
 """It is appended, and its sender hears so when `InMemoryKafka.deliver` is called."""
 LANDS_SOMEWHERE: Final = Append(offset_known=False)
-"""It is appended, and its sender does not hear at which offset."""
+"""It is appended, and its sender hears of no offset, so it cannot know that."""
 LOST: Final = Append(lands=False, error=KafkaError(KafkaError._MSG_TIMED_OUT))
 """It is not appended, and its sender cannot know."""
 LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
