@@ -25,7 +25,7 @@ from confluent_kafka import (
 
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.messages import Headers
@@ -134,11 +134,10 @@ class RecordWriter:
         self._on_error = on_error
         self.failed: str | None = None
         """Why nothing can be appended any more; None while all is well."""
-        appends_once = {"enable_idempotence": "true", "acks": "all"}
         try:
             self._producer = settings.environment.appender(
                 {
-                    **settings.for_client(**appends_once, **(decided or {})),
+                    **settings.for_client(**APPENDS_ONCE, **(decided or {})),
                     **settings.telling(on_statistics),
                     "error_cb": self._error,
                 },
@@ -298,9 +297,7 @@ class RecordWriter:
             return
         partition, offset = it.partition(), it.offset()
         if partition is None or offset is None:
-            # The broker takes it for a copy of what it has. It may be wrong: if it heard of the
-            # topic a moment ago, it refused the first batch, took the next one, and begins with
-            # that one's number. So the first one, sent again, looks like a copy.
+            # The broker takes it for a copy of what it has, and may be wrong: see `ONE_AT_A_TIME`.
             words = f"{self.settings.bootstrap}: topic {topic}: confirmed without an offset"
             self._fail(hear, OutcomeUnknown(f"{words}: appended before, or never"))
         elif self._take(hear):

@@ -28,7 +28,12 @@ from kafka_marshal.client.connect.log_writer import (
     RecordMetadata,
     RecordWriter,
 )
-from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
+from kafka_marshal.client.connect.settings import (
+    ONE_AT_A_TIME,
+    Settings,
+    TokenCallback,
+    connection,
+)
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
 from kafka_marshal.client.observe.observers import Observer, Observers
@@ -356,7 +361,7 @@ def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> Non
 def _in_flight(values: Mapping[str, str]) -> dict[str, str]:
     """One request at a time to a broker, where the user has not decided that."""
     names = {"max.in.flight.requests.per.connection", "max.in.flight"}
-    return {} if names & values.keys() else {"max_in_flight_requests_per_connection": "1"}
+    return {} if names & values.keys() else ONE_AT_A_TIME
 
 
 def _bytes(topic: str, what: str, given: Any, serializer: Serializer | None) -> bytes | None:
