@@ -81,6 +81,8 @@ WITHOUT_COUNTERPART = (
         "MCDeliveries",
         "MCEndPause",
         "MCGroupEvents",
+        "MCGroupLiveness",
+        "MCGroupSuffix",
         "MCGroupWorld",
         "MCGroups",
         "MCLate",
