@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from kafka_marshal.core.groups import reducer
 from kafka_marshal.core.groups.events import ControllershipSnapshot, EventRecord
 from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.machines.groups.control import controlled_log
@@ -32,7 +33,7 @@ def test_the_sample_shows_all_that_a_reader_can_know() -> None:
     assert ControllershipSnapshot in firsts
 
 
-right = controlled_log.begun_at
+right = reducer.begun_at
 begins = ControlledLog.begin
 
 
