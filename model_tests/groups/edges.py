@@ -75,6 +75,7 @@ def exported(model: Model, folder: Path) -> Export:
         folder / f"{model.name}.tsv",
         workers=1,
         check_deadlock=model.deadlock_check,
+        short=True,
         libraries=models.libraries(),
     )
 
