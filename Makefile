@@ -85,7 +85,7 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 
 triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz and groups/steps.tsv.gz, samples of TLC's transitions
 	$(BIN)/python -m model_tests.transitions.sample $(ARGS)
-	$(BIN)/python -m model_tests.groups.edges
+	$(BIN)/python -m model_tests.groups.edges $(ARGS)
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants $(ARGS)
