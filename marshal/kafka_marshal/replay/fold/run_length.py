@@ -117,7 +117,7 @@ def rows_of(
     number: int, batches: Sequence[pa.RecordBatch], interval_ms: float, *, forced: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become; see `collapsed`."""
-    names = _names()
+    names = known_names()
     chunk = _Records.of(batches, names)
     found = chunk.runs(names, interval_ms, forced)
     if not found.ordered.all():
@@ -243,7 +243,7 @@ def _holds(raw: RawRecord) -> tuple[object, ...]:
 _known = threading.local()
 
 
-def _names() -> NameCodes:
+def known_names() -> NameCodes:
     """Who is who, as this thread knows it: chunks of one log tell of the same few."""
     names: NameCodes | None = getattr(_known, "names", None)
     if names is None or len(names.table) > _ADDRESSES_MAX:
