@@ -17,10 +17,8 @@ from attrs import define, frozen
 
 from kafka_marshal.core.ranges.state import Interval, Limits, OpenRange, Ranges, SignOfLife
 from kafka_marshal.kernel.columns import (
-    ABSENT,
     HEADER_COLUMNS,
     MALFORMED,
-    Codes,
     Flags,
     Ints,
     NameCodes,
@@ -78,11 +76,11 @@ class FoundRequests:
     """The row with which the run of this row begins, or NO_RUN."""
     said: Ints
     """The heartbeat interval that the group's last heartbeat before this row said, unix ms; ABSENT
-    if it said none, and NOTHING_SAID if there was none. In a run all say the same."""
+    if it said none, and NOTHING_SAID if there was none. In a run all say the same. Where a
+    place begins it may be what the group said at another."""
 
 
 def find(
-    stretches: Codes,
     offsets: Ints,
     timestamps_ms: Ints,
     clocks_ms: Ints,
@@ -97,19 +95,19 @@ def find(
     group's heartbeat interval, and where the sender says another one.
 
     Args:
-        stretches: rows of different numbers are in no run together.
         offsets: log offsets. Where two are the same, neither is in a run.
         timestamps_ms: unix milliseconds.
         clocks_ms: the latest timestamp so far.
         columns: the records, decoded with `names`, requests among them.
         names: who is who.
         plain: whether a request may be in a run, as far as somebody else can tell.
-        breaks: nobody knows what this row is about, so that no run goes over it.
+        breaks: no run goes over this row: another place begins, or a chunk, or nobody knows what
+            the row is about.
     """
     leader = np.full(len(offsets), NO_RUN, np.int64)
     said = np.full(len(offsets), NOTHING_SAID, np.int64)
     _find(
-        stretches, offsets, timestamps_ms, clocks_ms, columns.kind, columns.address,
+        offsets, timestamps_ms, clocks_ms, columns.kind, columns.address,
         columns.headers, names.table, plain, breaks,
         np.full(len(names.claims), -1, np.int64),
         np.zeros(len(names.claims), np.int64),
@@ -122,16 +120,13 @@ def find(
 
 @_compiled
 def _find(  # type: ignore[no-untyped-def]
-    stretches, offsets, timestamps_ms, clocks_ms, kinds, addresses, headers, table, plain, breaks,
+    offsets, timestamps_ms, clocks_ms, kinds, addresses, headers, table, plain, breaks,
     last_row, of_claim, of_group, group_said, leader, said,
 ):  # fmt: skip
     everywhere = 0
     # What held when a row was read, to be compared with when the next of its claim is.
     stirred = np.empty(len(offsets), np.int64)
     for row in range(len(offsets)):
-        if row > 0 and stretches[row] != stretches[row - 1]:
-            everywhere += 1
-            group_said[:] = NOTHING_SAID
         if breaks[row]:
             everywhere += 1
             continue
@@ -256,9 +251,7 @@ class NumberedRanges:
             (each.id, each.from_, each.to, codes.setdefault(each.instance, len(codes)))
             for each in ranges.open
         ]
-        signs = [
-            (codes.setdefault(each.instance, len(codes)), each.ms) for each in ranges.alive
-        ]
+        signs = [(codes.setdefault(each.instance, len(codes)), each.ms) for each in ranges.alive]
         pool = [(each.from_, each.to) for each in ranges.pool]
         heads = [len(held), 0, len(pool), len(signs), ranges.frontier, ranges.clock_ms]
         return cls(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from random import Random
 
+import pyarrow as pa
 import pytest
 from attrs import evolve, fields
 
@@ -26,12 +27,14 @@ from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold import run_length as collapse
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, items_of, rows_of
+from kafka_marshal.replay.fold.request_runs import items_in_runs
+from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, rows_of
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row, arrow_rows
 from kafka_marshal.replay.model.tables import SENDERS
+from kafka_marshal.replay.one_process.sorting import sorted_rows
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
 from tests.kernel.seeds import seeds
@@ -94,15 +97,22 @@ class Chunked:
             with suppress(MalformedRecord):
                 raw.decoded()
                 self.raws.setdefault((raw.partition, raw.offset), raw)
-        self.items: list[tuple[int, int, bool, Item]] = []
-        for number, begin in enumerate(range(0, len(raws), size)):
-            batch = batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])
-            for rows in rows_of(number, [batch], interval, forced=forced):
-                for (_, partition, item), offset in zip(
-                    items_of(rows), rows.column("offset").to_pylist(), strict=True
-                ):
-                    self.kinds[type(item)] += 1
-                    self.items.append((partition, offset, not isinstance(item, ChunkFacts), item))
+        self.items: list[tuple[int, Item]] = []
+        rows = [
+            batch
+            for number, begin in enumerate(range(0, len(raws), size))
+            for batch in rows_of(
+                number,
+                [batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])],
+                interval,
+                forced=forced,
+            )
+        ]
+        order = ("partition", "offset", "input_order")
+        for batch in sorted_rows(pa.Table.from_batches(rows), order).to_batches(size):
+            for _, partition, item in items_in_runs(batch):
+                self.kinds[type(item)] += 1
+                self.items.append((partition, item))
 
     def expand(self, run: HeartbeatRun) -> list[SingleRecord]:
         self.expanded += 1
@@ -113,7 +123,7 @@ class Chunked:
 
     def told(self, how: JudgingOptions) -> Counter[Row]:
         accounts: dict[int, PartitionFold] = {}
-        for partition, _, _, item in sorted(self.items, key=lambda item: item[:3]):
+        for partition, item in self.items:
             partition_fold = accounts.setdefault(
                 partition, PartitionFold(LogPartition("log", partition), how)
             )

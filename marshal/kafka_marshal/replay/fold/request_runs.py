@@ -9,19 +9,17 @@ rows that are already brought together and in order. It does not fold.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_marshal.capture import RawRecord
+from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.core import wire
 from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.fold.run_length import items_of, known_names
 from kafka_marshal.replay.model.chunk_items import Flags, Ints, Item, RequestRun
-from kafka_marshal.replay.sources.columns import records_of
 
 SHORTEST: Final = 4
 """Fewer requests are folded one by one."""
@@ -55,31 +53,27 @@ def items_in_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
         yield logs[at].as_py(), partitions[at].as_py(), run
 
 
-def _runs(
-    batch: pa.RecordBatch, requests: Flags
-) -> tuple[list[tuple[int, RequestRun]], Flags]:
+def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, RequestRun]], Flags]:
     """The runs and where each begins, the last first; and which rows are in none."""
     from kafka_marshal.kernel import requests as kernel  # only here: numba takes its time to load
     from kafka_marshal.kernel.columns import MALFORMED
-    from kafka_marshal.kernel.runs import NO_RUN, by_leader
+    from kafka_marshal.kernel.runs import by_leader
 
     names = known_names()
     headers = _compact(batch.column("headers"))
     columns = names.decoded(batch.column("value"), headers, requests=True)
-    offsets, timestamps_ms = (
-        batch.column(name).to_numpy() for name in ("offset", "timestamp_ms")
-    )
+    offsets, timestamps_ms = (batch.column(name).to_numpy() for name in ("offset", "timestamp_ms"))
     clocks_ms = batch.column("clock_ms").fill_null(0).to_numpy()
     facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
     found = kernel.find(
-        _stretches(batch), offsets, timestamps_ms, clocks_ms, columns, names,
-        ~_with_header_of_ranges(headers), facts | requests & (columns.kind == MALFORMED),
+        offsets, timestamps_ms, clocks_ms, columns, names, ~_with_header_of_ranges(headers),
+        facts | requests & (columns.kind == MALFORMED),
     )  # fmt: skip
     order, begins = by_leader(found.leader)
     table = kernel.table_of(order, offsets, timestamps_ms, clocks_ms, columns, names)
     single = np.ones(len(offsets), np.bool_)
     runs = []
-    keys, record = names.claim_keys(), partial(_record, batch)
+    keys, record = names.claim_keys(), _Rows(batch, headers).record
     for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
         if end - begin < SHORTEST:
             continue
@@ -87,27 +81,35 @@ def _runs(
         single[order[begin:end]] = False
         claim = names.table[columns.address[first], 3]
         said = kernel.interval_said(columns, first)
-        run = RequestRun(
-            keys[claim], table[begin:end], names, record, said, int(found.said[first])
-        )
+        run = RequestRun(keys[claim], table[begin:end], names, record, said, int(found.said[first]))
         runs.append((first, run))
     runs.sort(key=lambda run: -run[0])
     return runs, single
 
 
-def _record(batch: pa.RecordBatch, row: int) -> RawRecord:
-    [(_, raw)] = records_of(batch.slice(row, 1))
-    return raw
+class _Rows:
+    """The records of a batch, one at a time: few are asked for, each by itself."""
 
+    def __init__(self, batch: pa.RecordBatch, headers: pa.Array) -> None:
+        self._numbers = [
+            batch.column(name).to_numpy() for name in ("partition", "offset", "timestamp_ms")
+        ]
+        self._values, self._stamps = batch.column("value"), batch.column("timestamp_type")
+        self._pairs: tuple[Ints, pa.Array, pa.Array] | None = None
+        if headers.null_count < len(headers):
+            members = headers.values
+            self._pairs = headers.offsets.to_numpy(), members.field("key"), members.field("value")
 
-def _stretches(batch: pa.RecordBatch) -> Ints:
-    """The place of each row by a number."""
-    logs = batch.column("log").dictionary_encode()
-    numbers = np.zeros(batch.num_rows, np.int64)
-    for column in (logs.indices, batch.column("partition")):
-        of_column = column.to_numpy()
-        numbers[1:] += of_column[1:] != of_column[:-1]
-    return np.cumsum(numbers)
+    def record(self, row: int) -> RawRecord:
+        """The record of a row."""
+        pairs: HeaderPairs = ()
+        if self._pairs is not None:
+            ends, names, values = self._pairs
+            entries = range(ends[row], ends[row + 1])
+            pairs = tuple([(names[each].as_py(), values[each].as_py()) for each in entries])
+        partition, offset, timestamp_ms = (int(column[row]) for column in self._numbers)
+        stamp = TimestampType(self._stamps[row].as_py())
+        return RawRecord(partition, offset, timestamp_ms, self._values[row].as_py(), pairs, stamp)
 
 
 def _compact(headers: pa.Array) -> pa.Array:
