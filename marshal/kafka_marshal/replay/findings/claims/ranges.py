@@ -16,6 +16,7 @@ import numpy as np
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record
@@ -27,7 +28,7 @@ from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.kernel.request_table import OFFSET
-from kafka_marshal.range_codec import checkpoint_of, decode_range
+from kafka_marshal.range_codec import checkpoint_as_written, checkpoint_of, decode_range
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import WARNING
 from kafka_marshal.replay.findings.claims.checkpoints import (
@@ -228,15 +229,22 @@ class SharedRanges(FindingObserver):
         seen = record.headers.seen
         if seen is None or not 0 <= seen < record.offset:
             return False
-        checkpoint = checkpoint_of(message, sighting.raw.headers)
-        if checkpoint is None:
+        pairs = sighting.raw.headers
+        written = [value for name, value in pairs if name == wire.CHECKPOINT_HEADER]
+        if not written:
             return False
         key = message.key
         recent = self._recent.get(key) or RecentStates()
-        if not recent.reach(seen):
+        reached = recent.reach(seen)
+        folded = recent.after(seen) if reached else None
+        if folded is not None and written[-1] == checkpoint_as_written(folded):
+            return False  # nearly always; to read it takes ten times as long
+        checkpoint = checkpoint_of(message, pairs)
+        if checkpoint is None:
+            return False
+        if not reached:
             self._checkpoint(sighting, key, partial(too_old, key, seen), WARNING)
             return True
-        folded = recent.after(seen)
         if folded == checkpoint:
             return False
         fields = None if folded is None else differences(checkpoint, folded)
