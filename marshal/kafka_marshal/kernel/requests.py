@@ -52,6 +52,7 @@ NOTHING_SAID: Final = -3
 that stands still, its id or `IN_POOL`, and its bounds; the row since which it does, or -1, and when
 that was; how many requests spoke since, and when the last of them did."""
 IN_POOL: Final = -1
+_NO_PIECE: Final = -2
 GOES_ON, STARVED, STUCK = range(3)
 """Why a run stopped: before a request that is not ordinary, if at all; or behind one by which it is
 certain that the claim stands still."""
@@ -226,8 +227,11 @@ class TakenRequests:
 
     def granted(self, number: int) -> bool:
         """Whether this request was granted a range."""
-        of_request = self.events[self.events[:, AT] == number]
-        return bool((of_request[:, BEGIN] != ENDED).any())
+        behind = int(np.searchsorted(self.events[:, AT], number, side="right"))
+        if not behind:
+            return False
+        at, _, begin, _ = self.events[behind - 1].tolist()  # it is the last thing that happens
+        return bool(at == number and begin != ENDED)
 
 
 @define(eq=False)
@@ -327,12 +331,12 @@ def _room(array: Ints, rows: int) -> Ints:
 
 @_compiled
 def _lowest(open_, pool, heads):  # type: ignore[no-untyped-def]
-    """Where the lowest piece begins, and its index among the open ones, IN_POOL, or -2."""
-    low, piece = heads[_FRONTIER], np.int64(-2)
+    """Where the lowest piece begins, and its index among the open ones, IN_POOL, or _NO_PIECE."""
+    low, piece = heads[_FRONTIER], np.int64(_NO_PIECE)
     for index in range(heads[_OPEN]):
-        if piece == -2 or open_[index, _FROM] < low:
-            low, piece = open_[index, _FROM], index
-    if heads[_POOL] < heads[_POOL_END] and (piece == -2 or pool[heads[_POOL], 0] < low):
+        if piece == _NO_PIECE or open_[index, _FROM] < low:
+            low, piece = open_[index, _FROM], np.int64(index)
+    if heads[_POOL] < heads[_POOL_END] and (piece == _NO_PIECE or pool[heads[_POOL], 0] < low):
         low, piece = pool[heads[_POOL], 0], np.int64(IN_POOL)
     return low, piece
 
@@ -341,7 +345,7 @@ def _lowest(open_, pool, heads):  # type: ignore[no-untyped-def]
 def _stands(open_, pool, heads, standing, me, at, clock_ms, rest_words, rest_ms, full, position):  # type: ignore[no-untyped-def]
     """`Standstills.seen`, of a request that was folded."""
     low, piece = _lowest(open_, pool, heads)
-    if piece == -2 or standing[REACHED] <= low:
+    if piece == _NO_PIECE or standing[REACHED] <= low:
         standing[STANDS] = 0
         return GOES_ON
     id_ = open_[piece, _ID] if piece >= 0 else np.int64(IN_POOL)

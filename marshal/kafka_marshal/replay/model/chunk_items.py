@@ -188,4 +188,6 @@ class RequestRun:
         return len(self.table)
 
 
-Item: TypeAlias = ChunkFacts | HeartbeatRun | RequestRun | SingleRecord
+RowItem: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
+"""What a row is by itself."""
+Item: TypeAlias = RowItem | RequestRun

@@ -156,14 +156,16 @@ class SharedRanges(FindingObserver):
         It comes to what `claiming_range` does with each of them. Returned is how many they are, and
         the last of them if there is one.
         """
-        from kafka_marshal.kernel import requests as kernel  # only here: numba takes its time
+        # Only here: numba takes its time to load.
+        from kafka_marshal.kernel import requests as kernel
+        from kafka_marshal.kernel.steps import BOUND
 
         key = run.key
         before, claim = self._ranges.latest(key), self._world.claim(key)
         if before is None or before.window is None or not claim.owned:
             return 0, None
         times_ms = (before.clock_ms, claim.clock_ms, rules.stale_after_ms)
-        if max(times_ms) >= kernel.BOUND or min(times_ms) <= -kernel.BOUND:
+        if max(times_ms) >= BOUND or min(times_ms) <= -BOUND:
             return 0, None
         known = self._numbered.get(key)
         if known is None or known[0] is not before or known[1].names is not run.names:
