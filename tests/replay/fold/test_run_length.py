@@ -22,7 +22,7 @@ from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.ranges.reader import FoldedState, after
 from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
-from kafka_marshal.range_codec import encode_checkpoint
+from kafka_marshal.range_codec import CLAIMING_RANGE, encode_checkpoint
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold import run_length as collapse
@@ -244,6 +244,23 @@ def test_a_log_with_ranges_is_told_the_same_from_its_runs(seed: int, size: int) 
     assert chunked.kinds[HeartbeatRun] >= 800 // size, "of claims that nobody shares"
     found = {row.code for row in chunked.told(judging()) if isinstance(row, FindingRow)}
     assert {"range_lost", "checkpoint_differs"} <= found
+
+
+@pytest.mark.parametrize("version", [b"/1/", b"/+1/"], ids=["ordinary", "odd"])
+def test_what_a_request_finds_is_not_what_a_run_of_heartbeats_leaves(version: bytes) -> None:
+    """Nobody shares the claim, so that it is refused; the row says where the claim stood."""
+    lines = ["0 CP a1/A"]
+    for second in range(1, 60):
+        lines += [f"{second} HB a1/A {3 * second} epoch=0", f"{second} HB b1/B 5 p=1"]
+        if second % 10 == 7:
+            lines.append(f"{second} CR p1/P 5")
+    raws = [
+        evolve(raw, value=raw.value.replace(b"/1/", version, 1))
+        if raw.value is not None and raw.value.startswith(CLAIMING_RANGE)
+        else raw
+        for raw in records(lines)
+    ]
+    alike(raws, judging(), 1_000)
 
 
 LIE = "1/=a1/=ranges/0/0/1/1/1///0/9/4/1/1/p1/1/1/1/0/4/0/0"

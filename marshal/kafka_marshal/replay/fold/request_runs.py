@@ -69,9 +69,11 @@ def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, Reque
         offsets, timestamps_ms, clocks_ms, columns, names, ~_with_header_of_ranges(headers),
         facts | requests & (columns.kind == MALFORMED),
     )  # fmt: skip
-    order, begins = by_leader(found.leader)
-    table = kernel.table_of(order, offsets, timestamps_ms, clocks_ms, columns, names)
     single = np.ones(len(offsets), np.bool_)
+    order, begins = by_leader(found.leader)
+    if not len(begins):
+        return [], single
+    table = kernel.table_of(order, offsets, timestamps_ms, clocks_ms, columns, names)
     runs = []
     keys, record = names.claim_keys(), _Rows(batch, headers).record
     for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
