@@ -77,14 +77,15 @@ class WholeLog:
         """As `Job`."""
         if not self.collapsing:
             return self._folded(batches, placed_records, PartitionFold.feed)
-        from kafka_marshal.replay.fold.run_length import Expander, items_of
+        from kafka_marshal.replay.fold.request_runs import items_in_runs
+        from kafka_marshal.replay.fold.run_length import Expander
 
         expander = Expander(self.chunks)
 
         def take(partition_fold: PartitionFold, item: Item) -> None:
             partition_fold.take(item, expander.records)
 
-        return self._folded(batches, items_of, take)
+        return self._folded(batches, items_in_runs, take)
 
     def _folded(
         self,
