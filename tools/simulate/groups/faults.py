@@ -243,7 +243,7 @@ def rewind(world: GroupsWorld, chance: Random) -> str:
 
 
 def clock(world: GroupsWorld, chance: Random) -> str:
-    """The brokers' clock is set ahead, so the log of claims has times of the future, or drifts."""
+    """The brokers' clock is set ahead: by which the claims of controllers are judged."""
     by_s = chance.choice((0.5, 5.0, 60.0))
     world.kafka.broker_clock.wall_s += by_s
     return f"ahead by {by_s:g} s"
