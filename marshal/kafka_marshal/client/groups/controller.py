@@ -147,7 +147,7 @@ class ControllerService:
             InvalidOption: nobody can listen at that address.
             MarshalError: it cannot go on; another controller takes over.
         """
-        asyncio.run(self._serve(stopped, listening))
+        self._environment.run_loop(self._serve(stopped, listening))
         if isinstance(self._failure, MarshalError):
             raise self._failure
         if self._failure is not None:
