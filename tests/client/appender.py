@@ -16,7 +16,7 @@ IN_ORDER: Final = {
 
 A broker that has only just heard of a topic may refuse the first batch and take the second. The
 first one is sent again, and lies behind the second. With idempotence it is worse: the broker knows
-no number of this producer, so it begins with the second batch's, takes the first for one that it
+no number of this producer, so it begins with the second batch's. It takes the first for one that it
 has, and librdkafka reports it as delivered.
 """
 
