@@ -217,6 +217,6 @@ def test_there_is_a_mistake_for_each_checker() -> None:
 def test_a_run_is_shrunk_to_the_faults_that_it_takes(monkeypatch: Patch) -> None:
     hands_out_without_a_lease(monkeypatch)
     report = next(one for one in (simulate(seed, SHORT) for seed in range(9)) if one.violations)
-    small = shrunk(report, 20)
+    small = shrunk(report, 8)
     assert len(small.plan) < len(report.plan)
     assert small.violations
