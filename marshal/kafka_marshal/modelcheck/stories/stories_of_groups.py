@@ -151,14 +151,28 @@ def _fields(of: str, before: Any, after: Any, names: tuple[str, ...]) -> list[st
 
 def _own_step(was: Variables, now: Variables) -> Sentence:
     """What a controller or a member does while nothing lands."""
+    for ended, does in (("dead", "dies"), ("gone", "crashes")):  # of `MCGroupLiveness.tla`
+        for who in now.get(ended, frozenset()) - was.get(ended, frozenset()):
+            return Sentence(f"{who} " if ended == "dead" else f"controller {who} ", does)
     if now["members"] != was["members"]:
         return _of_a_member(was, now)
     if now["controllers"] == was["controllers"]:
-        return Sentence("a record is lost", "")
+        return _under_way(was, now)
     who, before, after = _differing(was["controllers"], now["controllers"])
     sent = _mapping(now["sending"])[who][len(_mapping(was["sending"])[who]) :]
     sends = "".join(f"; sends {_described(record)}" for record in sent)
     return Sentence(f"controller {who} ", _done(was, now, before, after) + sends)
+
+
+def _under_way(was: Variables, now: Variables) -> Sentence:
+    """What comes of requests, answers and records while nobody's memory changes."""
+    for asked in now["requests"] - was["requests"]:
+        return Sentence(f"{asked['member']} asks", f": {_asked(asked)}")
+    for answer in was["answers"] - now["answers"]:
+        return Sentence(f"an answer to {answer['member']} ", "changes nothing, or is lost")
+    for asked in was["requests"] - now["requests"]:
+        return Sentence(f"a request of {asked['member']} ", "is lost")
+    return Sentence("a record is lost", "")
 
 
 def _of_a_member(was: Variables, now: Variables) -> Sentence:
