@@ -1,7 +1,7 @@
 """The reducer once more, compiled, over columns: for logs of many millions of records.
 
-`columns` decodes values and headers of whole Arrow batches; `fold` steps claims through them, under
-either rule set; `runs` finds the heartbeats that say nothing new; `requests` finds runs of
+`columns` decodes values and headers of whole Arrow batches. `fold` steps claims through them, under
+either rule set. `runs` finds the heartbeats that say nothing new, and `requests` finds runs of
 ClaimingRanges and folds them. What a record does is defined by `codec` and `core` alone. Tests
 compare this room with them row by row, and `codec` itself decodes what is not written the ordinary
 way.

@@ -48,9 +48,10 @@ NOTHING_SAID: Final = -3
 (_ID, _FROM, _TO, _HOLDER) = range(4)
 (_OPEN, _POOL, _POOL_END, _ALIVE, _FRONTIER, _NOW) = range(6)
 (REACHED, STANDS, PIECE_ID, PIECE_FROM, PIECE_TO, SINCE, SINCE_MS, WORDS, SPOKEN_MS) = range(9)
-"""What is known of a standstill: the highest offset that is done; whether there is a lowest range
-that stands still, its id or `IN_POOL`, and its bounds; the row since which it does, or -1, and when
-that was; how many requests spoke since, and when the last of them did."""
+"""What is known of a standstill. `REACHED` is the highest offset that is done. `STANDS`: there is a
+lowest range that stands still, with this id (or `IN_POOL`) and these bounds. It does so since the
+request of this number, or -1, and since this time. That many requests spoke since, the last then.
+"""
 IN_POOL: Final = -1
 _NO_PIECE: Final = -2
 GOES_ON, STARVED, STUCK = range(3)
@@ -76,9 +77,11 @@ class FoundRequests:
     leader: Ints
     """The row with which the run of this row begins, or NO_RUN."""
     said: Ints
-    """The heartbeat interval that the group's last heartbeat before this row said, unix ms; ABSENT
-    if it said none, and NOTHING_SAID if there was none. In a run all say the same. Where a
-    place begins it may be what the group said at another."""
+    """The heartbeat interval that the group's last heartbeat before this row states, unix ms.
+
+    ABSENT: it states none. NOTHING_SAID: there is none. In a run all state the same. At a place's
+    first rows this may be what the group stated at another place.
+    """
 
 
 def find(

@@ -149,7 +149,7 @@ class RequestRun:
     said: int
     """The heartbeat interval that each of them says, in milliseconds; negative if they say none."""
     group_said: int
-    """The same of the group's last heartbeat before them; negative if it said none, or if none is
+    """The same of the group's last heartbeat before them; negative if it states none, or if none is
     known."""
     hopeless: bool = False
     """The request before them was not ordinary, and neither was the one before that."""
