@@ -109,7 +109,7 @@ class Place:
 
     def ours(self, coordination: str, client: str = "c1", **options: object) -> Consumer:
         """A consumer of ours in a group of its own, unless `options` name one."""
-        given = {"group": self.name("group"), "claiming": ALONE, **options}
+        given = {"group_id": self.name("group"), "claiming": ALONE, **options}
         return Consumer(self.bootstrap, client_id=client, coordination_topic=coordination, **given)  # type: ignore[arg-type]
 
 
@@ -378,7 +378,7 @@ CHILD = """
 import sys
 from kafka_marshal.client.api.consumer import Consumer
 bootstrap, coordination, group, topic = sys.argv[1:]
-with Consumer(bootstrap, group=group, client_id="victim", coordination_topic=coordination,
+with Consumer(bootstrap, group_id=group, client_id="victim", coordination_topic=coordination,
               heartbeat_interval_s=1.0,
               on_claimed=lambda claim: print("claimed", flush=True)) as consumer:
     consumer.add_topic(topic)
@@ -401,7 +401,7 @@ def failover(place: Place) -> None:
         with place.ours(
             coordination,
             "heir",
-            group=group,
+            group_id=group,
             heartbeat_interval_s=1.0,
             on_claimed=lambda claim, claimed=claimed: claimed.set(),
         ) as consumer:
@@ -495,7 +495,7 @@ def _caught_up(
             done.set()
 
     with place.ours(
-        coordination, group=group, on_claimed=count_down, snapshot=snapshot
+        coordination, group_id=group, on_claimed=count_down, snapshot=snapshot
     ) as consumer:
         began, before = time.perf_counter(), time.process_time()
         for name in names.values():

@@ -223,24 +223,29 @@ def row(*cells: str) -> None:
 def slow(place: Place) -> None:
     """Messages a second of handlers that sleep, in a while in which all processes work.
 
-    What the rest of the machine takes is printed, too: it is missing here.
+    In a few rounds, each with all in turns; the median, the least and the most. What the rest of
+    the machine takes is printed, too: it is missing here.
     """
     scale = place.scale
     alone = ("ours, at least once", AT_LEAST_ONCE, 1)
     many = {**WITH_OURS, "ours, at most once": AT_MOST_ONCE}
     runs = [alone, *((name, peer, scale.processes) for name, peer in many.items())]
-    heads = ("processes", "order", "messages/s", "× one", "cores: clients", "broker", "others")
-    table("slow: 5 ms a message", *heads)
     topic, each = place.topic(), int((scale.settles_s + scale.lasts_s + STARTS_S / 2) / HANDLER_S)
     place.fill(topic, each * scale.processes)
-    one = 0.0
-    for name, peer, processes in runs:
-        working, per_s, *cores = _slow(place, peer, topic, processes)
-        one = one or per_s
-        at_work = f"{processes}" if working == processes else f"{processes}, {working} at work"
+    found: list[list[tuple[int, float, float, float, float]]] = [[] for _ in runs]
+    for _ in range(scale.rounds):
+        for (_, peer, processes), rounds in zip(runs, found, strict=True):
+            rounds.append(_slow(place, peer, topic, processes))
+    heads = ("processes", "order", "messages/s", "× one", "cores: clients", "broker", "others")
+    table("slow: 5 ms a message", *heads)
+    one = float(np.median([per_s for _, per_s, *_ in found[0]]))
+    for (name, peer, processes), rounds in zip(runs, found, strict=True):
+        working, per_s, *cores = np.transpose(rounds)
+        least = int(working.min())
+        at_work = f"{processes}" if least == processes else f"{processes}, {least} at work"
         order = "none" if peer.kind == "share" else "within a range"
-        cells = at_work, order, f"{per_s:,.0f}", f"{per_s / one:.1f}"
-        row(name, *cells, *(f"{each:.2f}" for each in cores))
+        cells = at_work, order, _spread(per_s, 0), _spread(per_s / one, 1)
+        row(name, *cells, *(f"{np.median(each):.2f}" for each in cores))
 
 
 def _slow(
@@ -335,10 +340,10 @@ def _latencies(place: Place, what: str, runs: Mapping[str, tuple[Peer, int]]) ->
 
 def _spread(of_rounds: Rows, digits: int) -> str:
     """The median of rounds; the least and the most, where there are several."""
-    middle = f"{np.median(of_rounds):.{digits}f}"
+    middle = f"{np.median(of_rounds):,.{digits}f}"
     if len(of_rounds) == 1:
         return middle
-    return f"{middle} ({of_rounds.min():.{digits}f} to {of_rounds.max():.{digits}f})"
+    return f"{middle} ({of_rounds.min():,.{digits}f} to {of_rounds.max():,.{digits}f})"
 
 
 # --- records --------------------------------------------------------------------------------------

@@ -337,8 +337,12 @@ WORLDS = {
     "wedged": SLOW,
     "authentic": attrs.evolve(SHORTER, signing="required", faults=("forge", "kill")),
     **{checker: SHARING for checker in MISTAKES if checker.startswith("range")},
+    "ranges_left": attrs.evolve(SHARING, faults=("stop",)),
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
+
+FIRST_SEEDS = {"ranges_left": 12}
+"""Of twelve, where a mistake shows with few seeds: one that leaves too soon rarely holds ranges."""
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
@@ -351,7 +355,8 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
         recorded=checker == "explained",
         replayed=checker == "findings",
     )
-    for seed in range(12):
+    first = FIRST_SEEDS.get(checker, 0)
+    for seed in range(first, first + 12):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
             return
