@@ -57,6 +57,7 @@ class RawRecord:
     value: bytes | None
     headers: HeaderPairs = ()
     timestamp_type: TimestampType = TimestampType.NOT_STATED
+    key: bytes | None = None
 
     def decoded(self) -> Record:
         """The record with its message.

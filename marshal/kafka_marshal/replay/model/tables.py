@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kafka_marshal.replay.model.internal import (
     GroupCountsRow,
@@ -75,6 +75,9 @@ _BY_ROW: Final[Mapping[type[Row], Table[Any]]] = {table.row: table for table in 
 class Rows:
     """Rows by table; a table without rows is empty."""
 
+    by_name: ClassVar[Mapping[str, Table[Any]]] = BY_NAME
+    by_row: ClassVar[Mapping[type[Row], Table[Any]]] = _BY_ROW
+
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[str, list[Any]] = defaultdict(list)
         self._count = 0
@@ -82,7 +85,7 @@ class Rows:
 
     def add(self, row: Row) -> None:
         """One more."""
-        self._rows[_BY_ROW[type(row)].name].append(row)
+        self._rows[self.by_row[type(row)].name].append(row)
         self._count += 1
 
     def extend(self, rows: Iterable[Row]) -> None:
@@ -95,7 +98,7 @@ class Rows:
 
     def tables(self) -> Iterator[tuple[Table[Any], list[Any]]]:
         """The tables that have rows, and their rows."""
-        return ((BY_NAME[name], rows) for name, rows in self._rows.items())
+        return ((self.by_name[name], rows) for name, rows in self._rows.items())
 
     def __iter__(self) -> Iterator[Row]:
         return (row for rows in self._rows.values() for row in rows)

@@ -1,0 +1,61 @@
+"""The tables of a replay of `__marshal_groups`, and rows of many of them.
+
+Findings and malformed records have the tables that they have for claims, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from kafka_marshal.replay.model.groups.rows import (
+    ControllershipRow,
+    FinalGroupRow,
+    GroupMarkRow,
+    PartitionTenureRow,
+    RebalanceRow,
+    RefusedEventRow,
+    TargetRow,
+)
+from kafka_marshal.replay.model.rows import Row, Table
+from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows
+
+_LOG_ORDER: Final = ("log", "coordinating_partition")
+_GROUP_ORDER: Final = (*_LOG_ORDER, "group")
+
+GROUP_STATES: Final = Table("group_states", FinalGroupRow, _GROUP_ORDER)
+PARTITION_TENURES: Final = Table(
+    "partition_tenures",
+    PartitionTenureRow,
+    (*_GROUP_ORDER, "topic", "topic_partition", "from_offset"),
+)
+REBALANCES: Final = Table("rebalances", RebalanceRow, (*_GROUP_ORDER, "offset"))
+CONTROLLERSHIPS: Final = Table("controllerships", ControllershipRow, (*_LOG_ORDER, "from_offset"))
+REFUSED_EVENTS: Final = Table(
+    "refused_events", RefusedEventRow, (*_LOG_ORDER, "offset", "topic", "topic_partition")
+)
+
+GROUPS_PUBLISHED: Final[tuple[Table[Any], ...]] = (
+    GROUP_STATES,
+    PARTITION_TENURES,
+    REBALANCES,
+    CONTROLLERSHIPS,
+    REFUSED_EVENTS,
+    FINDINGS,
+    MALFORMED,
+)
+"""The tables that a replay of `__marshal_groups` writes."""
+
+TARGETS: Final = Table("targets", TargetRow, (*_GROUP_ORDER, "offset"))
+GROUP_MARKS: Final = Table("group_marks", GroupMarkRow, (*_GROUP_ORDER, "offset"))
+GROUPS_INTERNAL: Final[tuple[Table[Any], ...]] = (TARGETS, GROUP_MARKS, PARTITIONS)
+"""What the fold says besides: for `summary.json`, the report and `--what-if`."""
+
+GROUPS_FOLDED: Final = (*GROUPS_PUBLISHED, *GROUPS_INTERNAL)
+
+
+class GroupRows(Rows):
+    """Rows of these tables."""
+
+    by_name: ClassVar[Mapping[str, Table[Any]]] = {each.name: each for each in GROUPS_FOLDED}
+    by_row: ClassVar[Mapping[type[Row], Table[Any]]] = {each.row: each for each in GROUPS_FOLDED}
