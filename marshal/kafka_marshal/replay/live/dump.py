@@ -71,7 +71,7 @@ def dump(
 ) -> Path:
     """Write what `topic` holds now into `folder/TOPIC.parquet/`, a file for each partition.
 
-    The end is that of the log when it was asked; what comes later is left. The key is not kept.
+    The end is that of the log when it was asked; what comes later is left.
 
     Raises:
         BrokerFailed: the cluster cannot be reached or refused.
@@ -116,7 +116,7 @@ def dump(
 def _table(topic: str, records: Sequence[RawRecord]) -> pa.Table:
     return pa.Table.from_arrays(
         [
-            pa.nulls(len(records), pa.binary()),
+            pa.array([raw.key for raw in records], pa.binary()),
             pa.array([raw.value for raw in records], pa.binary()),
             pa.array([topic] * len(records), pa.string()),
             pa.array([raw.partition for raw in records], pa.int32()),
