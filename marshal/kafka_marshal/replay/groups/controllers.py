@@ -100,9 +100,9 @@ class Controllerships:
             if seen is not None:
                 current.to_offset, current.to_ms = seen.offset, seen.clock_ms
 
-    def forget(self) -> None:
+    def forget(self, seen: SeenEvent) -> None:
         """The state is not known any more."""
-        self._end(None, "unknown")
+        self._end(seen, "unknown")
         self._last = None
 
     def _refused(self, seen: SeenEvent) -> None:

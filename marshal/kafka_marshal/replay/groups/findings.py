@@ -1,6 +1,6 @@
 """How a finding about a group is made: its severity, the records that prove it, its place.
 
-It does not know what any code means; whoever finds something writes the sentence.
+It does not know what any code means: the observer that finds something writes the sentence.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Records in offset order go in, rows come out. What an event does is the reducer's to say
 (`core.groups.reducer.step`), and everybody else watches. Nothing here knows of Spark.
 
-A log whose head is missing is known from a snapshot on, as it is to the controllers. They are told
-where one lies that was accepted (the position of their claim). Who is not told begins at the first
-one, and its rows are not `certain`. Where the events contradict the state, or a later version's
+A log whose head is missing is known from a snapshot on, as it is to the controllers. The position of
+their claim names one that was accepted. Without it the fold begins at the first snapshot, and its
+rows are not `certain`. Where the events contradict the state, or a later version's
 event counts, nothing is known until the next snapshot.
 """
 
@@ -98,6 +98,11 @@ class GroupsFold:
         """What the events so far come to; None: nobody can know."""
         return self._state
 
+    @property
+    def is_certain(self) -> bool:
+        """No event contradicts the state, and no unproved snapshot is behind it."""
+        return self._state is not None and self._certain
+
     def feed(self, raw: RawRecord) -> None:
         """The next record.
 
@@ -164,15 +169,14 @@ class GroupsFold:
         missing = seen.refused is GroupRefused.NO_SUCH_GROUP
         return missing or seen.refused is GroupRefused.NEVER_STARTED
 
-    def _forget(self) -> None:
-        """Nothing is known from here on."""
-        assert self._clock_ms is not None
+    def _forget(self, seen: SeenEvent) -> None:
+        """Nothing is known from this event on."""
         self._state = None
         self._unknown += 1
-        self._emit_all(self._ownership.at_the_end("unknown"))
-        self._emit_all(self._rebalances.forget(self._clock_ms))
+        self._emit_all(self._ownership.forget(seen))
+        self._emit_all(self._rebalances.forget(seen.clock_ms))
         self._without_owner = WithoutOwner(self._rebalances.unowned)
-        self._controllers.forget()
+        self._controllers.forget(seen)
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -184,10 +188,10 @@ class GroupsFold:
         if stops_reader(state, record):
             self._later_version(seen)
             self._head_missing = True
-            self._forget()
+            self._forget(seen)
             return
         if self._contradicts(seen):
-            self._forget()
+            self._forget(seen)
             return
         due = [*self._rebalances.due_since()] if seen.accepted is GroupAccepted.STARTED else ()
         self._emit_all(self._controllers.observe(seen, due))

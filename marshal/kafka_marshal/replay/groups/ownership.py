@@ -102,11 +102,16 @@ class Ownership:
             silent_ms=event.silent_ms if isinstance(event, MemberExpired) else None,
         )
 
-    def at_the_end(self, ended: str = "open") -> Iterator[Row]:
-        """The rows of the tenures that last when the log ends, or knowledge of it."""
+    def forget(self, seen: SeenEvent) -> Iterator[Row]:
+        """The state is not known any more: the rows of the tenures that last."""
         for key, tenure in self._open.items():
-            yield _row(key, tenure, ended)
+            yield _row(key, tenure, "unknown", to_offset=seen.offset, to_ms=seen.clock_ms)
         self._open.clear()
+
+    def at_the_end(self) -> Iterator[Row]:
+        """The rows of the tenures that last when the log ends."""
+        for key, tenure in self._open.items():
+            yield _row(key, tenure, "open")
 
 
 def _goes_on(tenure: _Tenure, now: GroupPartition | None) -> bool:

@@ -32,8 +32,8 @@ from kafka_marshal.replay.model.phrasing import clock, span, times
 from kafka_marshal.replay.model.rows import Row
 
 HELD_UP_SESSIONS: Final = 0.5
-"""A member that lets go later than this part of a session timeout holds a rebalance up: it hears of
-a target within a third, the longest time between two heartbeats."""
+"""A member that lets go later than this part of a session timeout holds a rebalance up. It hears of
+a target within a third: that is the longest time between two heartbeats."""
 CAUSES_MAX: Final = 100
 """Events kept of those that make one rebalance due."""
 
@@ -70,6 +70,8 @@ class Rebalance:
 
     written: SeenEvent
     causes: tuple[SeenEvent, ...]
+    due_before: bool
+    """It was due before a snapshot, for other causes than these."""
     moves: int
     revoked: int
     granted: int
@@ -103,6 +105,8 @@ class _GroupRebalances:
     causes: list[SeenEvent] = field(factory=list)
     """Since when one is due; empty: none is."""
     is_due: bool = False
+    due_before: bool = False
+    """It was due already where a snapshot began, so what made it due is not known."""
     running: Rebalance | None = None
     rebalances: int = 0
     moves: int = 0
@@ -132,7 +136,7 @@ class Rebalances:
     def due_since(self) -> Iterator[tuple[str, SeenEvent]]:
         """Groups of which a rebalance is due, and the event that made it due."""
         for name, of in self._groups.items():
-            if of.is_due and of.causes:
+            if of.is_due and of.causes and not of.due_before:
                 yield name, of.causes[0]
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
@@ -142,7 +146,7 @@ class Rebalances:
         of, group = self._groups[seen.name], seen.after
         if group is None:
             yield from self._over(seen.name, of, "superseded", seen.clock_ms)
-            of.causes, of.is_due = [], False
+            of.causes, of.is_due, of.due_before = [], False, False
             return
         if seen.accepted is GroupAccepted.REBALANCED:
             unsettled = {} if of.running is None else of.running.waiting
@@ -159,7 +163,9 @@ class Rebalances:
         """Whether one is due after the event, and whether the event is a cause."""
         of.is_due = is_due(group)
         if not of.is_due:
-            of.causes = []
+            of.causes, of.due_before = [], False
+        elif seen.accepted is GroupAccepted.SNAPSHOT_TAKEN:
+            of.due_before = True
         elif len(of.causes) < CAUSES_MAX and _what(seen) is not None:
             of.causes.append(seen)
 
@@ -189,6 +195,7 @@ class Rebalances:
         of.running = Rebalance(
             written=seen,
             causes=tuple(of.causes),
+            due_before=of.due_before,
             moves=moves,
             revoked=sum(each.count for each in waiting.values()),
             granted=sum(owner_of[tp] is None for tp in event.target),
@@ -240,7 +247,7 @@ class Rebalances:
         """The state is not known any more: the rows of the rebalances that last."""
         for name, of in self._groups.items():
             yield from self._over(name, of, "unknown", clock_ms)
-            of.causes, of.is_due = [], False
+            of.causes, of.is_due, of.due_before = [], False, False
 
     def at_the_end(self, clock_ms: int) -> Iterator[Row]:
         """The rows of the rebalances that last when the log ends, and uneven targets."""
@@ -297,7 +304,7 @@ def _row(
     event = written.record.event
     assert isinstance(event, Rebalanced)
     causes = tuple(map(_cause, running.causes))
-    first = causes[0] if causes else None
+    first = causes[0] if causes and not running.due_before else None
     releases = running.slowest_last(clock_ms)
     last = releases[-1] if releases else None
     return RebalanceRow(
@@ -332,11 +339,11 @@ def _row(
 
 
 _HOW: Final = {
-    "released": "let it go",
+    "released": "did so",
     "renewed": "began anew",
     "left": "left",
     "expired": "was expired",
-    "holds": "had not let it go",
+    "holds": "had not done so",
 }
 
 
@@ -356,7 +363,7 @@ def _held_up(name: str, running: Rebalance, row: RebalanceRow) -> Iterator[Row]:
     sentence = (
         f"{member_name(slow.member, slow.client)} held up the rebalance of group {name} that was "
         f"written at offset {row.offset} ({clock(row.timestamp_ms)}): it was to let "
-        f"{what} go and {_HOW[slow.how]} {span(slow.took_ms)} after it first had to"
+        f"{what} go, and {_HOW[slow.how]} {span(slow.took_ms)} after it first had to"
     )
     sentence += f" (offset {slow.offset})." if slow.offset is not None else "."
     if others:
@@ -428,7 +435,6 @@ def _target_row(seen: SeenEvent, group: Group, event: Rebalanced) -> TargetRow:
             WishRow(
                 member=name,
                 client=member.client_id,
-                joined_at=member.joined_at,
                 topics=sorted(member.topics),
                 static=[
                     PlaceRow(topic=tp.topic, partition=tp.partition, number=number)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -15,8 +15,9 @@ from kafka_marshal.replay.model.phrasing import clock, span, times
 from kafka_marshal.replay.model.rows import Row
 
 STORM_REBALANCES: Final = 6
-"""So many rebalances of a group are a storm, if they are written within `STORM_SESSIONS`."""
+"""Rebalances of a group that are a storm, if they are written within `STORM_SESSIONS`."""
 STORM_SESSIONS: Final = 10
+"""Session timeouts."""
 NAMED_MAX: Final = 4
 """Members that the sentence names of each kind."""
 
@@ -38,7 +39,8 @@ class _Storm:
     first: SeenEvent | None = None
     proofs: list[SeenEvent] = field(factory=list)
     count: int = 0
-    kinds: dict[str, Counter[str]] = field(factory=lambda: defaultdict(Counter))
+    kinds: dict[str, dict[str, list[str]]] = field(factory=dict)
+    """By kind and client the member ids."""
     last: SeenEvent | None = None
 
 
@@ -81,7 +83,8 @@ class Storms:
         for each in of.came_and_went:
             if each.clock_ms >= since_ms:
                 kind = _COMES_OR_GOES[each.accepted]  # type: ignore[index]
-                of.kinds[kind][each.client or each.member or ""] += 1
+                by_client = of.kinds.setdefault(kind, {})
+                by_client.setdefault(each.client or "", []).append(each.member or "")
         of.came_and_went.clear()
 
     def _over(self, name: str, of: _Storm) -> Row:
@@ -113,17 +116,25 @@ class Storms:
                 yield self._over(name, of)
 
 
-def _named(counted: Counter[str]) -> str:
-    """Clients with how often, those with most first.
+def _named(by_client: Mapping[str, Sequence[str]]) -> str:
+    """Clients with how often and as which members, those with most first.
 
-    >>> _named(Counter(c1=3, c2=1))
-    'c1 3 times, c2 once'
+    >>> _named({"c1": ["m1", "m2", "m1"], "c2": ["m3"]})
+    'c1 3 times (as m1, m2), c2 once (as m3)'
     """
-    often = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{name} {_times(count)}" for name, count in often[:NAMED_MAX]]
+    often = sorted(by_client.items(), key=lambda item: (-len(item[1]), item[0]))
+    shown = [
+        f"{client or 'a client without id'} {_times(len(members))} (as {_ids(members)})"
+        for client, members in often[:NAMED_MAX]
+    ]
     if len(often) > NAMED_MAX:
-        shown.append(f"{len(often) - NAMED_MAX} more")
+        shown.append(f"and {len(often) - NAMED_MAX} more clients")
     return ", ".join(shown)
+
+
+def _ids(members: Sequence[str]) -> str:
+    ids = sorted(set(members))
+    return ", ".join(ids) if len(ids) <= NAMED_MAX else f"{len(ids)} members"
 
 
 def _times(count: int) -> str:

@@ -1,8 +1,8 @@
 """`--what-if strategy=NAME`: how many moves another strategy would have saved.
 
-Every target of a group is made anew by the other strategy, each from the one before it. So is what
-was written, each target compared with the one before it, and the moves of both are counted alike: a
-partition moves if a member had it that is still there and wants it, and the target names another.
+The other strategy makes every target of a group anew, each from the one before it. The targets that
+were written are compared with each other in the same way. A partition moves if a member had it, that
+member is still there, and the target names another one.
 
 Members came and went as the log says. Had other partitions moved, they might not have.
 """
@@ -150,34 +150,24 @@ class _Chain:
 
     def __init__(self) -> None:
         self._target: Target = {}
-        self._joined_at: dict[str, int] = {}
         self.largest_share = 0
 
     def owners(self, row: TargetRow) -> Target:
-        """Who owns what before a target: what the last one gave to members that are still there.
+        """Who owns what before a target: what the last one gave to members that are there.
 
-        One that left and joined again under its id begins with nothing.
+        One that left and joined again since then got it back when it joined.
         """
         counts = {each.topic: each.count for each in row.topics}
-        there = {each.member: each.joined_at for each in row.members}
+        there = {each.member for each in row.members}
         return {
             (topic, partition): member
             for (topic, partition), member in self._target.items()
-            if partition < counts.get(topic, 0)
-            and member in there
-            and self._joined_at.get(member) == there[member]
+            if partition < counts.get(topic, 0) and member in there
         }
 
     def step(self, row: TargetRow, target: Target) -> int:
         """Take the next target; how many partitions it moves."""
-        owners, wants = self.owners(row), _wishes(row)
-        moves = sum(
-            target.get(place, owner) != owner
-            and (place[0] in wants[owner].topics or place in wants[owner].static)
-            for place, owner in owners.items()
-        )
+        moves = sum(target.get(place, owner) != owner for place, owner in self.owners(row).items())
         self._target = target
-        self._joined_at = {each.member: each.joined_at for each in row.members}
-        shares = Counter(target.values())
-        self.largest_share = max([self.largest_share, *shares.values()])
+        self.largest_share = max([self.largest_share, *Counter(target.values()).values()])
         return moves

@@ -46,7 +46,7 @@ class GroupsRow(Row):
 class PartitionTenureRow(GroupsRow):
     """Which member owned a partition of a group, from which event to which, and why it moved.
 
-    Whoever speaks of the partition names the tenure: a renewal and a rewind begin another one.
+    Every message about the partition names the tenure. A renewal and a rewind begin another one.
     """
 
     group: _Group
@@ -166,7 +166,9 @@ class RebalanceRow(GroupsRow):
     held_up_ms: Annotated[int | None, "how long it took since it first had to let go"] = None
     held_up_how: Annotated[str | None, "as `how` of `releases`"] = None
     unowned: Annotated[int, "wanted partitions that had no owner for a while, up to `settled`"] = 0
-    unowned_longest_ms: Annotated[int, "the longest time that one of them had none"] = 0
+    unowned_longest_ms: Annotated[
+        int, "the longest time that one of them had none, as far as the log shows"
+    ] = 0
 
 
 @frozen(kw_only=True)
@@ -263,8 +265,6 @@ class WishRow:
 
     member: str
     client: str
-    joined_at: int
-    """Number of the event by which it became a member: the same id may join again."""
     topics: tuple[str, ...] = field(converter=_texts)
     static: tuple[PlaceRow, ...] = field(default=(), converter=_places)
 
