@@ -16,14 +16,13 @@ from kafka_marshal.replay.model.groups.rows import PartitionTenureRow, Rebalance
 from kafka_marshal.replay.model.groups.tables import (
     CONTROLLERSHIPS,
     GROUP_STATES,
-    GROUPS_FOLDED,
+    OF_GROUPS,
     PARTITION_TENURES,
     REBALANCES,
     REFUSED_EVENTS,
-    GroupRows,
 )
 from kafka_marshal.replay.model.rows import arrow_rows
-from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS
+from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows
 from tests.core.groups.walking import Walk, folded
 from tests.replay.groups import logs
 from tests.replay.groups.stories import START_MS, GroupLog, shared, tp
@@ -303,7 +302,7 @@ def test_what_lasts_is_what_the_reducer_says_and_nothing_overlaps(seed: int) -> 
 def test_it_may_be_drained_and_put_aside_at_any_record(seed: int) -> None:
     raws = [*map(logs.raw_of, walked(seed, honest=seed % 2 == 0).records)]
     whole = logs.folded(raws)
-    pieces = GroupRows()
+    pieces = Rows()
     fold = GroupsFold(LogPartition("log", 0))
     for number, raw in enumerate(raws):
         fold.feed(raw)
@@ -342,8 +341,8 @@ def test_every_row_can_be_stored_and_read_again() -> None:
     rows = logs.folded(map(logs.raw_of, walked(1, honest=False).records))
     rows.extend(logs.folded(map(logs.raw_of, walked(2, honest=True).records)))
     stored = 0
-    for table in GROUPS_FOLDED:
+    for table in OF_GROUPS:
         arrow = arrow_rows(table, rows[table])
         assert table.rows(arrow.to_pylist()) == rows[table]
         stored += bool(rows[table])
-    assert stored == len(GROUPS_FOLDED) - 1  # a walk writes nothing malformed
+    assert stored == len(OF_GROUPS.by_name) - 1  # a walk writes nothing malformed

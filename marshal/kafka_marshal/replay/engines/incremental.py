@@ -310,7 +310,8 @@ def run_resumed(
         heads = tuple(read_head(path) for _, path in sorted(states.items()))
         on_progress("telling how everything stands")
         folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
-        with engine.fold_of(folders, [*{**log.states, **states}.values()]) as fold:
+        standing = [*{**log.states, **states}.values()]
+        with engine.fold_of(folders, standing, judging.tables) as fold:
             yield fold, IncrementalRun(len(log.runs) + 1, heads), lambda: log.commit(run)
     finally:
         log.sweep()

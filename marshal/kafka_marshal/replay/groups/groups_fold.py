@@ -3,16 +3,16 @@
 Records in offset order go in, rows come out. What an event does is the reducer's to say
 (`core.groups.reducer.step`), and everybody else watches. Nothing here knows of Spark.
 
-A log whose head is missing is known from a snapshot on, as it is to the controllers. The position of
-their claim names one that was accepted. Without it the fold begins at the first snapshot, and its
-rows are not `certain`. Where the events contradict the state, or a later version's
+A log whose head is missing is known from a snapshot on, as it is to the controllers. The position
+of their claim names one that was accepted. Without it the fold begins at the first snapshot, and
+its rows are not `certain`. Where the events contradict the state, or a later version's
 event counts, nothing is known until the next snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from attrs import field, frozen
 
@@ -37,11 +37,11 @@ from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.groups.storms import Storms
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.groups.rows import GroupsRow
-from kafka_marshal.replay.model.groups.tables import GroupRows
+from kafka_marshal.replay.model.groups.tables import OF_GROUPS
 from kafka_marshal.replay.model.phrasing import clock, times
 from kafka_marshal.replay.model.published import MalformedRow
 from kafka_marshal.replay.model.rows import Row, readable_bytes
-from kafka_marshal.replay.model.tables import Rows
+from kafka_marshal.replay.model.tables import Rows, TableSet
 
 ROWS_WAITING_MAX: Final = 50_000
 """As for claims: one event may give a row for every partition of a group."""
@@ -52,14 +52,21 @@ GAP_MEANS: Final = (
 
 @frozen
 class GroupsJudging:
-    """By what a log of groups is judged."""
+    """By what a log of groups is judged: a `Judging`."""
 
+    tables: ClassVar[TableSet] = OF_GROUPS
+    keys: ClassVar[bool] = True
+    collapse: ClassVar[None] = None
     log_begins: int | None = field(default=None)
     """The offset where the log begins, if records after it were left out on purpose; None: where
     the first record is. From 0 on everything is known."""
     certain_from: int | None = field(default=None)
     """Of a log whose head is missing the offset that the controllers' claim of the partition names:
     a snapshot lies there that was accepted. None: the first snapshot is taken, uncertain."""
+
+    def begin(self, place: LogPartition) -> GroupsFold:
+        """As `Judging`."""
+        return GroupsFold(place, self)
 
 
 class GroupsFold:
@@ -71,7 +78,7 @@ class GroupsFold:
     def __init__(self, place: LogPartition, judging: GroupsJudging | None = None) -> None:
         self._place = place
         self._judging = judging or GroupsJudging()
-        self._rows: Rows = GroupRows()
+        self._rows = Rows()
         self._inputs = Inputs(None, GAP_MEANS)
         self._state: Controllership | None = None
         """None: not known."""
@@ -286,7 +293,7 @@ class GroupsFold:
 
     def drain(self) -> Rows:
         """The rows since the last time."""
-        rows, self._rows = self._rows, GroupRows()
+        rows, self._rows = self._rows, Rows()
         return rows
 
     def _emit_all(self, rows: Iterable[Row]) -> None:

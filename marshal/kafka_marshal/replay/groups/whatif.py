@@ -1,8 +1,8 @@
 """`--what-if strategy=NAME`: how many moves another strategy would have saved.
 
-The other strategy makes every target of a group anew, each from the one before it. The targets that
-were written are compared with each other in the same way. A partition moves if a member had it, that
-member is still there, and the target names another one.
+The other strategy makes every target of a group anew, each from the one before it. The targets
+that were written are compared with each other in the same way. A partition moves if a member had
+it, that member is still there, and the target names another one.
 
 Members came and went as the log says. Had other partitions moved, they might not have.
 """

@@ -1,12 +1,11 @@
-"""The tables of a replay of `__marshal_groups`, and rows of many of them.
+"""The tables of a replay of `__marshal_groups`: which row is whose, by what they are sorted.
 
 Findings and malformed records have the tables that they have for claims, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from kafka_marshal.replay.model.groups.rows import (
     ControllershipRow,
@@ -17,8 +16,8 @@ from kafka_marshal.replay.model.groups.rows import (
     RefusedEventRow,
     TargetRow,
 )
-from kafka_marshal.replay.model.rows import Row, Table
-from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows
+from kafka_marshal.replay.model.rows import Table
+from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, TableSet
 
 _LOG_ORDER: Final = ("log", "coordinating_partition")
 _GROUP_ORDER: Final = (*_LOG_ORDER, "group")
@@ -51,11 +50,5 @@ GROUP_MARKS: Final = Table("group_marks", GroupMarkRow, (*_GROUP_ORDER, "offset"
 GROUPS_INTERNAL: Final[tuple[Table[Any], ...]] = (TARGETS, GROUP_MARKS, PARTITIONS)
 """What the fold says besides: for `summary.json`, the report and `--what-if`."""
 
-GROUPS_FOLDED: Final = (*GROUPS_PUBLISHED, *GROUPS_INTERNAL)
-
-
-class GroupRows(Rows):
-    """Rows of these tables."""
-
-    by_name: ClassVar[Mapping[str, Table[Any]]] = {each.name: each for each in GROUPS_FOLDED}
-    by_row: ClassVar[Mapping[type[Row], Table[Any]]] = {each.row: each for each in GROUPS_FOLDED}
+OF_GROUPS: Final = TableSet(GROUPS_PUBLISHED, GROUPS_INTERNAL)
+"""All tables of a replay of `__marshal_groups`."""
