@@ -28,7 +28,10 @@ from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS, TENURES
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
+from kafka_marshal.replay.protocols.groups import GroupsProtocol
+from kafka_marshal.replay.protocols.known import check_protocol
 from kafka_marshal.replay.protocols.log_protocol import LogProtocol, RunFacts, SummaryT
+from kafka_marshal.replay.report_data.groups import GroupsSummary
 from kafka_marshal.replay.report_data.summary import Summary
 from kafka_marshal.replay.report_data.whatif import Change
 from kafka_marshal.replay.sources import Chunk, find
@@ -132,6 +135,53 @@ def run(
     )
 
 
+def run_groups(
+    sources: Sequence[str],
+    *,
+    out: Path,
+    strategy: str | None = None,
+    one_log: bool = False,
+    source_format: str | None = None,
+    topic: str | None = None,
+    named: Sequence[str] | None = None,
+    exports: Exports = NO_EXPORTS,
+    checkpoint: Path | None = None,
+    engine: str = EngineName.auto,
+    spark: SparkSession | None = None,
+    on_engine: Callable[[EngineChoice], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
+    on_tasks: Callable[[int, int], None] | None = None,
+) -> GroupsSummary:
+    """Replay recorded logs of groups with a controller, `__marshal_groups`; see `run`.
+
+    `strategy`: how many moves this one would have saved is told, too.
+
+    Raises:
+        InvalidOption: there is no such strategy.
+    """
+    if checkpoint is not None and strategy is not None:
+        raise InvalidOption(
+            "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
+            "one of them out"
+        )
+    return replayed(
+        GroupsProtocol(strategy=strategy),
+        sources,
+        out=out,
+        one_log=one_log,
+        source_format=source_format,
+        topic=topic,
+        named=named,
+        exports=exports,
+        checkpoint=checkpoint,
+        engine=engine,
+        spark=spark,
+        on_engine=on_engine,
+        on_progress=on_progress,
+        on_tasks=on_tasks,
+    )
+
+
 def replayed(
     log_protocol: LogProtocol[SummaryT],
     sources: Sequence[str],
@@ -177,6 +227,7 @@ def replayed(
         started(choice, spark, progress, on_tasks) as running,
         _folded(running, found.chunks, judging, log, progress) as (fold, went, commit),
     ):
+        check_protocol(log_protocol, fold)
         account = log_protocol.account(fold, found.chunks, progress)
         of_logs = account.of_logs
         progress("writing tables")
