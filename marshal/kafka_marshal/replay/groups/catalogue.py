@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING, FindingKind
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, INFO, WARNING, FindingKind
 
 _LOG: Final = "log"
 
@@ -167,5 +167,16 @@ _KINDS: Final = (
     ),
 )
 
-GROUP_CATALOGUE: Final[Mapping[str, FindingKind]] = {kind.code: kind for kind in _KINDS}
-"""All codes, the worst first."""
+OF_THE_INPUT: Final = (
+    "create_time",
+    "offset_gap",
+    "duplicate_record",
+    "conflicting_duplicate",
+    "malformed_record",
+)
+"""Codes that logs of claims have, too."""
+GROUP_CATALOGUE: Final[Mapping[str, FindingKind]] = {
+    **{kind.code: kind for kind in _KINDS},
+    **{code: CATALOGUE[code] for code in OF_THE_INPUT},
+}
+"""All codes, the worst first, the input's last."""

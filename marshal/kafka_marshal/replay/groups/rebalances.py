@@ -323,6 +323,7 @@ def _row(
         state=state,
         settled_offset=None if settled is None else settled.offset,
         settled_ms=None if settled is None else settled.clock_ms,
+        ended_ms=None if state == "open" else clock_ms,
         members=len(group.members),
         partitions=len(event.target),
         moves=running.moves,

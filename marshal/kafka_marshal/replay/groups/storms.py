@@ -124,11 +124,11 @@ def _named(by_client: Mapping[str, Sequence[str]]) -> str:
     """
     often = sorted(by_client.items(), key=lambda item: (-len(item[1]), item[0]))
     shown = [
-        f"{client or 'a client without id'} {_times(len(members))} (as {_ids(members)})"
+        f"{client or 'a client without id'} {_often(len(members))} (as {_ids(members)})"
         for client, members in often[:NAMED_MAX]
     ]
     if len(often) > NAMED_MAX:
-        shown.append(f"and {len(often) - NAMED_MAX} more clients")
+        shown.append(f"and {times(len(often) - NAMED_MAX, 'other client')}")
     return ", ".join(shown)
 
 
@@ -137,5 +137,5 @@ def _ids(members: Sequence[str]) -> str:
     return ", ".join(ids) if len(ids) <= NAMED_MAX else f"{len(ids)} members"
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
+def _often(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")

@@ -153,6 +153,9 @@ class RebalanceRow(GroupsRow):
     ]
     settled_offset: Annotated[int | None, "log offset of the event that settled it"] = None
     settled_ms: Annotated[int | None, "its time"] = None
+    ended_ms: Annotated[
+        int | None, "when it was settled or superseded, or the state unknown; null: it lasts"
+    ] = None
     members: Annotated[int, "members when it was written"]
     partitions: Annotated[int, "partitions that the target names"]
     moves: Annotated[int, "partitions that a member owned and the target gives to another one"]
