@@ -31,7 +31,7 @@ from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol
 from kafka_marshal.replay.protocols.log_protocol import LogProtocol, RunFacts, SummaryT
-from kafka_marshal.replay.report_data.groups import GroupsSummary
+from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
 from kafka_marshal.replay.report_data.summary import Summary
 from kafka_marshal.replay.report_data.whatif import Change
 from kafka_marshal.replay.sources import Chunk, find

@@ -115,6 +115,7 @@ class JudgingOptions:
     def options(self) -> Mapping[str, object]:
         """As `Judging`."""
         return {
+            "protocol": "claims",
             "rules": [rule_set.value for rule_set in self.rule_sets],
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
             "force_interval": self.forced,

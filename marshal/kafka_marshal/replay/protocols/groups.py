@@ -11,7 +11,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.group_codec.events import decode_event
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
+from kafka_marshal.replay.findings.catalogue import FindingKind
 from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.groups.whatif import what_if
@@ -27,18 +27,13 @@ from kafka_marshal.replay.protocols.log_protocol import (
     of_formats,
     of_run,
 )
-from kafka_marshal.replay.report import render_groups
-from kafka_marshal.replay.report_data.groups import (
-    GROUPS_MAX,
-    GroupsSummary,
-    groups_data,
-    page_data,
-)
+from kafka_marshal.replay.report.groups.page import render
+from kafka_marshal.replay.report_data.groups import groups_report_data
+from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
+from kafka_marshal.replay.report_data.small import title_of
 from kafka_marshal.replay.sources import Chunk
 
 NAME: Final = "groups"
-_OF_INPUTS: Final = ("offset_gap", "duplicate_record", "conflicting_duplicate", "malformed_record")
-"""Codes of findings about the input, which any log may have."""
 
 
 def is_event(value: bytes | None) -> bool:
@@ -75,10 +70,7 @@ class GroupsProtocol:
     """As `LogProtocol`."""
 
     name: ClassVar[str] = NAME
-    catalogue: ClassVar[Mapping[str, FindingKind]] = {
-        **GROUP_CATALOGUE,
-        **{code: CATALOGUE[code] for code in _OF_INPUTS},
-    }
+    catalogue: ClassVar[Mapping[str, FindingKind]] = GROUP_CATALOGUE
     has_tenures: ClassVar[bool] = False
 
     judging: GroupsJudging = field(factory=GroupsJudging)
@@ -117,9 +109,15 @@ class GroupsAccount:
                 *of_empty_files(facts.found),
                 *of_run(facts.went),
             ),
-            groups=tuple(self.fold.first(GROUP_STATES, GROUPS_MAX)),
+            groups=tuple(self.fold.each(GROUP_STATES)),
             what_if=changed,
         )
-        advice = {code: kind.what_to_do for code, kind in self.protocol.catalogue.items()}
-        data = page_data(self.fold, summary, facts.topic, advice)
-        return summary, render_groups(data, groups_data(self.fold, summary))
+        data = groups_report_data(
+            self.fold,
+            title_of(summary.sources, summary.logs, facts.topic),
+            summary.sources,
+            of_logs=self.of_logs,
+            caveats=summary.caveats,
+            instead=changed or (),
+        )
+        return summary, render(data)

@@ -34,7 +34,7 @@ from kafka_marshal.replay.report.sections import causes, findings
 
 ROWS_PER_AXIS: Final = 24
 NEAR_SESSIONS: Final = 10
-"""Findings of one code that stand together, if this many session timeouts lie between them at most."""
+"""Findings of one code stand together, if this many session timeouts lie between them at most."""
 _CONTENTS: Final = {
     "ownership": "Who owned what",
     "findings": "Findings",
