@@ -154,7 +154,7 @@ def run_groups(
 ) -> GroupsSummary:
     """Replay recorded logs of groups with a controller, `__marshal_groups`; see `run`.
 
-    `strategy`: how many moves this one would have saved is told, too.
+    `strategy` asks how many moves another strategy would have saved.
 
     Raises:
         InvalidOption: there is no such strategy.

@@ -1,6 +1,6 @@
 """Marshal promises that a third protocol is some forty lines: both engines fold whatever they get.
 
-`counting` is one. It has a table of its own, reads keys, and is told nothing of claims.
+`counting` is one. It has a table of its own, reads keys, and knows nothing of claims.
 """
 
 from __future__ import annotations

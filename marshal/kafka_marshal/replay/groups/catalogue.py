@@ -30,7 +30,7 @@ _KINDS: Final = (
         _LOG,
         "The controller of the current epoch wrote an event, in turn, that a guard refused which "
         "the controller must ask itself. Nothing changed.",
-        "Find who writes to `__marshal_groups` beside the controllers, or which version the "
+        "Find who writes to __marshal_groups beside the controllers, or which version the "
         "controller has. The refused event did no harm; those behind it were refused, too.",
     ),
     FindingKind(
@@ -40,7 +40,7 @@ _KINDS: Final = (
         _LOG,
         "Events name an epoch that never began here: the log lost the ControllerStarted, or was "
         "made anew under a running controller.",
-        "Look for unclean leader elections of `__marshal_groups`; set acks to all and "
+        "Look for unclean leader elections of __marshal_groups; set acks to all and "
         "min.insync.replicas to 2. Restart the controllers.",
     ),
     FindingKind(
@@ -60,8 +60,8 @@ _KINDS: Final = (
         _LOG,
         "A member let go of its partitions later than half a session timeout after it first had "
         "to. Until then those that were to get them waited.",
-        "Look at what the member does before it lets go: a long message, a slow `on_revoked`. "
-        "Call `keep_alive` while a message takes long.",
+        "Look at what the member does before it lets go: a long message, a slow on_revoked. "
+        "Call keep_alive while a message takes long.",
     ),
     FindingKind(
         "false_expiry",
@@ -80,7 +80,7 @@ _KINDS: Final = (
         _LOG,
         "A partition that some member wants had no owner for longer than a session timeout.",
         "If a controller was missing, run more than one. If a member held a rebalance up, look at "
-        "`rebalance_held_up`.",
+        "rebalance_held_up.",
     ),
     FindingKind(
         "controller_absent",
@@ -126,7 +126,7 @@ _KINDS: Final = (
         None,
         _LOG,
         "Events without a decimal `marshal-epoch` or `marshal-number`. They were refused.",
-        "Find who writes to `__marshal_groups` beside the controllers.",
+        "Find who writes to __marshal_groups beside the controllers.",
     ),
     FindingKind(
         "later_version",
@@ -145,7 +145,7 @@ _KINDS: Final = (
         "The log's head is missing. What is reported begins at a snapshot, if there is one. That a "
         "snapshot was accepted the log alone does not prove; the column `certain` says so.",
         "Give the log from its beginning, or the offset that the controllers' claim of this "
-        "partition names (`marshal ls __marshal_controllers`).",
+        "partition names (marshal ls __marshal_controllers).",
     ),
     FindingKind(
         "rewound",
@@ -162,7 +162,7 @@ _KINDS: Final = (
         None,
         _LOG,
         "A target gave one member more than another, although a more even one was possible.",
-        "`range` balances each topic by itself. Choose `sticky` or `round_robin` unless partitions "
+        "range balances each topic by itself. Choose sticky or round_robin unless partitions "
         "of several topics belong together.",
     ),
 )

@@ -198,8 +198,8 @@ def _deposed(epoch: _Epoch) -> Row:
     return finding(
         "deposed_controller",
         f"Controller {epoch.controller} at {epoch.host}:{epoch.port} wrote "
-        f"{times(epoch.refused_late, 'event')} of its epoch {epoch.epoch}{taken}. All were "
-        f"refused.",
+        f"{times(epoch.refused_late, 'event')} of its epoch {epoch.epoch}{taken}. "
+        f"{'It was' if epoch.refused_late == 1 else 'All were'} refused.",
         proofs,
         member=str(epoch.controller),
         client=f"controller {epoch.host}:{epoch.port}",

@@ -82,7 +82,7 @@ class LogProtocol(Protocol[SummaryT]):
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
     ) -> Account[SummaryT]:
-        """What is to be told of a folded log; `chunks` are what was read."""
+        """The report in the making; `chunks` are what was read."""
 
 
 def basics(

@@ -25,7 +25,7 @@ class GroupsSummary(ReplaySummary):
 
     @classmethod
     def of(cls, basic: ReplaySummary, **more: Any) -> Self:
-        """What every summary says, and what is said of groups."""
+        """From what every summary has, and the fields of this one."""
         return cls(**(attrs.asdict(basic, recurse=False) | more))
 
     @property

@@ -131,7 +131,7 @@ class Summary(ReplaySummary):
 
     @classmethod
     def of(cls, basic: ReplaySummary, **more: Any) -> Self:
-        """What every summary says, and what is said of claims."""
+        """From what every summary has, and the fields of this one."""
         return cls(**(attrs.asdict(basic, recurse=False) | more))
 
     @property

@@ -34,7 +34,11 @@ from kafka_marshal.replay.report.sections import causes, findings
 
 ROWS_PER_AXIS: Final = 24
 NEAR_SESSIONS: Final = 10
+<<<<<<< HEAD
 """Findings of one code stand together, if this many session timeouts lie between them at most."""
+=======
+"""Session timeouts that lie between findings of one code that stand together, at most."""
+>>>>>>> h-fold
 _CONTENTS: Final = {
     "ownership": "Who owned what",
     "findings": "Findings",
@@ -182,7 +186,7 @@ def _verdict(data: GroupsReportData) -> Html:
     expired = sum(row.expired for row in data.groups)
     sentences: list[str | Html] = [
         f"{words.plural(len(data.groups), 'group')} had {words.plural(rebalances, 'rebalance')}, "
-        f"which moved {words.plural(moves, 'partition')} from one member to another; "
+        f"whose targets gave {words.plural(moves, 'partition')} to another member; "
         f"{words.plural(expired, 'member')} {'was' if expired == 1 else 'were'} expired. "
     ]
     errors = Counter(f.code for f in data.findings if f.severity is Severity.ERROR)
