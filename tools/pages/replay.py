@@ -29,6 +29,12 @@ existing `DIR` is refused, and a run that fails or is interrupted leaves none. I
 each finding was found, and the three worst in words; `--quiet` prints nothing but errors, `--json`
 prints `summary.json` and nothing else.
 
+`--protocol groups` reads logs of groups with a controller, `__marshal_groups`, where this page
+speaks of claims. Sources, engines, `--checkpoint`, SARIF and JUnit are the same; tables, findings,
+`summary.json` and the page are those of groups. `--what-if strategy=NAME` counts the moves that
+another strategy would have made. Options about claims are refused, and so is a log of which no
+record is of the protocol, if its first ones are all of the other. From Python: `run_groups`.
+
 ## The heartbeat interval
 
 Each group is judged by the heartbeat interval that the log says: claims and heartbeats carry
@@ -84,8 +90,12 @@ Parquet first, as it lies in the log, aborted transactions with it.
   there), which are then believed. Bytes that the sink wrote as base64 are not decoded. By default a
   sink leaves out nulls, and with them their offsets.
 - **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
-  (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without
-  `headers` every record is judged as if it had none, which is a caveat.
+  (0 CreateTime, 1 LogAppendTime) and, if there, `headers`, `topic` and `key`. Without `headers`
+  every record is judged as if it had none, which is a caveat.
+
+A claim's records need no keys: they are not read. Those of groups do, and a format without them is a
+caveat. kcat, dump-log and segments have keys; captures and Parquet have them in `key`; a sink in a
+field `key` beside `value`; the console consumer prints them with `--property print.key=true`.
 
 A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
 the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.

@@ -22,10 +22,11 @@ from kafka_marshal.java.finder import JavaNotFoundError
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
 
 if TYPE_CHECKING:
-    from kafka_marshal.replay.api import run
+    from kafka_marshal.replay.api import run, run_groups
     from kafka_marshal.replay.exports.files import Exports
     from kafka_marshal.replay.fold.options import RULES
-    from kafka_marshal.replay.report_data.summary import FindingCount, Summary
+    from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
+    from kafka_marshal.replay.report_data.summary import FindingCount, ReplaySummary, Summary
     from kafka_marshal.replay.report_data.whatif import Change, WhatIf
     from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 
@@ -35,25 +36,31 @@ __all__ = [
     "CheckpointRefused",
     "Exports",
     "FindingCount",
+    "GroupsSummary",
     "InvalidOption",
     "JavaNotFoundError",
     "OutputExists",
     "ReplayError",
+    "ReplaySummary",
     "SparkFailed",
     "Summary",
     "UnreadableSource",
     "WhatIf",
     "run",
+    "run_groups",
 ]
 _LATER: Final = {
     "Change": "report_data.whatif",
     "CheckpointRefused": "state.checkpoint",
     "Exports": "exports.files",
     "FindingCount": "report_data.summary",
+    "GroupsSummary": "report_data.groups_summary",
     "RULES": "fold.options",
+    "ReplaySummary": "report_data.summary",
     "Summary": "report_data.summary",
     "WhatIf": "report_data.whatif",
     "run": "api",
+    "run_groups": "api",
 }
 """Where a name is that is imported when it is asked for."""
 

@@ -40,6 +40,12 @@ class KeyFold:
         self._inputs.observe(raw)
         self._counts[(raw.key or b"").decode()] += 1
 
+    def settle(self) -> None:
+        pass
+
+    def forked(self, raw: RawRecord) -> None:
+        self._inputs.forked(raw)
+
     def close(self) -> None:
         rows: list[Row] = [KeyRow(key=key, records=n) for key, n in self._counts.items()]
         rows += [*self._inputs.at_the_end(), self._inputs.partition_row()]
@@ -57,6 +63,10 @@ class KeyJudging:
     tables: ClassVar[TableSet] = TableSet((KEYS, FINDINGS), (PARTITIONS,))
     keys: ClassVar[bool] = True
     collapse: ClassVar[None] = None
+
+    @property
+    def options(self) -> dict[str, object]:
+        return {"counts": "keys"}
 
     def begin(self, place: LogPartition) -> KeyFold:
         return KeyFold(place)

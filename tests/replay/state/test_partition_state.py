@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,7 +13,7 @@ import pytest
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.model.chunk_items import ChunkFacts
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused
@@ -22,6 +23,11 @@ from tests.replay.fold.test_run_length import Chunked, fed, judging
 from tests.replay.told import INTERVAL_MS, records
 
 LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3", "42 HB b1/B 3"]
+
+
+def take(standing: PartitionState, item: Item, chunked: Chunked) -> None:
+    assert isinstance(standing.place_fold, PartitionFold)
+    standing.take(item, partial(standing.place_fold.take, expand=chunked.expand))
 
 
 def parted(
@@ -41,7 +47,7 @@ def parted(
             if collapsing:
                 for place, *_, item in sorted(chunked.items, key=lambda item: item[:3]):
                     if place == partition:
-                        standing.take(item, chunked.expand)
+                        take(standing, item, chunked)
             else:
                 for raw in sorted(piece, key=lambda raw: raw.offset):
                     if raw.partition == partition:
@@ -114,7 +120,7 @@ def test_offsets_missing_between_two_runs_are_a_gap(tmp_path: Path, collapsing: 
         chunked = Chunked(after, 100, INTERVAL_MS)
         assert chunked.kinds[ChunkFacts] == 1
         for *_, item in sorted(chunked.items, key=lambda item: item[:3]):
-            resumed.take(item, chunked.expand)
+            take(resumed, item, chunked)
     else:
         for raw in after:
             resumed.feed(raw)

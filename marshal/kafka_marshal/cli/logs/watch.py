@@ -115,6 +115,8 @@ def watch(
     reported an error or a warning.
     """
     _check_engine(spark, until_end, checkpoint_every, trigger)
+    if topic == "__marshal_groups":
+        fail("a watch follows claims; marshal replay --protocol groups reads that topic")
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):

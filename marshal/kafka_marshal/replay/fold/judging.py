@@ -7,18 +7,21 @@ protocol than what is here. What a whole replay needs besides is in `replay.prot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
 Placed: TypeAlias = Iterator[tuple[str, int, Any]]
 """Log, coordinating partition, and what is folded there next."""
+Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
+"""What reads a chunk, given its number."""
 
 
 class PlaceFold(Protocol):
@@ -26,6 +29,12 @@ class PlaceFold(Protocol):
 
     def feed(self, raw: RawRecord) -> None:
         """The next record, in offset order."""
+
+    def settle(self) -> None:
+        """The input is over, but not the log: the account is put aside, and more may follow."""
+
+    def forked(self, raw: RawRecord) -> None:
+        """The input holds another record where one was folded that an earlier run put aside."""
 
     def close(self) -> None:
         """The log is over."""
@@ -52,17 +61,28 @@ class Collapse(Protocol):
             UnreadableSource: what is read is no record.
         """
 
+    def rows_of(self, number: int, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that some records of one chunk become."""
+
     def taking(
-        self, chunks: tuple[Chunk, ...]
+        self, chunks: tuple[Chunk, ...], read: Read = read_chunk
     ) -> tuple[Callable[[pa.RecordBatch], Placed], Callable[[Any], Callable[[Any], None]]]:
         """What the rows of a batch are, and what gives them to the account of a place.
 
-        What takes them raises SourcesOverlap where chunks do not follow each other.
+        `read` reads a chunk again, for records that must be looked at one by one. What takes a row
+        raises SourcesOverlap where chunks do not follow each other.
         """
 
 
 class Judging(Protocol):
-    """A protocol with its settings. It pickles, and equal ones fold a log to equal rows."""
+    """A protocol with its settings. It pickles, and equal ones fold a log to equal rows.
+
+    Accounts pickle too, if `--checkpoint` is to put them aside.
+    """
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """The settings, as JSON: a checkpoint that was made with others is refused."""
 
     @property
     def tables(self) -> TableSet:

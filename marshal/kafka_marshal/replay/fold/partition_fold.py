@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -30,7 +30,8 @@ from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
 from kafka_marshal.replay.fold.divergences import Divergences
-from kafka_marshal.replay.fold.judging import Placed
+from kafka_marshal.replay.fold.judging import Placed, Read
+from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
@@ -72,15 +73,21 @@ class HeartbeatRuns:
 
         return collapsed(number, chunk, self.interval_ms, forced=self.forced)
 
+    def rows_of(self, number: int, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `Collapse`."""
+        from kafka_marshal.replay.fold.run_length import rows_of
+
+        return rows_of(number, batches, self.interval_ms, forced=self.forced)
+
     def taking(
-        self, chunks: tuple[Chunk, ...]
+        self, chunks: tuple[Chunk, ...], read: Read = read_chunk
     ) -> tuple[
         Callable[[pa.RecordBatch], Placed], Callable[[PartitionFold], Callable[[Item], None]]
     ]:
         """As `Collapse`; the records of a run that does not go on are read again."""
         from kafka_marshal.replay.fold.run_length import Expander, items_of
 
-        expand = Expander(chunks).records
+        expand = Expander(chunks, read).records
         return items_of, lambda partition_fold: partial(partition_fold.take, expand=expand)
 
 
@@ -103,6 +110,18 @@ class JudgingOptions:
     """The heartbeat interval is that of all groups, whatever the log says."""
     given: bool = field(default=False)
     """The user gave the heartbeat interval: a log with another one is not judged."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """As `Judging`."""
+        return {
+            "protocol": "claims",
+            "rules": [rule_set.value for rule_set in self.rule_sets],
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "force_interval": self.forced,
+            "pause_max_ms": self.pause_max_ms,
+            "coordination_partitions": self.coordination_partitions,
+        }
 
     @property
     def collapse(self) -> HeartbeatRuns:

@@ -11,7 +11,7 @@ event counts, nothing is known until the next snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from attrs import field, frozen
@@ -63,6 +63,15 @@ class GroupsJudging:
     certain_from: int | None = field(default=None)
     """Of a log whose head is missing the offset that the controllers' claim of the partition names:
     a snapshot lies there that was accepted. None: the first snapshot is taken, uncertain."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """As `Judging`."""
+        return {
+            "protocol": "groups",
+            "log_begins": self.log_begins,
+            "certain_from": self.certain_from,
+        }
 
     def begin(self, place: LogPartition) -> GroupsFold:
         """As `Judging`."""
@@ -240,6 +249,13 @@ class GroupsFold:
         )
 
     # --- the end ----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """As `PlaceFold`: nothing waits for the next record."""
+
+    def forked(self, raw: RawRecord) -> None:
+        """As `PlaceFold`."""
+        self._inputs.forked(raw)
 
     def close(self) -> None:
         """The log is over."""
