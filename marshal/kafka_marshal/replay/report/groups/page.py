@@ -34,11 +34,7 @@ from kafka_marshal.replay.report.sections import causes, findings
 
 ROWS_PER_AXIS: Final = 24
 NEAR_SESSIONS: Final = 10
-<<<<<<< HEAD
-"""Findings of one code stand together, if this many session timeouts lie between them at most."""
-=======
 """Session timeouts that lie between findings of one code that stand together, at most."""
->>>>>>> h-fold
 _CONTENTS: Final = {
     "ownership": "Who owned what",
     "findings": "Findings",
