@@ -93,9 +93,9 @@ Parquet first, as it lies in the log, aborted transactions with it.
   (0 CreateTime, 1 LogAppendTime) and, if there, `headers`, `topic` and `key`. Without `headers`
   every record is judged as if it had none, which is a caveat.
 
-A claim's records need no keys: they are not read. Those of groups do, and a format without them is a
-caveat. kcat, dump-log and segments have keys; captures and Parquet have them in `key`; a sink in a
-field `key` beside `value`; the console consumer prints them with `--property print.key=true`.
+A claim's records need no keys: they are not read. Those of groups do, and a format without them is
+a caveat. kcat, dump-log and segments have keys; captures and Parquet have them in `key`; a sink in
+a field `key` beside `value`; the console consumer prints them with `--property print.key=true`.
 
 A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
 the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.

@@ -1,7 +1,7 @@
 """The tables of a replay of claims: which row is whose, by what they are sorted.
 
-Other protocols have tables of their own. All have `Rows` and `TableSet`, and the tables of findings,
-of malformed records and of partitions.
+Other protocols have tables of their own. All have `Rows` and `TableSet`, and the tables of
+findings, of malformed records and of partitions.
 """
 
 from __future__ import annotations
