@@ -1,6 +1,6 @@
 """The timeline of a group: a lane for its rebalances, and one for each partition.
 
-Bars, colours and flags are those of claims (`sections.timeline`); what a claim has not is here: a
+Bars, colours and flags are those of claims (`sections.timeline`). Here is what a claim has not: a
 rebalance's span, a partition that its owner had to let go, and a member that was silent.
 """
 
@@ -126,7 +126,7 @@ class GroupTimeline(Timeline):
         return rows
 
     def _lane(self, lane: Lane, axis: Axis, top: int, finding_marks: list[_FindingMark]) -> Html:
-        """The bars, and what is said of each of them besides."""
+        """The bars, lines where targets were written, and stripes where an owner must let go."""
         first = len(self.drawn.tenures)
         cuts = [
             el("line", {"class": "cut", "x1": x, "x2": x, "y1": 0, "y2": "100%"})
@@ -282,7 +282,7 @@ def lane_of(tenures: Sequence[PartitionTenureRow]) -> Lane:
 
 
 def bar_of(row: PartitionTenureRow) -> TenureBar:
-    """A tenure as a bar; began and ended are said in words."""
+    """A tenure as a bar, with words for how it began and ended."""
     ended = None
     if row.ended != "open":
         ended = ENDED.get(row.ended, visible(row.ended, 40))
