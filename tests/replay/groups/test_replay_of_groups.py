@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import attrs
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from kafka_marshal import replay
-from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.capture import RawRecord, UnreadableSource, capture_line
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.model.groups.tables import OF_GROUPS
@@ -19,6 +20,8 @@ from tests.replay import dumps
 from tests.replay.groups.logs import raw_of
 from tests.replay.groups.stories import GroupLog, shared
 from tests.replay.sizes import as_a_large_log
+from tests.replay.sources import readers as sources
+from tests.replay.sources import texts
 
 THEFT = CAPTURES / "d3_late_heartbeat_theft.jsonl"
 
@@ -111,6 +114,15 @@ def test_a_log_of_the_other_protocol_is_named(tmp_path: Path) -> None:
     assert replay.run_groups([garbage], out=tmp_path / "y").rows["malformed"] == 1
 
 
+def test_a_dump_without_times_is_refused_for_an_event_says_none(tmp_path: Path) -> None:
+    bare = [attrs.evolve(raw, headers=()) for raw in raws()]
+    with_times = sources.write(tmp_path / "with.txt", texts.console(bare))
+    without = sources.write(tmp_path / "without.txt", texts.console(bare, "timestamp"))
+    assert replay.run_groups([str(with_times)], out=tmp_path / "out").records == len(bare)
+    with pytest.raises(UnreadableSource, match="print timestamps"):
+        replay.run_groups([str(without)], out=tmp_path / "none")
+
+
 def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
     of_groups = capture(tmp_path / "g.jsonl", raws())
     with pytest.raises(InvalidOption, match="--perfetto draws tenures of claims"):
@@ -130,3 +142,6 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
         ran = marshal(*asked, *options)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert why in ran.stderr
+    ran = marshal("watch", "--topic", "__marshal_groups", "--bootstrap", "localhost:1")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "a watch follows claims" in ran.stderr
