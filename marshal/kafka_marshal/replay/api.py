@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
 from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.fold.options import judging_of
+from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS, TENURES
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
@@ -140,6 +141,7 @@ def run_groups(
     *,
     out: Path,
     strategy: str | None = None,
+    certain_from: Mapping[int, int] | None = None,
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
@@ -154,7 +156,9 @@ def run_groups(
 ) -> GroupsSummary:
     """Replay recorded logs of groups with a controller, `__marshal_groups`; see `run`.
 
-    `strategy` asks how many moves another strategy would have saved.
+    `strategy` asks how many moves another strategy would have saved. `certain_from` is for logs
+    whose head is missing: by partition the position of the controllers' claim, where a snapshot
+    lies that was accepted. Without it nothing of such a partition is certain.
 
     Raises:
         InvalidOption: there is no such strategy.
@@ -165,7 +169,7 @@ def run_groups(
             "one of them out"
         )
     return replayed(
-        GroupsProtocol(strategy=strategy),
+        GroupsProtocol(GroupsJudging(certain_from=certain_from or {}), strategy),
         sources,
         out=out,
         one_log=one_log,

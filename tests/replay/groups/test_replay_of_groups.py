@@ -145,3 +145,15 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
     ran = marshal("watch", "--topic", "__marshal_groups", "--bootstrap", "localhost:1")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "a watch follows claims" in ran.stderr
+
+
+def test_a_log_without_its_head_is_certain_from_the_controllers_claim_on(tmp_path: Path) -> None:
+    log = shared()
+    first = len(log.records)
+    cut = log.snapshots().at(40).expires("m2").target(*["m1"] * 4).records[first:]
+    source = capture(tmp_path / "cut.jsonl", [raw_of(record) for record in cut])
+    for certain_from in ({}, {0: first}, {1: first}):
+        out = tmp_path / f"certain-{certain_from}"
+        replay.run_groups([source], out=out, certain_from=certain_from, engine="local")
+        certain = {row["certain"] for row in tables(out)["partition_tenures"]}
+        assert certain == {0 in certain_from}

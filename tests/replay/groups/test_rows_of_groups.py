@@ -227,7 +227,7 @@ def test_a_snapshot_that_nobody_vouches_for_makes_no_row_certain() -> None:
 
 def test_the_snapshot_that_the_controllers_claim_names_is_certain() -> None:
     log, first = cut()
-    rows = log.rows(GroupsJudging(certain_from=first), first=first - 2)
+    rows = log.rows(GroupsJudging(certain_from={0: first}), first=first - 2)
     assert {row.certain for row in rows[PARTITION_TENURES]} == {True}
     known = {(row.topic_partition, row.began) for row in rows[PARTITION_TENURES]}
     assert {(n, "snapshot") for n in range(4)} <= known
@@ -319,7 +319,7 @@ def test_a_log_that_begins_at_an_accepted_snapshot_comes_to_the_same(seed: int) 
     walk = walked(seed, honest=True)
     begins = walk.snapshots[0]
     raws = [*map(logs.raw_of, walk.records)]
-    fold = GroupsFold(LogPartition("log", 0), GroupsJudging(certain_from=begins))
+    fold = GroupsFold(LogPartition("log", 0), GroupsJudging(certain_from={0: begins}))
     for raw in raws[begins:]:
         fold.feed(raw)
     assert fold.state == walk.now

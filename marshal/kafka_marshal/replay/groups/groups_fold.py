@@ -27,10 +27,10 @@ from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.group_codec.records import decode_record
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.groups.controllers import Controllerships
-from kafka_marshal.replay.groups.counting import Counts
+from kafka_marshal.replay.groups.counting import GroupCounts
 from kafka_marshal.replay.groups.findings import finding, not_known
 from kafka_marshal.replay.groups.members import Expiries, rewound, snapshot_differs
-from kafka_marshal.replay.groups.ownership import Ownership, WithoutOwner
+from kafka_marshal.replay.groups.ownership import PartitionOwnership, WithoutOwner
 from kafka_marshal.replay.groups.rebalances import Rebalances
 from kafka_marshal.replay.groups.refusals import Refusals
 from kafka_marshal.replay.groups.seen import SeenEvent
@@ -60,9 +60,9 @@ class GroupsJudging:
     log_begins: int | None = field(default=None)
     """The offset where the log begins, if records after it were left out on purpose; None: where
     the first record is. From 0 on everything is known."""
-    certain_from: int | None = field(default=None)
-    """Of a log whose head is missing the offset that the controllers' claim of the partition names:
-    a snapshot lies there that was accepted. None: the first snapshot is taken, uncertain."""
+    certain_from: Mapping[int, int] = field(factory=dict)
+    """Of partitions whose head is missing the offset that the controllers' claim of each names: a
+    snapshot lies there that was accepted. Of others the first snapshot is taken, uncertain."""
 
     @property
     def options(self) -> Mapping[str, object]:
@@ -70,7 +70,7 @@ class GroupsJudging:
         return {
             "protocol": "groups",
             "log_begins": self.log_begins,
-            "certain_from": self.certain_from,
+            "certain_from": {str(place): at for place, at in self.certain_from.items()},
         }
 
     def begin(self, place: LogPartition) -> GroupsFold:
@@ -87,6 +87,7 @@ class GroupsFold:
     def __init__(self, place: LogPartition, judging: GroupsJudging | None = None) -> None:
         self._place = place
         self._judging = judging or GroupsJudging()
+        self._certain_from = self._judging.certain_from.get(place.coordinating_partition)
         self._rows = Rows()
         self._inputs = Inputs(None, GAP_MEANS)
         self._state: Controllership | None = None
@@ -100,14 +101,14 @@ class GroupsFold:
         """The event where an incomplete log became known."""
         self._head_missing = False
         self._log_first = 0
-        self._ownership = Ownership()
+        self._ownership = PartitionOwnership()
         self._rebalances = Rebalances()
         self._without_owner = WithoutOwner(self._rebalances.unowned)
         self._controllers = Controllerships()
         self._refusals = Refusals(self._controllers)
         self._expiries = Expiries()
         self._storms = Storms()
-        self._counts = Counts()
+        self._counts = GroupCounts()
 
     @property
     def state(self) -> Controllership | None:
@@ -160,7 +161,7 @@ class GroupsFold:
 
     def _wait_for_snapshot(self, raw: RawRecord, record: EventRecord) -> None:
         """The state is not known: it is, from the first snapshot on that may be believed."""
-        event, at = record.event, self._judging.certain_from
+        event, at = record.event, self._certain_from
         believed = at is None or record.offset >= at
         fenced = NOT_DECIMAL not in (record.epoch, record.number)
         if not (isinstance(event, ControllershipSnapshot) and fenced and believed):
@@ -295,7 +296,7 @@ class GroupsFold:
             )
             told += (
                 ", which the controllers' claim names."
-                if self._judging.certain_from == self._first.offset
+                if self._certain_from == self._first.offset
                 else ". That it was accepted the log alone does not prove."
             )
         if self._state is None and self._first is not None:
