@@ -39,7 +39,7 @@ class _Count:
     kinds: Counter[str] = field(factory=Counter)
 
 
-class Counts:
+class GroupCounts:
     """Counts of the groups of one partition of the log."""
 
     def __init__(self) -> None:

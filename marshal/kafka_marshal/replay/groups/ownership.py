@@ -41,7 +41,7 @@ class _Tenure:
     revoked_ms: int | None = None
 
 
-class Ownership:
+class PartitionOwnership:
     """The open tenures of one partition of the log."""
 
     def __init__(self) -> None:

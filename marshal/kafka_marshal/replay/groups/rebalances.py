@@ -65,7 +65,7 @@ class _Waiting:
 
 
 @define
-class Rebalance:
+class RunningRebalance:
     """A target that was written, and what became of it so far."""
 
     written: SeenEvent
@@ -107,7 +107,7 @@ class _GroupRebalances:
     is_due: bool = False
     due_before: bool = False
     """It was due already where a snapshot began, so what made it due is not known."""
-    running: Rebalance | None = None
+    running: RunningRebalance | None = None
     rebalances: int = 0
     moves: int = 0
     unowned: int = 0
@@ -192,7 +192,7 @@ class Rebalances:
             owner_of[tp] is not None and owner_of[tp] != member
             for tp, member in event.target.items()
         )
-        of.running = Rebalance(
+        of.running = RunningRebalance(
             written=seen,
             causes=tuple(of.causes),
             due_before=of.due_before,
@@ -211,7 +211,7 @@ class Rebalances:
         return _target_row(seen, before, event)
 
     @staticmethod
-    def _let_go(running: Rebalance, seen: SeenEvent) -> None:
+    def _let_go(running: RunningRebalance, seen: SeenEvent) -> None:
         """What an event let members let go."""
         for tp, was, now in seen.changed:
             if was is None or was.owner is None:
@@ -262,7 +262,7 @@ def _lets_go(seen: SeenEvent) -> str:
     return "released" if seen.accepted is None else _LETS_GO.get(seen.accepted, "released")
 
 
-def _is_settled(group: Group, running: Rebalance) -> bool:
+def _is_settled(group: Group, running: RunningRebalance) -> bool:
     """Everything is owned as the target says."""
     if any(entry.left for entry in running.waiting.values()):
         return False
@@ -297,7 +297,7 @@ def _cause(seen: SeenEvent) -> CauseRow:
 
 
 def _row(
-    name: str, running: Rebalance, state: str, clock_ms: int, settled: SeenEvent | None
+    name: str, running: RunningRebalance, state: str, clock_ms: int, settled: SeenEvent | None
 ) -> RebalanceRow:
     written, group = running.written, running.written.after
     assert group is not None
@@ -348,7 +348,7 @@ _HOW: Final = {
 }
 
 
-def _held_up(name: str, running: Rebalance, row: RebalanceRow) -> Iterator[Row]:
+def _held_up(name: str, running: RunningRebalance, row: RebalanceRow) -> Iterator[Row]:
     """The finding about a member that let go late."""
     group = running.written.after
     assert group is not None
