@@ -7,11 +7,14 @@ cannot drift: a test compares it with what this prints.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
+from kafka_marshal.replay.model.groups.tables import GROUPS_PUBLISHED
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PUBLISHED
 from kafka_marshal.replay.sources import FORMATS, CannotProve
@@ -389,13 +392,33 @@ spark.read.format("kafka").option("kafka.bootstrap.servers", "...").option(
 """
 
 
+_GROUPS = """
+## Groups with a controller
+
+`marshal replay --protocol groups` folds `__marshal_groups` with the reducer that controllers run
+([how to read it](how-to/replay-a-group.md)). `findings` and `malformed` are as above; these are
+groups' own:
+
+"""
+
+_FINDINGS_OF_GROUPS = """
+Findings of groups have the member's id as `instance`. Those about the input (`create_time`,
+`offset_gap`, `duplicate_record`, `conflicting_duplicate`, `malformed_record`) are as above.
+
+"""
+
+
 def manual() -> str:
     """The text of `docs/replay.md`."""
     parts = [
         _HEAD + _formats() + _ONE_LOG,
         *(_table(table) for table in PUBLISHED),
         _FINDINGS,
-        _catalogue(),
+        _catalogue(CATALOGUE.values()),
+        _GROUPS,
+        *(_table(table) for table in GROUPS_PUBLISHED if table not in PUBLISHED),
+        _FINDINGS_OF_GROUPS,
+        _catalogue(kind for code, kind in GROUP_CATALOGUE.items() if code not in OF_THE_INPUT),
         _TAIL,
     ]
     return "\n".join(parts)
@@ -424,11 +447,11 @@ def _table(table: Table[Any]) -> str:
     )
 
 
-def _catalogue() -> str:
+def _catalogue(kinds: Iterable[FindingKind]) -> str:
     rows = "".join(
         f"| `{kind.code}` | {kind.severity} | {kind.rules} | {kind.property or ''} "
         f"| {kind.meaning} | {kind.what_to_do} |\n"
-        for kind in CATALOGUE.values()
+        for kind in kinds
     )
     head = (
         "| code | severity | rules | property | meaning | what to do |\n|---|---|---|---|---|---|\n"

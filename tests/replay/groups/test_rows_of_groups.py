@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 
+import attrs
 import pytest
 
-from kafka_marshal.capture import RawRecord
+from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.groups.events import MemberLeft, MemberRegistered, PartitionsCounted
 from kafka_marshal.core.groups.state import Rebalance
@@ -183,6 +184,13 @@ def test_a_record_that_the_input_holds_twice_is_folded_once() -> None:
     assert twice[PARTITION_TENURES] == logs.folded(raws)[PARTITION_TENURES]
     assert twice[REFUSED_EVENTS] == []
     assert [row.code for row in twice[FINDINGS]] == ["duplicate_record"]
+
+
+def test_producers_clocks_are_a_caveat() -> None:
+    raws = [*map(logs.raw_of, shared().records)]
+    by_producers = attrs.evolve(raws[2], timestamp_type=TimestampType.CREATE_TIME)
+    [row] = logs.folded([*raws[:2], by_producers, *raws[3:]])[FINDINGS]
+    assert (row.code, row.count) == ("create_time", 1)
 
 
 def test_records_out_of_order_are_an_error() -> None:

@@ -1,7 +1,7 @@
 """Every code of a finding about groups with a controller: how bad it is, what somebody does.
 
 Codes are stable, as those about claims are. Findings about the input (gaps, duplicates, malformed
-records) have the codes that they have there. `docs/how-to/replay-a-group.md` prints this catalogue.
+records) have the codes that they have there. `docs/replay.md` prints this catalogue.
 """
 
 from __future__ import annotations
@@ -178,5 +178,14 @@ OF_THE_INPUT: Final = (
 GROUP_CATALOGUE: Final[Mapping[str, FindingKind]] = {
     **{kind.code: kind for kind in _KINDS},
     **{code: CATALOGUE[code] for code in OF_THE_INPUT},
+    "create_time": FindingKind(
+        "create_time",
+        WARNING,
+        None,
+        _LOG,
+        "Records carry their producer's time instead of the broker's: durations are measured by as "
+        "many clocks as there were controllers.",
+        "Set message.timestamp.type=LogAppendTime on __marshal_groups.",
+    ),
 }
 """All codes, the worst first, the input's last."""

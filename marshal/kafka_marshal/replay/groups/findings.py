@@ -74,9 +74,9 @@ def finding(
     )
 
 
-def not_known(sentence: str, proofs: Sequence[SeenEvent], unknown: int) -> FindingRow:
-    """The finding about what nobody can know of a log, which may have no proof at all."""
-    kind = GROUP_CATALOGUE["state_not_known"]
+def of_the_input(code: str, sentence: str, proofs: Sequence[SeenEvent], count: int) -> FindingRow:
+    """The row of a finding about the input, which may have no proof at all."""
+    kind = GROUP_CATALOGUE[code]
     place = proofs[0] if proofs else None
     return FindingRow(
         code=kind.code,
@@ -86,7 +86,7 @@ def not_known(sentence: str, proofs: Sequence[SeenEvent], unknown: int) -> Findi
         timestamp_ms=None if place is None else place.raw.timestamp_ms,
         last_offset=None if place is None else place.offset,
         last_timestamp_ms=None if place is None else place.raw.timestamp_ms,
-        count=unknown,
+        count=count,
         sentence=sentence,
         records=tuple(each.proof() for each in proofs),
     )

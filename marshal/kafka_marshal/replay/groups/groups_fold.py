@@ -28,7 +28,7 @@ from kafka_marshal.group_codec.records import decode_record
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.groups.controllers import Controllerships
 from kafka_marshal.replay.groups.counting import GroupCounts
-from kafka_marshal.replay.groups.findings import finding, not_known
+from kafka_marshal.replay.groups.findings import finding, of_the_input
 from kafka_marshal.replay.groups.members import Expiries, rewound, snapshot_differs
 from kafka_marshal.replay.groups.ownership import PartitionOwnership, WithoutOwner
 from kafka_marshal.replay.groups.rebalances import Rebalances
@@ -274,7 +274,14 @@ class GroupsFold:
         if self._head_missing:
             self._emit_all(self._not_known())
         self._emit_all(self._inputs.at_the_end())
-        self._emit(self._inputs.partition_row())
+        counted = self._inputs.partition_row()
+        if counted.create_time:
+            sentence = (
+                f"{counted.create_time:,} of {times(counted.records, 'record')} carry CreateTime, "
+                f"their controllers' clocks: how long anything took is measured by those."
+            )
+            self._emit(of_the_input("create_time", sentence, [], counted.create_time))
+        self._emit(counted)
 
     def _not_known(self) -> Iterator[Row]:
         """What is not known of a log whose head is missing, or that a later version wrote."""
@@ -301,7 +308,8 @@ class GroupsFold:
             )
         if self._state is None and self._first is not None:
             told += " When the log ends, nothing is known any more."
-        yield not_known(f"{head}{unknown if self._unknown else ''}{told}", proofs, self._unknown)
+        sentence = f"{head}{unknown if self._unknown else ''}{told}"
+        yield of_the_input("state_not_known", sentence, proofs, self._unknown)
 
     @property
     def is_full(self) -> bool:

@@ -57,10 +57,9 @@ class PartitionTenureRow(GroupsRow):
     tenure: Annotated[int, "number of the event that granted it: the fencing token"]
     began: Annotated[
         str,
-        "what the event did that granted it: `rebalanced` (it was free), `released` (another "
-        "member let it go), `left` or `expired` (another member's going freed it), `joined`, "
-        "`renewed` (its owner began anew), `rewound`, `snapshot` (it was owned where the log "
-        "begins)",
+        "what the event did that granted it: `rebalanced` (it was free), `released`, `left` or "
+        "`expired` (it was another member's), `joined`, `renewed` (its owner began anew), "
+        "`rewound`. `snapshot`: it was owned where the log begins",
     ]
     from_offset: Annotated[int, "log offset of that event"]
     from_ms: _Time
@@ -68,7 +67,7 @@ class PartitionTenureRow(GroupsRow):
     ended: Annotated[
         str,
         "what ended it: `released` for a rebalance, `left`, `expired`, `renewed`, `rewound`, "
-        "`topic_gone`; `open` when it lasts at the end of the log, `unknown` where the state is "
+        "`topic_gone`. `open` when it lasts at the end of the log, `unknown` where the state is "
         "not known any more",
     ]
     reason: Annotated[str | None, "of `left` and `expired`, as the event says it"] = None
