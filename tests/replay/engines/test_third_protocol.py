@@ -1,4 +1,4 @@
-"""Marshal promises that a third protocol is some forty lines: both engines fold whatever they get.
+"""Marshal promises that a third protocol is a few dozen lines: both engines fold what they get.
 
 `counting` is one. It has a table of its own, reads keys, and knows nothing of claims.
 """
