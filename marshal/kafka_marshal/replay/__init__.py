@@ -4,10 +4,11 @@
 writes tables, a summary and a page.
 
 From the inside out: `model` holds the values, `sources` says what a record is, `findings` watches
-and `fold` folds one coordinating partition with all of them; it knows no Spark. `state` puts a fold
-aside. `engines` chooses what runs it, this process or `spark`, and `report_data` takes from the
-folded log what `report` draws. `live`, `exports` and `shrink` are other uses of the same fold;
-`api` is one replay from beginning to end.
+and `fold` folds one coordinating partition with all of them; it knows no Spark. `groups` does the
+same for groups with a controller. `state` puts a fold aside. `engines` chooses what runs it, this
+process or `spark`, and `report_data` takes from the folded log what `report` draws. `live`,
+`exports` and `shrink` are other uses of the same fold. `protocols` says what each protocol makes of
+a folded log, and `api` is one replay from beginning to end.
 
 Names that need Spark are imported when they are asked for, so programs that need no Spark
 (`sources`, `marshal shrink`, `marshal watch`) do not wait for it.

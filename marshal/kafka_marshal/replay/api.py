@@ -222,6 +222,7 @@ def replayed(
         topic=topic,
         keys=judging.keys,
     )
+    log_protocol.check_sources(found)
     choice = choose(engine, found.chunks, session=spark is not None)
     if on_engine is not None:
         on_engine(choice)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import attrs
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from kafka_marshal import replay
-from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.capture import RawRecord, UnreadableSource, capture_line
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.model.groups.tables import OF_GROUPS
@@ -19,6 +20,8 @@ from tests.replay import dumps
 from tests.replay.groups.logs import raw_of
 from tests.replay.groups.stories import GroupLog, shared
 from tests.replay.sizes import as_a_large_log
+from tests.replay.sources import readers as sources
+from tests.replay.sources import texts
 
 THEFT = CAPTURES / "d3_late_heartbeat_theft.jsonl"
 
@@ -87,12 +90,12 @@ def test_both_engines_write_the_same_tables(spark: SparkSession, tmp_path: Path)
 def test_run_by_run_a_checkpoint_comes_to_what_one_run_does(tmp_path: Path) -> None:
     whole = capture(tmp_path / "whole.jsonl", raws())
     replay.run_groups([whole], out=tmp_path / "once", one_log=True)
+    checkpoints = []
     for number, (begin, end) in enumerate(((0, 4), (3, 7), (7, 99))):  # offset 3 comes twice
         part = capture(tmp_path / f"{number}.jsonl", raws()[begin:end])
         out, folder = tmp_path / f"out-{number}", tmp_path / "checkpoint"
-        summary = replay.run_groups([part], out=out, checkpoint=folder)
-    assert summary.checkpoint is not None
-    assert summary.checkpoint["run"] == 3
+        checkpoints.append(replay.run_groups([part], out=out, checkpoint=folder).checkpoint)
+    assert [each and each["skipped"] for each in checkpoints] == [0, 1, 0]
     once, resumed = tables(tmp_path / "once"), tables(tmp_path / "out-2")
     assert resumed == once
     with pytest.raises(replay.CheckpointRefused, match='with protocol "groups"'):
@@ -109,6 +112,15 @@ def test_a_log_of_the_other_protocol_is_named(tmp_path: Path) -> None:
     garbage = capture(tmp_path / "x.jsonl", [RawRecord(0, 0, 1, b"neither")])
     assert replay.run([garbage], out=tmp_path / "x").rows["malformed"] == 1
     assert replay.run_groups([garbage], out=tmp_path / "y").rows["malformed"] == 1
+
+
+def test_a_dump_without_times_is_refused_for_an_event_says_none(tmp_path: Path) -> None:
+    bare = [attrs.evolve(raw, headers=()) for raw in raws()]
+    with_times = sources.write(tmp_path / "with.txt", texts.console(bare))
+    without = sources.write(tmp_path / "without.txt", texts.console(bare, "timestamp"))
+    assert replay.run_groups([str(with_times)], out=tmp_path / "out").records == len(bare)
+    with pytest.raises(UnreadableSource, match="print timestamps"):
+        replay.run_groups([str(without)], out=tmp_path / "none")
 
 
 def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
@@ -130,6 +142,9 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
         ran = marshal(*asked, *options)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert why in ran.stderr
+    ran = marshal("watch", "--topic", "__marshal_groups", "--bootstrap", "localhost:1")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "a watch follows claims" in ran.stderr
 
 
 def test_a_log_without_its_head_is_certain_from_the_controllers_claim_on(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ ROWS_WAITING_MAX: Final = 50_000
 
 
 @frozen
-class HeartbeatRuns:
+class CollapsedHeartbeats:
     """Runs of heartbeats become one row each (`run_length`): as `Collapse`.
 
     The kernel takes its time to load, so the room that knows it is imported when a log is long.
@@ -124,9 +124,9 @@ class JudgingOptions:
         }
 
     @property
-    def collapse(self) -> HeartbeatRuns:
+    def collapse(self) -> CollapsedHeartbeats:
         """As `Judging`."""
-        return HeartbeatRuns(self.heartbeat_interval_ms, self.forced)
+        return CollapsedHeartbeats(self.heartbeat_interval_ms, self.forced)
 
     def begin(self, place: LogPartition) -> PartitionFold:
         """As `Judging`."""

@@ -62,6 +62,9 @@ class ClaimsProtocol:
     keyring: Keyring | None = field(default=None)
     """Verifies every record, in this process and beside the fold; None: nothing does."""
 
+    def check_sources(self, found: FoundSources) -> None:
+        """As `LogProtocol`: what is missing are caveats."""
+
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
     ) -> ClaimsAccount:

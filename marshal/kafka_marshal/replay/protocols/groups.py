@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from attrs import field, frozen
 
+from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.group_codec.events import decode_event
@@ -31,7 +32,8 @@ from kafka_marshal.replay.report.groups.page import render
 from kafka_marshal.replay.report_data.groups import groups_report_data
 from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
 from kafka_marshal.replay.report_data.small import title_of
-from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.sources import Chunk, FoundSources
+from kafka_marshal.replay.sources.guessed_time import TIME_OF_MESSAGE
 
 NAME: Final = "groups"
 
@@ -76,6 +78,18 @@ class GroupsProtocol:
     judging: GroupsJudging = field(factory=GroupsJudging)
     strategy: str | None = field(default=None)
     """What `--what-if` compares with."""
+
+    def check_sources(self, found: FoundSources) -> None:
+        """As `LogProtocol`: every record needs its time, for an event says none.
+
+        Raises:
+            UnreadableSource: some have none.
+        """
+        if any(one.sentence == TIME_OF_MESSAGE for one in found.limitations):
+            raise UnreadableSource(
+                "the sources do not say when a record was appended, and an event of groups does "
+                "not either: print timestamps, or take another format"
+            )
 
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress

@@ -79,6 +79,13 @@ class LogProtocol(Protocol[SummaryT]):
     def has_tenures(self) -> bool:
         """It has the table of claims' tenures, from which a trace for Perfetto is made."""
 
+    def check_sources(self, found: FoundSources) -> None:
+        """Refuse sources that lack what this protocol needs.
+
+        Raises:
+            UnreadableSource: they do.
+        """
+
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
     ) -> Account[SummaryT]:
