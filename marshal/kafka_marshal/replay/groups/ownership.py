@@ -216,7 +216,7 @@ class WithoutOwner:
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
         """The findings about those that had none for too long."""
-        if seen.accepted is None or not seen.name:
+        if seen.accepted is None or not seen.name or seen.only_commits:
             return
         group = seen.after
         if group is None:

@@ -141,7 +141,7 @@ class Rebalances:
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
         """The rows and findings of rebalances that an accepted event ended."""
-        if seen.accepted is None or not seen.name:
+        if seen.accepted is None or not seen.name or seen.only_commits:
             return
         of, group = self._groups[seen.name], seen.after
         if group is None:

@@ -26,7 +26,13 @@ from kafka_marshal.core.groups.state import (
     GroupPartition,
     TopicPartition,
 )
-from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused, Verdict
+from kafka_marshal.core.groups.verdicts import (
+    GroupAccepted,
+    GroupRefused,
+    OfAPosition,
+    OfARelease,
+    Verdict,
+)
 from kafka_marshal.replay.model.published import ProofRow
 from kafka_marshal.replay.model.rows import readable_bytes
 
@@ -80,6 +86,12 @@ class SeenEvent:
         return self.outcome.controllership.groups.get(self.record.group)
 
     @property
+    def only_commits(self) -> bool:
+        """It moved positions and no owner: most events are such, and nothing else is looked at."""
+        releases = self.outcome.releases.values()
+        return self.accepted is GroupAccepted.RECONCILED and OfARelease.RELEASED not in releases
+
+    @property
     def changed(
         self,
     ) -> Iterator[tuple[TopicPartition, GroupPartition | None, GroupPartition | None]]:
@@ -88,6 +100,11 @@ class SeenEvent:
         was = {} if before is None else before.partitions
         now = {} if after is None else after.partitions
         if was is now:
+            return
+        if self.only_commits:
+            for tp, verdict in self.outcome.positions.items():
+                if verdict is OfAPosition.COMMITTED:
+                    yield tp, was[tp], now[tp]
             return
         for tp, each in was.items():
             left = now.get(tp)
