@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulate-groups simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,7 +85,7 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 
 triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz and groups/steps.tsv.gz, samples of TLC's transitions
 	$(BIN)/python -m model_tests.transitions.sample $(ARGS)
-	$(BIN)/python -m model_tests.groups.edges
+	$(BIN)/python -m model_tests.groups.edges $(ARGS)
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants $(ARGS)
@@ -127,6 +127,9 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 
 simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="--hours 10 --seed 1"
 	$(BIN)/python -m tools.simulate $(ARGS)
+
+simulate-groups: setup ## The same for controllers and members of groups; ARGS="--hours 2"
+	$(BIN)/python -m tools.simulate --groups $(ARGS)
 
 simulated-mutants: setup ## How many simulated runs find each mistake of the client; ARGS="--seconds 60 --only fetch"
 	$(BIN)/python -m tools.simulate.mutants $(ARGS)

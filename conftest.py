@@ -1,8 +1,9 @@
 """How the tests are spread over five processes: `make test` runs `pytest -n 5`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
-each file goes to one, and files whose tests take the same such fixture go to the same. (`--dist
-loadgroup` would do, but its marks have no effect with the pytest that is locked here.)
+each file goes to one, and files whose tests take the same such fixture go to the same, or are dealt
+to as many as `PARTS` says. (`--dist loadgroup` would do, but its marks have no effect with the
+pytest that is locked here.)
 """
 
 from __future__ import annotations
@@ -41,9 +42,17 @@ SHARED = {
 A file that takes several is in the group of the first.
 """
 
+PARTS = {"kafka": 2}
+"""Groups whose files are dealt in turn to so many processes, each with a fixture of its own.
+
+Tests of a broker mostly wait, one after the other. In one process they would end long after the
+others. A second broker costs four seconds.
+"""
+
 LONGEST = (
     "spark",
-    "kafka",
+    "kafka-1",
+    "kafka-2",
     "tlc",
     "cluster",
     "model_tests/transitions/test_machines.py",
@@ -55,8 +64,19 @@ LONGEST = (
     "model_tests/edges/test_consumer_edges.py",
     "model_tests/graphs/test_equal_graphs.py",
     "tests/broker/test_guard.py",
+    "model_tests/participant/test_participant_edges.py",
+    "tests/docs/test_tutorial_page.py",
+    "tests/core/groups/test_assignment.py",
+    "tests/tools/chaos/test_clocks.py",
+    "model_tests/ranges/test_deliveries.py",
+    "model_tests/ranges/test_range_edges.py",
+    "model_tests/test_trace_spec.py",
+    "tests/tools/test_fuzz.py",
 )
-"""Groups that take longest, so they start first: at the end no process works alone."""
+"""Groups that take longest, so they start first: at the end no process works alone.
+
+The others start by their number of tests, so a file of one long test would start last.
+"""
 
 
 GROUPS_IN = pytest.StashKey[Scratch]()
@@ -69,10 +89,14 @@ def groups(items: Iterable[pytest.Item]) -> dict[str, str]:
     taken: dict[str, set[str]] = defaultdict(set)
     for item in items:
         taken[file_of(item.nodeid)] |= {*getattr(item, "fixturenames", ())}
-    return {
+    found = {
         file: next((group for fixture, group in SHARED.items() if fixture in fixtures), file)
         for file, fixtures in taken.items()
     }
+    for group, parts in PARTS.items():
+        files = [file for file in found if found[file] == group]
+        found |= {file: f"{group}-{number % parts + 1}" for number, file in enumerate(files)}
+    return found
 
 
 def file_of(nodeid: str) -> str:

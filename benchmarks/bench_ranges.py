@@ -76,6 +76,9 @@ class Scale:
     kill_s: float = 20.0
     """As many seconds of work."""
     records_s: int = 10
+    simulated: int = 16
+    """Consumers in `records`, of 10,000 messages a second each."""
+    simulated_settles_s: int = 3
     rounds: int = 3
 
 
@@ -90,6 +93,8 @@ QUICK: Final = Scale(
     killed_of=3,
     kill_s=3.0,
     records_s=1,
+    simulated=2,
+    simulated_settles_s=1,
     rounds=1,
 )
 
@@ -341,9 +346,16 @@ def _spread(of_rounds: Rows, digits: int) -> str:
 
 def simulated(place: Place) -> None:
     """Records a second of the shipped machine, on virtual time."""
-    table("records: simulated, 16 consumers, 160,000 messages/s", "records/s", "of these")
+    scale = place.scale
+    many, per_s = scale.simulated, 10_000 * scale.simulated
+    title = f"records: simulated, {many} consumers, {per_s:,} messages/s"
+    table(title, "records/s", "of these")
     for name, window in (("at least once", 100_000), ("at most once", 0)):
-        found = records(Setting(window, lasts_s=place.scale.records_s))
+        found = records(
+            Setting(
+                window, many, per_s, settles_s=scale.simulated_settles_s, lasts_s=scale.records_s
+            )
+        )
         kinds = (f"{per_s:.0f} {kind}" for kind, per_s in found.per_s.items())
         row(f"ours, {name}", f"{sum(found.per_s.values()):.0f}", ", ".join(kinds))
 

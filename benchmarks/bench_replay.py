@@ -23,9 +23,10 @@ warm run. It prints time and CPU a record, and the most memory that the driver (
 and the Python workers held. A log is on disk only while it is replayed.
 
 `--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
-log of heartbeats of the same length, in this process. It prints CPU time a record. Every record of
-the first is folded in Python, one by one; of the second most are folded in runs. It also prints the
-rate of the first, and the most memory that the process held.
+log of heartbeats of the same length, in this process. It prints CPU time a record. Of the first the
+requests between two heartbeats of an anchor are folded in one step, each by itself; of the second
+most records are folded in runs. It also prints the rate of the first, and the most memory that the
+process held. `--beats-every` is how many records of the first are one of the anchor.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -265,7 +267,7 @@ def scale(sizes: Sequence[int]) -> None:
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
 
 
-def shared(sizes: Sequence[int]) -> None:
+def shared(sizes: Sequence[int], beats_every: int) -> None:
     """Print what a record of a shared claim costs, and one of a log without any."""
     print(
         f"{'records':>12}{'heartbeats: CPU us':>20}{'shared: CPU us':>20}{'records/s of CPU':>20}"
@@ -277,7 +279,7 @@ def shared(sizes: Sequence[int]) -> None:
         replay_here(warm, desk / "warm")
         for count in sizes:
             costs_us, peak_mb = [], 0.0
-            for write in (logs.write, shared_logs.write):
+            for write in (logs.write, partial(shared_logs.write, beats_every=beats_every)):
                 write(desk / "log.parquet", count)
                 with Meter() as meter:
                     replay_here(desk / "log.parquet", desk / "out")
@@ -308,9 +310,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="RECORDS",
         help="claims that several share, at these sizes, or at a million records",
     )
+    parser.add_argument("--beats-every", type=int, default=shared_logs.BEATS_EVERY)
     asked = parser.parse_args(arguments)
     if asked.shared is not None:
-        shared(asked.shared or SHARED)
+        shared(asked.shared or SHARED, asked.beats_every)
         return 0
     if asked.scale is not None:
         scale(asked.scale or SCALES)

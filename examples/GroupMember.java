@@ -1,21 +1,10 @@
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.DataInputStream;
-import java.io.DataOutputStream;
-import java.io.IOException;
+import java.io.*;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.Properties;
-import java.util.UUID;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
+import java.util.*;
+import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -56,10 +45,8 @@ public final class GroupMember {
     client = words[3];
     topic = words[4];
     id = client + "-" + UUID.randomUUID();
-    Properties settings = new Properties();
-    settings.put("bootstrap.servers", words[0]);
-    settings.put("enable.auto.commit", "false");
-    settings.put("auto.offset.reset", "earliest");
+    Map<String, Object> settings =
+        Map.of("bootstrap.servers", words[0], "enable.auto.commit", "false", "auto.offset.reset", "earliest");
     data = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
   }
 
@@ -71,7 +58,7 @@ public final class GroupMember {
       try {
         running.join(10_000);
       } catch (InterruptedException ended) {
-        Thread.currentThread().interrupt();
+        // Nobody waits for it any more.
       }
     }));
     member.run();
@@ -89,13 +76,7 @@ public final class GroupMember {
       }
     }
     try {
-      if (socket != null) {
-        ask(DEREGISTER, out -> {
-          write(out, group);
-          write(out, id);
-          writePositions(out);
-        });
-      }
+      if (socket != null) ask(DEREGISTER, group, id, positions());
     } catch (IOException lost) {
       System.err.println("it is given up after the session timeout: " + lost);
     }
@@ -113,13 +94,7 @@ public final class GroupMember {
     }
     if (System.nanoTime() - beatAt < 0) return;
     long sent = System.nanoTime();
-    DataInputStream answer = ask(HEARTBEAT, out -> {
-      out.writeLong(session);
-      write(out, group);
-      write(out, id);
-      out.writeLong(generation);
-      out.writeInt(0);
-    });
+    DataInputStream answer = ask(HEARTBEAT, session, group, id, generation, 0);
     long told = answer.readLong();
     int code = answer.readShort();
     beatAt = sent + Math.min(1_000, session / 10) * 1_000_000;
@@ -136,11 +111,7 @@ public final class GroupMember {
   private void find() throws IOException, InterruptedException {
     while (!stopped) {
       connect(controllers[first++ % controllers.length]);
-      DataInputStream answer = ask(LIST, out -> {
-        out.writeInt(1);
-        write(out, group);
-      });
-      String where = controller(answer);
+      String where = controller(ask(LIST, 1, group));
       if (where != null) {
         if (!where.equals(here)) connect(where);
         return;
@@ -149,31 +120,29 @@ public final class GroupMember {
     }
   }
 
+  /** Where the group's controller is; null if there is none yet. */
   private String controller(DataInputStream answer) throws IOException {
     read(answer);
-    int count = answer.readInt();
     String host = "";
-    for (int i = 0; i < count; i++) {
+    for (int groups = answer.readInt(); groups > 0; groups--) {
       read(answer);
-      for (int list = 0; list < 2; list++) {
-        for (int left = answer.readInt(); left > 0; left--) read(answer);
-      }
-      answer.readInt();
+      skip(answer, 1, 0); // its members
+      skip(answer, 1, 0); // its topics
+      answer.skipBytes(4);
       host = read(answer);
-      answer.readShort();
-      answer.readLong();
+      answer.skipBytes(10);
     }
     if (answer.readShort() == NO_GROUP) {
       create();
       return null;
     }
     if (answer.readInt() == 0 || host.isEmpty()) return null;
-    answer.readLong();
+    answer.skipBytes(8);
     read(answer);
-    answer.readShort();
-    for (int left = answer.readInt(); left > 0; left--) {
+    answer.skipBytes(2);
+    for (int owners = answer.readInt(); owners > 0; owners--) {
       read(answer);
-      answer.readInt();
+      answer.skipBytes(4);
       read(answer);
       answer.skipBytes(16);
     }
@@ -181,15 +150,7 @@ public final class GroupMember {
   }
 
   private void create() throws IOException {
-    DataInputStream answer = ask(CREATE, out -> {
-      write(out, group);
-      out.writeLong(NEW_SESSION_MS);
-      out.writeInt(1);
-      write(out, topic);
-      out.writeByte(0);
-      write(out, "incremental");
-      write(out, "sticky");
-    });
+    DataInputStream answer = ask(CREATE, group, NEW_SESSION_MS, 1, topic, false, "incremental", "sticky");
     read(answer);
     int code = answer.readShort();
     if (code != NONE && code != OTHER_SETTINGS) throw new IOException("CreateGroup: " + code);
@@ -201,26 +162,12 @@ public final class GroupMember {
     if (generation < 0 && registeredHere) connect(here);
     registeredHere = true;
     long sent = System.nanoTime();
-    DataInputStream answer = ask(REGISTER, out -> {
-      write(out, group);
-      write(out, id);
-      out.writeLong(generation);
-      out.writeInt(1);
-      write(out, topic);
-      out.writeInt(0);
-      out.writeInt(owned.size());
-      for (TopicPartition each : owned.keySet()) {
-        write(out, each.topic());
-        out.writeInt(each.partition());
-      }
-      writePositions(out);
-    });
+    List<Object> held = new ArrayList<>(List.of(owned.size()));
+    owned.keySet().forEach(each -> held.addAll(List.of(each.topic(), each.partition())));
+    DataInputStream answer = ask(REGISTER, group, id, generation, 1, topic, 0, held, positions());
     read(answer);
     read(answer);
-    for (int left = answer.readInt(); left > 0; left--) {
-      read(answer);
-      answer.skipBytes(10);
-    }
+    skip(answer, 1, 10); // what it owns, as version 0 says it
     int code = answer.readShort();
     if (isForgotten(code)) return false;
     if (code != NONE) throw new IOException("RegisterConsumer: " + code);
@@ -297,16 +244,8 @@ public final class GroupMember {
   }
 
   private void commit() throws IOException {
-    DataInputStream answer = ask(COMMIT, out -> {
-      write(out, group);
-      out.writeInt(0);
-      write(out, id);
-      writePositions(out);
-    });
-    for (int left = answer.readInt(); left > 0; left--) {
-      read(answer);
-      answer.skipBytes(12);
-    }
+    DataInputStream answer = ask(COMMIT, group, 0, id, positions());
+    skip(answer, 1, 12); // what was committed, as version 0 says it
     int code = answer.readShort();
     if (isForgotten(code)) return;
     if (code != NONE) throw new IOException("CommitOffsets: " + code);
@@ -317,34 +256,24 @@ public final class GroupMember {
     }
   }
 
-  private void writePositions(DataOutputStream out) throws IOException {
-    out.writeInt(done.size());
-    for (Map.Entry<TopicPartition, Long> each : done.entrySet()) {
-      write(out, each.getKey().topic());
-      out.writeInt(each.getKey().partition());
-      out.writeLong(each.getValue());
-      out.writeLong(owned.get(each.getKey()).tenure);
-    }
+  /** What it has done, as the requests say it. */
+  private List<Object> positions() {
+    List<Object> found = new ArrayList<>(List.of(done.size()));
+    done.forEach((each, offset) -> found.addAll(
+        List.of(each.topic(), each.partition(), offset, owned.get(each).tenure)));
+    return found;
   }
 
   // --- bytes ----------------------------------------------------------------------------------------
 
-  private interface Body {
-    void write(DataOutputStream out) throws IOException;
-  }
-
-  private DataInputStream ask(int api, Body body) throws IOException {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    DataOutputStream out = new DataOutputStream(bytes);
-    out.writeShort(api);
-    out.writeShort(VERSION);
-    out.writeLong(++correlation);
-    write(out, client);
-    body.write(out);
-    DataOutputStream to = new DataOutputStream(socket.getOutputStream());
-    byte[] frame = new byte[4 + bytes.size()];
-    java.nio.ByteBuffer.wrap(frame).putInt(bytes.size()).put(bytes.toByteArray());
-    to.write(frame);
+  /** Send a request, and return what its answer says after the head. */
+  private DataInputStream ask(int api, Object... fields) throws IOException {
+    ByteArrayOutputStream body = new ByteArrayOutputStream();
+    write(new DataOutputStream(body), List.of((short) api, VERSION, ++correlation, client, List.of(fields)));
+    ByteArrayOutputStream frame = new ByteArrayOutputStream();
+    new DataOutputStream(frame).writeInt(body.size());
+    body.writeTo(frame);
+    frame.writeTo(socket.getOutputStream());
     DataInputStream from = new DataInputStream(socket.getInputStream());
     byte[] message = new byte[from.readInt()];
     from.readFully(message);
@@ -376,15 +305,32 @@ public final class GroupMember {
     socket = null;
   }
 
-  private static void write(DataOutputStream out, String text) throws IOException {
-    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    out.writeShort(bytes.length);
-    out.write(bytes);
+  private static void write(DataOutputStream out, List<?> fields) throws IOException {
+    for (Object each : fields) {
+      if (each instanceof List<?> several) write(out, several);
+      else if (each instanceof Boolean flag) out.writeBoolean(flag);
+      else if (each instanceof Short number) out.writeShort(number);
+      else if (each instanceof Integer number) out.writeInt(number);
+      else if (each instanceof Long number) out.writeLong(number);
+      else {
+        byte[] text = each.toString().getBytes(StandardCharsets.UTF_8);
+        out.writeShort(text.length);
+        out.write(text);
+      }
+    }
   }
 
   private static String read(DataInputStream from) throws IOException {
     byte[] bytes = new byte[from.readShort()];
     from.readFully(bytes);
     return new String(bytes, StandardCharsets.UTF_8);
+  }
+
+  /** Pass over a list of so many texts, and so many bytes, each. */
+  private static void skip(DataInputStream from, int texts, int bytes) throws IOException {
+    for (int left = from.readInt(); left > 0; left--) {
+      for (int text = 0; text < texts; text++) read(from);
+      from.skipBytes(bytes);
+    }
   }
 }

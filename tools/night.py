@@ -48,7 +48,11 @@ TARGETS: Final = (
     Target("walks", "--walks 5 --seed 1"),
     Target("prove", "--only NoReleaseTime --cases 1"),
     Target("prove-full", "--cases 1"),
-    Target("triples", "--only MCRecords_FencedDeep --into {desk}", generates=True),
+    Target(
+        "triples",
+        "--only MCRecords_FencedDeep MCGroupEvents_HalfGone --into {desk}",
+        generates=True,
+    ),
     Target("docs", "", generates=True),
     Target("golden", "-k pause", generates=True),
     Target(
@@ -59,6 +63,7 @@ TARGETS: Final = (
     Target("unsafe", "--list"),
     Target("soak", "--seconds 1 --rate 50 --partitions 2 --interval 1 --every 0.1 --folder {desk}"),
     Target("simulate", "--hours 0.01 --simulated-s 30", "--hours 100"),
+    Target("simulate-groups", "--one 1 --simulated-s 5", "--hours 40"),
     Target(
         "simulated-mutants",
         "--kind once --only asks_with --results {desk}/results.json",

@@ -44,17 +44,17 @@ _BEHIND: Final = 20
 _Row: TypeAlias = tuple[int, int, int, bytes, list[tuple[str, bytes]]]
 
 
-def write(path: Path, count: int, *, seed: int = 1) -> None:
+def write(path: Path, count: int, *, seed: int = 1, beats_every: int = BEATS_EVERY) -> None:
     """A log of `count` records in Spark's Kafka schema."""
     chance = Random(seed)
-    claims = [_claim(number, chance) for number in range(PARTITIONS)]
+    claims = [_claim(number, chance, beats_every) for number in range(PARTITIONS)]
     with pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=1) as writer:
         for begin in range(0, count, BLOCK):
             places = range(begin, min(begin + BLOCK, count))
             writer.write_table(_table([next(claims[each % PARTITIONS]) for each in places]))
 
 
-def _claim(number: int, chance: Random) -> Iterator[_Row]:
+def _claim(number: int, chance: Random, beats_every: int) -> Iterator[_Row]:
     """The records of one claim, for ever."""
     state, offset = FoldedState(Claim(), Ranges()), 0
     recent: deque[FoldedState] = deque(maxlen=_BEHIND)
@@ -70,7 +70,7 @@ def _claim(number: int, chance: Random) -> Iterator[_Row]:
         if offset == 0:
             message = ClaimingPartition(1, now_ms // 1000, "ranges", "ranges", *where)
             more = RangeHeaders(window=WINDOW)
-        elif offset == 1 or offset % BEATS_EVERY == 0:
+        elif offset == 1 or offset % beats_every == 0:
             low = known.ranges.low
             message = Heartbeat(1, now_ms // 1000, "ranges", "ranges", *where, Offset(low))
             headers = Headers(present=True, epoch=0, seen=seen, clock=now_ms)

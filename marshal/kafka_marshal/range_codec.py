@@ -204,6 +204,24 @@ def encode_checkpoint(checkpoint: FoldedState) -> bytes:
     Raises:
         UnsendableMessage: it would not decode to itself, as a fold's state does.
     """
+    try:
+        encoded = checkpoint_as_written(checkpoint)
+        if decode_checkpoint(encoded) != checkpoint:
+            raise UnsendableMessage("checkpoint", "it would decode to another one")
+    except UnicodeEncodeError as error:
+        raise UnsendableMessage("checkpoint", f"an id is not text: {error.reason}") from None
+    except MalformedRecord as error:
+        raise UnsendableMessage(error.field, error.reason) from None
+    return encoded
+
+
+def checkpoint_as_written(checkpoint: FoldedState) -> bytes:
+    """What `encode_checkpoint` gives, of a state that a fold made: nothing is checked.
+
+    Raises:
+        UnsendableMessage: somebody holds a range and was never alive.
+        UnicodeEncodeError: an id is no text.
+    """
     claim, ranges = checkpoint.claim, checkpoint.ranges
     place = {sign.instance: str(number) for number, sign in enumerate(ranges.alive)}
     try:
@@ -222,15 +240,7 @@ def encode_checkpoint(checkpoint: FoldedState) -> bytes:
     parts.append(str(len(ranges.pool)))
     for interval in ranges.pool:
         parts += [str(interval.from_), str(interval.to - interval.from_)]
-    try:
-        encoded = "/".join(parts).encode("utf-8", "surrogateescape")
-        if decode_checkpoint(encoded) != checkpoint:
-            raise UnsendableMessage("checkpoint", "it would decode to another one")
-    except UnicodeEncodeError as error:
-        raise UnsendableMessage("checkpoint", f"an id is not text: {error.reason}") from None
-    except MalformedRecord as error:
-        raise UnsendableMessage(error.field, error.reason) from None
-    return encoded
+    return "/".join(parts).encode("utf-8", "surrogateescape")
 
 
 def _text(name: str, said: Any) -> str:

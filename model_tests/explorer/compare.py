@@ -15,6 +15,7 @@ from model_tests.explorer.admins.properties import JUDGED as JUDGED_OF_ADMINS
 from model_tests.explorer.claims import alone, records
 from model_tests.explorer.claims.properties import JUDGED
 from model_tests.explorer.explore import Graph
+from model_tests.explorer.groups import graphs as graphs_of_groups
 from model_tests.explorer.intervals.environment import JUDGED as JUDGED_OF_INTERVALS
 from model_tests.explorer.ranges import graphs as graphs_of_ranges
 from model_tests.explorer.ranges.liveness import EVERYTHING_PROCESSED
@@ -81,7 +82,8 @@ WITHOUT_COUNTERPART = (
         "MCDeliveries",
         "MCEndPause",
         "MCGroupEvents",
-        "MCGroupWorld",
+        "MCGroupLiveness",
+        "MCGroupSuffix",
         "MCGroups",
         "MCLate",
         "MCLogClock",
@@ -98,6 +100,8 @@ def is_compared(model: Model) -> bool:
     """It has a whole graph, or the Python makes its mistake and judges its property."""
     if not model.must_fail:
         return model.module.stem not in WITHOUT_COUNTERPART
+    if model.module.stem == "MCGroupWorld":
+        return graphs_of_groups.is_compared(model)
     if model.module.stem in graphs_of_ranges.EXPLORERS:
         return model.violates in judged(model)
     if model.kind not in (ModelKind.BROKEN, ModelKind.REACHABILITY) or model.violates not in judged(
@@ -133,6 +137,7 @@ EXPLORERS: Mapping[str, Callable[[Model], Graph]] = {
     "MCSetPosition": explore.explore_admins,
     "MCFairShare": explore.explore_shares,
     "MCInterval": explore.explore_intervals,
+    "MCGroupWorld": graphs_of_groups.explore_groups,
     **graphs_of_ranges.EXPLORERS,
 }
 """By module; every other one is a world of `Marshal.tla`."""

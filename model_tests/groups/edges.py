@@ -6,8 +6,9 @@ export, also where there is no Java. `python -m model_tests.groups.edges` writes
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def exported(model: Model, folder: Path) -> Export:
         folder / f"{model.name}.tsv",
         workers=1,
         check_deadlock=model.deadlock_check,
+        short=True,
         libraries=models.libraries(),
     )
 
@@ -214,17 +216,24 @@ def sample() -> tuple[Row, ...]:
     return tuple(map(row, exports.values_of(SAMPLE)))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the sample anew."""
+    parser = argparse.ArgumentParser(prog="make triples", description=main.__doc__)
+    parser.add_argument("--into", type=Path, help="a folder to write to, not this one")
+    parser.add_argument("--only", nargs="+", metavar="MODEL", help="export these; needs --into")
+    asked = parser.parse_args(arguments)
+    if asked.only and not asked.into:
+        parser.error("a sample of some models is not the one that is kept: --only needs --into")
+    target = (asked.into or SAMPLE.parent) / SAMPLE.name
     with Scratch("group-edges") as folder:
         found = [
             each
             for model in models.read()
-            if of_groups(model)
+            if of_groups(model) and (asked.only is None or model.name in asked.only)
             for each in rows_of(exported(model, folder).path)
         ]
     kept = chosen(iter(found))
-    exports.write(kept, SAMPLE)
+    exports.write(kept, target)
     print(f"{len(kept):,} of {len(found):,} rows in {SAMPLE.name}")
 
 

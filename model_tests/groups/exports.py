@@ -55,7 +55,8 @@ def exported(
     cfg.write_text("\n".join([*lines, f"INVARIANT Export{whose}", ""]), encoding="utf-8")
     libraries = [*models.libraries(), model.module.parent]
     target = folder / f"{model.name}.tsv"
-    return edges.export(path, cfg, target, check_deadlock=False, libraries=libraries).path
+    export = edges.export(path, cfg, target, check_deadlock=False, short=True, libraries=libraries)
+    return export.path
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, Value]]:

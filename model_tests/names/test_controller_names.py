@@ -21,6 +21,8 @@ ELSEWHERE = {
     "AnswersFrom",
     "AnswerTo",  # `bodies.register_answer`
     "EndIs",  # `controlled_log`
+    "Owes",  # `Holdings.owed`
+    "IsToRegister",  # `answering`, of a heartbeat
 }
 PYTHON_ONLY = {
     "ahead",  # `Speculative`, kept

@@ -96,6 +96,7 @@ def exported(model: Model, folder: Path, log_max: int | None = None) -> tuple[in
         folder / f"{model.name}.tsv",
         workers=2,
         check_deadlock=model.deadlock_check,
+        short=True,
         libraries=models.libraries(),
     )
     free = "RecordSaysSilent" in configuration.read(model.cfg).substituted["IsSilent"]

@@ -42,6 +42,7 @@ def test_what_was_taken_is_counted_as_the_specification_does(
         tmp_path / "rows.tsv",
         workers=2,
         check_deadlock=model.deadlock_check,
+        short=True,
         libraries=models.libraries(),
     )
     rows, most = 0, 0

@@ -66,7 +66,13 @@ def rows(name: str, log_max: int) -> Iterator[Row]:
         cfg.write_text(f"{text}ACTION_CONSTRAINT ExportReaders\n", encoding="utf-8")
         target = folder / f"{name}.tsv"
         exported = edges.export(
-            MODULE, cfg, target, workers=2, check_deadlock=False, libraries=models.libraries()
+            MODULE,
+            cfg,
+            target,
+            workers=2,
+            check_deadlock=False,
+            short=True,
+            libraries=models.libraries(),
         )
         values: Iterator[Any] = exported.read()
         for bounds, entries, found in values:

@@ -85,6 +85,12 @@ AnswerTo(group, m, connection, sent) ==
                         [tenure |-> group.partitions[tp].tenure,
                          offset |-> group.partitions[tp].position]]]
 
+Owes(group, m) == \E tp \in OwnedBy(group, m) : IsRevoking(group.partitions[tp])
+
+\* A heartbeat is answered "register" while its member has something to learn, or to let go.  A
+\* member that has learned what it must let go, and whose next request is lost, is told again.
+IsToRegister(group, m, generation) == MustRegister(group, m, generation) \/ Owes(group, m)
+
 (***************************************************************************)
 (* What it does next.                                                      *)
 (***************************************************************************)

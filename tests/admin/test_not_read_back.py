@@ -41,7 +41,7 @@ SENTENCES: Final[list[tuple[Append, str]]] = [
     ),
     (
         LANDS_SOMEWHERE,
-        r"^appended to coordinating partition 0 at an offset that is not known, but not read",
+        r"confirmed without an offset: appended before, or never: nobody knows whether coordinat",
     ),
     (
         LANDS_UNHEARD,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
+from tests.client.appender import Appender
 from tests.client.crew import Stage
 
 OWN = [("traceparent", b"00-1"), ("traceparent", b"00-2")]
@@ -38,10 +39,9 @@ def read(stage: Stage, topic: str, partition: int) -> list[Message]:
 
 
 def append(stage: Stage, topic: str, letters: list[tuple[bytes, bytes | None, list]]) -> None:  # type: ignore[type-arg]
-    producer = Producer({"bootstrap.servers": stage.bootstrap})
-    for key, value, headers in letters:
-        producer.produce(topic, value, key, partition=0, headers=headers)
-    assert producer.flush(30) == 0
+    with Appender(stage.bootstrap) as appender:
+        for key, value, headers in letters:
+            appender.produce(topic, value, key, partition=0, headers=headers)
 
 
 @pytest.fixture

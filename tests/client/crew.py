@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import IO, Any, Literal, Self
 
 import attrs
-from confluent_kafka import Producer
 
 from kafka_marshal import FENCED
 from kafka_marshal.client.api.consumer import Claim, Consumer, Lost
@@ -25,6 +24,7 @@ from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing import Cluster as Brokers
+from tests.client.appender import Appender
 from tests.client.broken import MISTAKES
 from tests.client.hands import new_name
 
@@ -55,10 +55,9 @@ class Stage:
 
     def produce(self, topic: str, partitions: int, numbers: range) -> None:
         """One message for each number."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
-        for number in numbers:
-            producer.produce(topic, b"%d" % number, partition=number % partitions)
-        assert producer.flush(30) == 0
+        with Appender(self.bootstrap, linger_ms=5) as appender:
+            for number in numbers:
+                appender.produce(topic, b"%d" % number, partition=number % partitions)
 
     def committed(self, topic: str, partitions: int) -> dict[int, int]:
         """The group's committed offsets of the topic; a partition that has none is left out."""

@@ -30,6 +30,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.ranges.messages import RangeHeaders
 from kafka_marshal.range_codec import encode_range, encode_range_headers
 from kafka_marshal.testing import Broker
+from tests.client.appender import Appender
 
 
 def new_name(prefix: str) -> str:
@@ -68,10 +69,9 @@ class Hands:
         """A data topic that holds this many messages in each partition."""
         name = new_name("events")
         self.cluster.create_topic(name, partitions, 1, {})
-        producer = Producer({"bootstrap.servers": self.bootstrap})
-        for number in range(messages * partitions):
-            producer.produce(name, b"x", partition=number % partitions)
-        assert producer.flush(30) == 0
+        with Appender(self.bootstrap) as appender:
+            for number in range(messages * partitions):
+                appender.produce(name, b"x", partition=number % partitions)
         return name
 
     def append(self, message: Message, headers: Headers = NO_HEADERS, place: int = -1) -> int:

@@ -11,7 +11,7 @@ from typing import cast
 import attrs
 import model_tests.conftest
 import pytest
-from conftest import LONGEST, ROOT, SHARED, Together, groups
+from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -26,8 +26,11 @@ def test_no_example_of_hypothesis_has_a_deadline() -> None:
 
 
 def test_every_group_that_takes_long_is_there() -> None:
+    shared = {*SHARED.values()} - {*PARTS}
+    dealt = {f"{group}-{number + 1}" for group, parts in PARTS.items() for number in range(parts)}
     for group in LONGEST:
-        assert group in SHARED.values() or (ROOT / group).is_file(), group
+        assert group in shared | dealt or (ROOT / group).is_file(), group
+    assert dealt <= {*LONGEST}
 
 
 @attrs.frozen
@@ -42,14 +45,21 @@ def test_files_whose_tests_take_the_same_fixture_are_one_group() -> None:
     """Also where a fixture of their own takes it for them, and whatever the file's text says."""
     items = [
         Collected("a.py::test_one", ("tmp_path",)),
-        Collected("a.py::test_two", ("crew", "kafka_broker")),
-        Collected("b.py::Some::test_one[kafka]", ("kafka_broker", "request")),
-        Collected("c.py::test_kafka_broker_is_a_word"),
-        Collected("d.py::test_one", ("kafka_broker", "spark")),
+        Collected("a.py::test_two", ("crew", "kafka_cluster")),
+        Collected("b.py::Some::test_one[kafka]", ("kafka_cluster", "request")),
+        Collected("c.py::test_kafka_cluster_is_a_word"),
+        Collected("d.py::test_one", ("kafka_cluster", "spark")),
     ]
     assert groups(cast("list[pytest.Item]", items)) == {
-        **{"a.py": "kafka", "b.py": "kafka"},
+        **{"a.py": "cluster", "b.py": "cluster"},
         **{"c.py": "c.py", "d.py": "spark"},
+    }
+
+
+def test_files_whose_tests_wait_for_a_broker_are_dealt_to_several_processes() -> None:
+    items = [Collected(f"{name}.py::test_{n}", ("kafka_broker",)) for name in "abcd" for n in "12"]
+    assert groups(cast("list[pytest.Item]", items)) == {
+        **{"a.py": "kafka-1", "b.py": "kafka-2", "c.py": "kafka-1", "d.py": "kafka-2"}
     }
 
 

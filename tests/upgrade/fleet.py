@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from confluent_kafka import Producer
 
+from tests.client.appender import Appender
 from tests.client.crew import Stage, until
 from tests.upgrade.versions import PRESENT, command, environment
 
@@ -26,8 +26,7 @@ class Load(threading.Thread):
         self.produced = 0
         self.partitions = partitions
         self._topic, self._per_tick, self._ended = topic, per_tick, threading.Event()
-        settings = {"bootstrap.servers": stage.bootstrap, "enable.idempotence": True}
-        self._producer = Producer({**settings, "linger.ms": 1})
+        self._appender = Appender(stage.bootstrap, linger_ms=1)
         self.start()
 
     def run(self) -> None:
@@ -35,14 +34,14 @@ class Load(threading.Thread):
             for _ in range(self._per_tick):
                 number, self.produced = self.produced, self.produced + 1
                 partition = number % self.partitions
-                self._producer.produce(self._topic, b"%d" % number, partition=partition)
-            self._producer.poll(0)
+                self._appender.produce(self._topic, b"%d" % number, partition=partition)
+            self._appender.poll(0)
 
     def end(self) -> None:
         """All that was produced is in the topic."""
         self._ended.set()
         self.join()
-        assert self._producer.flush(30) == 0
+        self._appender.append_all()
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
+from tests.client.appender import IN_ORDER
 from tests.client.crew import Stage
 
 from kafka_marshal.client.connect.metadata import ClusterMetadata
@@ -31,12 +32,9 @@ class Load(threading.Thread):
         self._ends: dict[int, int] | None = None
         self._ended = threading.Event()
         self._refused: list[str] = []
-        # With more in flight a broker's death could lose messages that it had acknowledged.
-        settings = {
-            "bootstrap.servers": stage.bootstrap,
-            "enable.idempotence": True,
-            "log_level": 0,
-        }
+        # With more in flight a broker's death could lose messages that it had acknowledged, and a
+        # new topic its first ones (`IN_ORDER`).
+        settings = {"bootstrap.servers": stage.bootstrap, **IN_ORDER, "log_level": 0}
         self._producer = Producer({**settings, "message.timeout.ms": 300_000})
 
     def run(self) -> None:

@@ -9,6 +9,9 @@ import sys
 from collections.abc import Iterable
 
 from tools.simulate import applications, checkers, faults
+from tools.simulate.groups import checkers as group_checkers
+from tools.simulate.groups import faults as group_faults
+from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.setting import Setting
 
 PAGE = """\
@@ -76,6 +79,40 @@ A process may end with the errors that
 runs](reference/simulated-mutants.md) counts how many runs a mistake of the client takes. `make
 reached` prints which branches of the client, actions, verdicts and pairs of faults runs reach.
 
+## Groups with a controller
+
+`make simulate-groups` runs a world of groups. {controllers} controllers serve a group of {members}
+members, which share {of_groups} topics with {each} partitions each. The session timeout is
+{session_s:g} s, and there is a fault every {group_fault_s:g} s. What runs is `ControllerService`
+in its event loop and threads, with the claims that it competes by, and `GroupConsumer` in a thread.
+Between them is a network in memory
+([decision 027](decisions/027-connections-come-through-the-seam.md)): bytes come late, in pieces, or
+not at all, and connections are reset. The seed chooses the strategy, and whether rebalances are
+incremental or eager. It also chooses how long bytes take, and which machines' clocks run 3 % too
+fast or too slowly.
+
+```sh
+make simulate-groups ARGS="--hours 2"
+make simulate-groups ARGS="--one 4711"
+make simulate-groups ARGS="--one 4711 --shrink"
+```
+
+They print what the same options of `make simulate` do. `--controllers`, `--members`,
+`--partitions`, `--session-timeout-s`, `--messages-per-s`, `--simulated-s` and `--fault-every-s`
+change the world.
+
+| fault | how often | what happens |
+|---|---|---|
+{group_faults}
+
+| checker | what must hold |
+|---|---|
+{group_checkers}
+
+`tests/client/groups/test_groups_by_seed.py` shows that each of them finds a mistake. A simulated
+second takes 30 to 60 ms of CPU time. Each of the controllers looks at 16 partitions 20 times a
+second, and renews its claims once a second.
+
 ## How fast
 
 `make simulate` prints how fast it was. In the reference world a simulated second takes 8 to 15 ms
@@ -108,6 +145,7 @@ PyPy 3.11 with the same greenlets took 7 to 28 s a run where CPython took 6 to 1
 - A run that is recorded has no log that loses records: that ends what `marshal validate` explains.
 - A process that is killed loses nothing that it has written to a file, and a machine never
   loses power.
+- Groups have no TLS here, no log that loses records, and no controller of another version.
 - Real brokers, sockets and clocks: that is `make chaos`.
 """
 
@@ -119,7 +157,7 @@ def _first(docstring: str | None) -> str:
 
 def page() -> str:
     """The page as it is to be."""
-    setting = Setting()
+    setting, of_groups = Setting(), GroupsSetting()
     rooms = {name: sys.modules[check.__module__] for name, check in checkers.CHECKERS.items()}
     return PAGE.format(
         clients=setting.clients,
@@ -130,6 +168,19 @@ def page() -> str:
         faults=_rows(
             (f"`{name}`", f"{fault.weight:g}", _first(fault.happens.__doc__))
             for name, fault in faults.FAULTS.items()
+        ),
+        controllers=of_groups.controllers,
+        members=of_groups.members,
+        of_groups=len(of_groups.topics),
+        each=of_groups.partitions,
+        session_s=of_groups.session_timeout_s,
+        group_fault_s=of_groups.fault_every_s,
+        group_faults=_rows(
+            (f"`{name}`", f"{fault.weight:g}", _first(fault.happens.__doc__))
+            for name, fault in group_faults.FAULTS.items()
+        ),
+        group_checkers=_rows(
+            (f"`{name}`", _first(check.__doc__)) for name, check in group_checkers.CHECKERS.items()
         ),
         ways=", ".join(f"`{way}`" for way in applications.WAYS),
         checkers=_rows((f"`{name}`", _first(room.__doc__)) for name, room in rooms.items()),

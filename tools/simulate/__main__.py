@@ -2,6 +2,7 @@
 
     python -m tools.simulate --hours 10              ten simulated hours, in two processes
     python -m tools.simulate --share                 processes share a topic by ranges
+    python -m tools.simulate --groups                controllers of groups, and their members
     python -m tools.simulate --one 4711              one run again, with its story
     python -m tools.simulate --one 4711 --shrink     the same with as few faults as it takes
 
@@ -25,6 +26,8 @@ from typing import Final
 import attrs
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS
+from tools.simulate.groups import runs as groups
+from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.runs import Report, Total, settings, shrunk, simulate
 from tools.simulate.setting import SHARED, Setting
 
@@ -37,6 +40,17 @@ NUMBERS: Final = (
     "partitions",
 )
 """Options of a world; by default it is the reference world."""
+
+OF_GROUPS: Final = (
+    "simulated_s",
+    "fault_every_s",
+    "messages_per_s",
+    "partitions",
+    "controllers",
+    "members",
+    "session_timeout_s",
+)
+"""Options of a world of groups, with `--groups`."""
 
 SHARING: Final = ("topics", "shared", "faults", "window")
 """What is different in a world in which processes share."""
@@ -111,12 +125,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--one", type=int, metavar="SEED", help="run this seed alone")
     parser.add_argument("--shrink", action="store_true", help="of `--one`: with fewer faults")
     parser.add_argument("--share", action="store_true", help="processes share a topic by ranges")
-    for name in NUMBERS:
-        default = getattr(Setting(), name)
-        option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=type(default), default=default, help=f"{default:g}")
+    parser.add_argument("--groups", action="store_true", help="groups with controllers")
+    defaults = attrs.asdict(GroupsSetting()) | attrs.asdict(Setting(), recurse=False)
+    for name in dict.fromkeys(NUMBERS + OF_GROUPS):
+        number = type(defaults[name])
+        parser.add_argument(f"--{name.replace('_', '-')}", type=number, help=f"{defaults[name]:g}")
     asked = parser.parse_args(arguments)
-    base = Setting(**{name: getattr(asked, name) for name in NUMBERS})
+    given = {name: one for name in NUMBERS + OF_GROUPS if (one := getattr(asked, name)) is not None}
+    for name in given.keys() - set(OF_GROUPS if asked.groups else NUMBERS):
+        where = "without" if asked.groups else "with"
+        parser.error(f"--{name.replace('_', '-')} goes {where} --groups")
+    if asked.groups:
+        return _groups(asked, GroupsSetting(**given))
+    base = Setting(**given)
     if asked.share:
         base = attrs.evolve(base, **{each: getattr(SHARED, each) for each in SHARING})
     if asked.one is not None:
@@ -133,9 +154,31 @@ def main(arguments: list[str] | None = None) -> int:
         if report.violations:
             print(story(report), flush=True)
     print(table(total, time.monotonic() - began_s))
-    if total.failed:
-        seeds = ", ".join(str(one.seed) for one in total.failed)
-        print(f"{len(total.failed)} runs broke a promise: seeds {seeds}")
+    return _outcome([one.seed for one in total.failed])
+
+
+def _groups(asked: argparse.Namespace, setting: GroupsSetting) -> int:
+    """The same for groups."""
+    if asked.one is not None:
+        report = groups.simulate(asked.one, setting)
+        if asked.shrink and report.violations:
+            report = groups.shrunk(report)
+        print(groups.story(report))
+        return 1 if report.violations else 0
+    first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
+    print(f"from seed {first} on")
+    total, began_s = groups.GroupsTotal(), time.monotonic()
+    for report in groups.many(first, asked.hours, asked.jobs, setting):
+        total.add(report)
+        if report.violations:
+            print(groups.story(report), flush=True)
+    print(groups.table(total, time.monotonic() - began_s))
+    return _outcome(total.failed)
+
+
+def _outcome(failed: list[int]) -> int:
+    if failed:
+        print(f"{len(failed)} runs broke a promise: seeds {', '.join(map(str, failed))}")
         return 1
     print("nothing broken")
     return 0

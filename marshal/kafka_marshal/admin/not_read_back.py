@@ -52,6 +52,5 @@ def _parts(outcome: Future[RecordMetadata]) -> tuple[str, str, str]:
         return f"{error}: not appended to", "", ""
     if error is not None:
         return f"{error}: nobody knows whether", "", " has the record"
-    offset = outcome.result().offset
-    at = " at an offset that is not known" if offset is None else f" at offset {offset}"
+    at = f" at offset {outcome.result().offset}"
     return "appended to", at, f", but not read back within {READ_BACK_S:g} s"

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.client.process.handling import DEAD_HEADERS
 from kafka_marshal.errors import BrokerFailed
 
@@ -197,9 +197,8 @@ class DeadLetterTopic:
             BrokerFailed: something could not be appended; what was before it is kept.
         """
         found, waiting = Redriven(), list[Letter]()
-        decided = {"enable_idempotence": "true", "acks": "all"}
         try:
-            made_of = self._settings.for_client(**decided)
+            made_of = self._settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
             producer = self._settings.environment.appender(made_of, logger=MutedLogger())
         except KafkaException as error:
             raise BrokerFailed(self._plainly(str(error.args[0]))) from None

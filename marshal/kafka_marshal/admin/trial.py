@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, Message
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Appender
 from kafka_marshal.client.connect.reader import MutedLogger
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 _NAMED: Final = re.compile(r"([\w.\-]{1,249})(?::([1-9]\d{0,4}))?")
@@ -63,7 +64,7 @@ def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
         if error is not None:
             failed.append(error)
 
-    made_of = cluster.settings.for_client(acks="all")
+    made_of = cluster.settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
     producer = cluster.settings.environment.appender(made_of, logger=MutedLogger())
     for number in range(messages):
         key, value = b"key-%d" % (number % _KEYS), b"%d" % number

@@ -87,8 +87,7 @@ class SentRecord:
     partition: int | None
     """None: it was not appended, or nobody knows, and no partition was asked for."""
     offset: int | None = None
-    """Where it lies. None: it was not appended, or nobody knows; or it was sent again after a lost
-    answer, and the broker knew it again without saying where it lies."""
+    """Where it lies. None: it was not appended, or nobody knows."""
     timestamp_ms: int | None = None
     """Its time as the broker has it, Unix milliseconds; None where that is not known."""
     error: BrokerFailed | None = None

@@ -32,6 +32,7 @@ from kafka_marshal.kernel.parsing import (
     NO_MARSHAL,
     ODD,
     OTHER,
+    REQUEST,
     decode_values,
     intern,
     read_headers,
@@ -47,7 +48,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 MALFORMED: Final = -1
 
 _CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/"
-_NAMES_NO_CLAIM: Final = np.array([not layout.keyed for layout in wire.MESSAGES])
+_NAMES_NO_CLAIM: Final = np.array([*(not layout.keyed for layout in wire.MESSAGES), False])
 
 ABSENT: Final = -1
 """A header that is not there."""
@@ -67,7 +68,8 @@ class RecordColumns:
     """A batch of records, decoded. All arrays are as long as the batch."""
 
     kind: Small
-    """Its index in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing."""
+    """Its index in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing.
+    REQUEST is a ClaimingRange, if who decodes asks for them."""
     version: Ints
     unix_s: Ints
     number: Ints
@@ -109,6 +111,8 @@ class NameCodes:
         self._codes: dict[bytes, int] = {}
         self._rows: list[tuple[int, int, int, int]] = []
         self._table: Codes = np.empty((0, 4), np.int32)
+        self._listed: list[str] = []
+        self._senders: list[tuple[str, str]] = []
         self._odd: list[bool] = []
         self._topicless: list[bool] = []
         self._salt = np.frombuffer(os.urandom(16), np.uint64)
@@ -130,8 +134,27 @@ class NameCodes:
         """The keys by their codes."""
         return list(self.claims)
 
-    def decoded(self, values: pa.Array, headers: pa.Array | None) -> RecordColumns:
-        """Decode a batch: values are binary, headers a list of structs of key and value."""
+    def instance_names(self) -> list[str]:
+        """The instance ids by their codes."""
+        if len(self._listed) != len(self.instances):
+            self._listed = list(self.instances)
+        return self._listed
+
+    def sender(self, address: int) -> tuple[str, str]:
+        """Instance id and client id of an address."""
+        if len(self._senders) != len(self._rows):
+            instances, clients = list(self.instances), list(self.clients)
+            self._senders = [(instances[each[0]], clients[each[1]]) for each in self._rows]
+        return self._senders[address]
+
+    def decoded(
+        self, values: pa.Array, headers: pa.Array | None, *, requests: bool = False
+    ) -> RecordColumns:
+        """Decode a batch: values are binary, headers a list of structs of key and value.
+
+        `requests`: also each ClaimingRange that is written the ordinary way, headers and all. Its
+        headers `marshal-ranges` and `marshal-keep` are not decoded.
+        """
         values = _binary(values)
         count = len(values)
         data, offsets = _buffers(values)
@@ -166,6 +189,7 @@ class NameCodes:
                 self._spans,
                 self._hashes,
                 self._count,
+                requests,
             )
             self._pool_used = np.uint64(used)
             self._learn(known)
@@ -302,7 +326,9 @@ def _decode_headers(columns: RecordColumns, headers: pa.Array | None) -> None:
         columns.headers,
         odd,
     )
-    for row in np.flatnonzero(odd):
+    odd_requests = odd & (columns.kind == REQUEST)
+    columns.kind[odd_requests] = MALFORMED
+    for row in np.flatnonzero(odd & ~odd_requests):
         found = headers[int(row)].as_py() or []
         pairs = [(_name(pair["key"]), pair["value"]) for pair in found]
         said = decode_headers(pairs)

@@ -12,15 +12,19 @@ import numba
 import numpy as np
 
 from kafka_marshal.core import wire
+from kafka_marshal.core.messages import ClaimingRange
 
 ODD: Final = -2
 """Not written the ordinary way."""
+REQUEST: Final = len(wire.MESSAGES)
+"""The number of ClaimingRange, for who asks for it; to everybody else it is no message."""
 
 _TYPES: Final = tuple(
-    np.frombuffer(f"{layout.name}/".encode(), dtype=np.uint8) for layout in wire.MESSAGES
+    np.frombuffer(f"{name}/".encode(), dtype=np.uint8)
+    for name in (*(layout.name for layout in wire.MESSAGES), ClaimingRange.__name__)
 )
 """How each message begins, by its number."""
-_HAS_NUMBER: Final = np.array([layout.number is not None for layout in wire.MESSAGES])
+_HAS_NUMBER: Final = np.array([*(layout.number is not None for layout in wire.MESSAGES), True])
 _SLASHES: Final = len(wire.ADDRESS) - 1
 _SLASH: Final = ord("/")
 OTHER: Final = -1
@@ -196,15 +200,18 @@ def _kind(data, at, end):  # type: ignore[no-untyped-def]
 def decode_values(  # type: ignore[no-untyped-def]
     row, data, offsets, valid,
     kind, version, unix_s, number, address,
-    salt, slots, pool, used, spans, hashes, count,
+    salt, slots, pool, used, spans, hashes, count, requests,
 ):  # fmt: skip
-    """Decode from `row` on; stop where there is no room for another address."""
+    """Decode from `row` on; stop where there is no room for another address.
+
+    `requests`: whether a ClaimingRange is decoded, too.
+    """
     while row < len(kind):
         kind[row] = ODD
         begin, end = _u(offsets[row]), _u(offsets[row + 1])
         found, length = _kind(data, begin, end) if valid[row] else (ODD, 0)
         row += 1
-        if found == ODD:
+        if found == ODD or (found == REQUEST and not requests):
             continue
         version_at = begin + _u(length)
         version_end = _slash(data, version_at, end)

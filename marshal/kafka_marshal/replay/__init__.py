@@ -25,7 +25,7 @@ from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError
 if TYPE_CHECKING:
     from kafka_marshal.replay.api import run, run_groups
     from kafka_marshal.replay.exports.files import Exports
-    from kafka_marshal.replay.fold.options import RULES
+    from kafka_marshal.replay.options import RULES
     from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
     from kafka_marshal.replay.report_data.summary import FindingCount, ReplaySummary, Summary
     from kafka_marshal.replay.report_data.whatif import Change, WhatIf
@@ -56,7 +56,7 @@ _LATER: Final = {
     "Exports": "exports.files",
     "FindingCount": "report_data.summary",
     "GroupsSummary": "report_data.groups_summary",
-    "RULES": "fold.options",
+    "RULES": "options",
     "ReplaySummary": "report_data.summary",
     "Summary": "report_data.summary",
     "WhatIf": "report_data.whatif",

@@ -24,10 +24,10 @@ from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
 from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.fold.judging import Judging
-from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS, TENURES
+from kafka_marshal.replay.options import judging_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol

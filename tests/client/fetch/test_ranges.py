@@ -580,6 +580,25 @@ def test_a_poll_ends_when_the_end_is_to_be_looked_at() -> None:
     of.close()
 
 
+def test_where_nothing_is_fetched_no_poll_is_waited_for() -> None:
+    with ranges(kafka_of(100)) as of:
+        one = of.open(0, 10)
+        until(lambda: of.fetcher.buffered(one)[0] == 10 and not of.fetcher._fetches)
+        client, waited = of.fetcher._consumer, list[float]()
+        assert isinstance(client, InMemoryConsumer)
+        poll = client.poll
+
+        def noted(timeout: float = -1) -> Fetched | None:
+            waited.append(timeout)
+            return poll(timeout)
+
+        client.poll = noted  # type: ignore[method-assign]
+        until(lambda: len(waited) > 3)
+        assert {*waited[1:]} == {0.0}  # the first may have begun before
+        two = of.open(50, 60)
+        until(lambda: of.fetcher.buffered(two)[0] == 10)
+
+
 def test_the_end_of_a_watched_partition_is_reported_without_ranges() -> None:
     kafka = kafka_of(10)
     asked: list[str] = []

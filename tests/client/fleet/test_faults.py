@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kafka_marshal.client.coordinate.consumer_loop import LogLost
@@ -23,6 +22,7 @@ from kafka_marshal.errors import MarshalError
 from kafka_marshal.testing import Cluster
 from kafka_marshal.validate import read_folder, validate
 from kafka_marshal.validate.run import Sent
+from tests.client.appender import Appender
 from tests.client.crew import INTERVAL_S, Stage, Worker, twice, until
 
 PARTITIONS = 4
@@ -62,16 +62,15 @@ class Load:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        settings = {"bootstrap.servers": self._stage.bootstrap, "enable.idempotence": True}
-        producer = Producer({**settings, "linger.ms": 5})
+        appender = Appender(self._stage.bootstrap, linger_ms=5)
         while not self._stopped.wait(0.01):
             for _ in range(5):
-                producer.produce(
+                appender.produce(
                     self._topic, b"%d" % self.produced, partition=self.produced % PARTITIONS
                 )
                 self.produced += 1
-            producer.poll(0)
-        assert producer.flush(50) == 0
+            appender.poll(0)
+        appender.append_all()
 
 
 @contextmanager

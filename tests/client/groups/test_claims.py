@@ -8,6 +8,7 @@ import threading
 from confluent_kafka import Producer
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.claims import Claims
 from kafka_marshal.client.groups.event_log import (
@@ -16,6 +17,7 @@ from kafka_marshal.client.groups.event_log import (
     Reached,
     Read,
     ensure_groups_topic,
+    starts_of,
 )
 from kafka_marshal.core.groups.events import ControllerStarted, EventRecord
 from kafka_marshal.testing import Broker
@@ -47,6 +49,19 @@ def test_a_claims_position_is_where_the_next_reader_begins(kafka_broker: Broker)
     assert second.positions(lambda: True) == {}
 
 
+def test_only_the_claims_position_is_a_place_to_begin_in_the_middle() -> None:
+    extents = {number: Watermarks(low, 9) for number, low in enumerate((0, 0, 4, 4, 4, 4))}
+    starts = starts_of(extents, {1: 5, 2: 4, 3: 3, 5: 10})
+    assert starts == [
+        PartitionBegun(0, 0, at_position=True),
+        PartitionBegun(1, 5, at_position=True),
+        PartitionBegun(2, 4, at_position=True),
+        PartitionBegun(3, 4, at_position=False),
+        PartitionBegun(4, 4, at_position=False),
+        PartitionBegun(5, 4, at_position=False),
+    ]
+
+
 def test_the_log_is_read_with_its_gaps_and_with_what_is_no_event(kafka_broker: Broker) -> None:
     topic, settings = new_name("groups"), settings_of(kafka_broker.bootstrap)
     ensure_groups_topic(ClusterClient(settings), topic)
@@ -70,7 +85,7 @@ def test_the_log_is_read_with_its_gaps_and_with_what_is_no_event(kafka_broker: B
     unknown = threading.Event()
     log.append(started, lambda _: unknown.set())
     log.read(lambda: positions, give)
-    expect(PartitionBegun(3, 0))
+    expect(PartitionBegun(3, 0, at_position=True))
     read = found.get(timeout=30)
     while isinstance(read, PartitionBegun):
         read = found.get(timeout=30)

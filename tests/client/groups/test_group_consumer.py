@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from attrs import define
-from confluent_kafka import Producer
 
 from kafka_marshal import ConsumerClosed, Fenced, GroupConsumer, InvalidOption
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.testing import Broker
+from tests.client.appender import Appender
 from tests.client.crew import until
 from tests.client.groups import member_process
 from tests.client.groups.controllers import Fleet
@@ -30,10 +30,9 @@ SESSION_S = 2.0
 
 def produce(fleet: Fleet, numbers: range, partitions: int = PARTITIONS) -> None:
     """One message for each number."""
-    producer = Producer({"bootstrap.servers": fleet.bootstrap, "linger.ms": 5})
-    for number in numbers:
-        producer.produce(fleet.topic, b"%d" % number, partition=number % partitions)
-    assert producer.flush(30) == 0
+    with Appender(fleet.bootstrap, linger_ms=5) as appender:
+        for number in numbers:
+            appender.produce(fleet.topic, b"%d" % number, partition=number % partitions)
 
 
 @define

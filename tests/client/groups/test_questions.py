@@ -1,4 +1,4 @@
-"""Marshal promises that a controller hears where the log ends, also after its brokers restarted."""
+"""Marshal promises that a controller hears where the log ends, and offsets of partitions."""
 
 from __future__ import annotations
 
@@ -15,36 +15,33 @@ from kafka_marshal.core.groups.state import TopicPartition
 from tests.client.crew import until
 
 
-class Restarted:
-    """A cluster whose leaders are not asked before somebody looked who they are."""
+class Silent:
+    """A cluster that does not answer the first question."""
 
     settings = Settings({}, environment=REAL)
 
     def __init__(self) -> None:
-        self.looked = False
-
-    def brokers(self) -> tuple[int, ...]:
-        self.looked = True
-        return (1,)
+        self.asked = 0
 
     def ends(self, partitions: Sequence[Any], within_s: float) -> dict[Any, int]:
-        return dict.fromkeys(partitions, 7) if self.looked else {}
+        self.asked += 1
+        return dict.fromkeys(partitions, 7) if self.asked > 1 else {}
 
     def extents(self, partitions: Sequence[Any]) -> dict[Any, Watermarks]:
-        return {one: Watermarks(3, 7) for one in partitions if self.looked}
+        return {one: Watermarks(3, 7) for one in partitions if one.partition < 2}
 
 
-def test_leaders_that_do_not_answer_are_looked_for() -> None:
-    cluster, failed, ends = Restarted(), list[BaseException](), queue.SimpleQueue[int]()
+def test_what_nobody_answers_has_no_answer() -> None:
+    cluster, failed, ends = Silent(), list[BaseException](), queue.SimpleQueue[int]()
     questions = Questions(cast("ClusterMetadata", cluster), "log", failed.append)
-    questions.end(2, ends.put)  # has no answer: the machine asks again
-    until(lambda: cluster.looked)
+    questions.end(2, ends.put)  # the machine asks again
+    until(lambda: cluster.asked)
     questions.end(2, ends.put)
     assert ends.get(timeout=30) == 7
-    cluster.looked = False
+    assert ends.empty()
     offsets = queue.SimpleQueue[Any]()
-    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
-    questions.offsets({one: LATEST, two: -2}, offsets.put)
+    one, two, three = (TopicPartition("t", number) for number in range(3))
+    questions.offsets({one: LATEST, two: -2, three: LATEST}, offsets.put)
     assert offsets.get(timeout=30) == {one: 7, two: 3}
     questions.close()
     assert not failed

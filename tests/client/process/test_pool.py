@@ -6,10 +6,10 @@ import threading
 import time
 
 import pytest
-from confluent_kafka import Producer
 
 from kafka_marshal.client.api.consumer import HandlerFailed, Message
 from kafka_marshal.testing import Broker
+from tests.client.appender import Appender
 from tests.client.crew import Stage
 
 COUNT = 400
@@ -24,11 +24,10 @@ def test_workers_handle_every_message_in_the_order_of_its_key_while_others_go_on
     stage: Stage,
 ) -> None:
     topic = stage.topic(partitions=2, messages=0)
-    producer = Producer({"bootstrap.servers": stage.bootstrap})
-    for number in range(COUNT):
-        name = number % 20
-        producer.produce(topic, b"%d" % number, b"%d" % name, partition=name % 2)
-    assert producer.flush(30) == 0
+    with Appender(stage.bootstrap) as appender:
+        for number in range(COUNT):
+            name = number % 20
+            appender.produce(topic, b"%d" % number, b"%d" % name, partition=name % 2)
     lock, handled = threading.Lock(), dict[bytes, list[int]]()
     at_once, most = 0, 0
     with stage.consumer("w1") as consumer:

@@ -23,7 +23,9 @@ from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import RecordWriter
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.produce.response import SendResponse
+from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing import QUICK, Broker
+from kafka_marshal.testing.in_memory import LANDS_SOMEWHERE
 from tests.client.crew import until
 from tests.client.doubles import Kafka
 from tests.client.hands import new_name
@@ -174,13 +176,40 @@ def test_the_death_of_a_broker_leaves_no_record_open(broker: Broker, topic: str)
         broker.start()
         assert producer.flush(WITHIN_S)
     assert [response.error for response in responses] == [None] * 300
-    offsets = [sent.offset for response in responses for sent in response.records]
-    known = [offset for offset in offsets if offset is not None]
-    assert known == sorted(known)
+    assert [sent.offset for response in responses for sent in response.records] == [
+        *range(1, 1 + 300)
+    ]
     assert end(broker, topic) == 1 + 300
 
 
 # --- in memory: what no broker does on request ----------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["max.in.flight", "max.in.flight.requests.per.connection"])
+def test_what_a_broker_takes_for_a_copy_may_be_nowhere(name: str) -> None:
+    """It refused the first batch for a new topic, took the second, and then saw the first again."""
+    kafka, made_of = Kafka(), dict[str, Any]()
+    kafka.appends = lambda _: LANDS_SOMEWHERE
+    settings = kafka.settings()
+
+    def appender(given: dict[str, Any], **more: Any) -> Any:
+        made_of.update(given)
+        return kafka.settings().environment.appender(given, **more)
+
+    environment = attrs.evolve(settings.environment, appender=appender)
+    settings = attrs.evolve(settings, environment=environment)
+    with Producer(settings=settings) as producer:
+        # `appends` is asked only about this topic.
+        value = b"Heartbeat/1/1700000000/i1/c1/g/events/3/500"
+        response = producer.send(ProducerRecord(COORDINATION_TOPIC, value))
+        with pytest.raises(OutcomeUnknown, match="confirmed without an offset"):
+            response.result(WITHIN_S)
+    assert response.records[0].offset is None
+    assert made_of["max.in.flight.requests.per.connection"] == "1"
+    made_of.clear()
+    with Producer(settings=attrs.evolve(settings, values={**settings.values, name: "5"})):
+        assert made_of[name] == "5"
+        assert len([one for one in made_of if "max.in.flight" in one]) == 1
 
 
 def test_when_its_thread_dies_every_record_has_an_outcome() -> None:

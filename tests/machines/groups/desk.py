@@ -46,7 +46,7 @@ class Desk:
         for _ in range(servers):
             self.start()
 
-    def start(self, begin: int = 0, **settings: Any) -> int:
+    def start(self, begin: int = 0, *, at_position: bool = False, **settings: Any) -> int:
         """One more server, which reads from here."""
         number = len(self.servers)
         mine = ServerSettings(number, f"host{number}", 9, 1, **{**self.settings, **settings})
@@ -54,7 +54,7 @@ class Desk:
         self.unread.append(begin)
         self.sent.append([])
         self.questions.append([])
-        self.do(number, self.servers[number].begins(0, begin, self.now_ms))
+        self.do(number, self.servers[number].begins(0, begin, self.now_ms, at_position=at_position))
         return number
 
     def serve(self, number: int = 0) -> Desk:

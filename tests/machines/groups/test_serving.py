@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.core.groups.events import (
+    ControllershipSnapshot,
     ControllerStarted,
     EventRecord,
     MemberExpired,
     UnknownEvent,
 )
-from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.core.groups.state import Controllership
+from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused
 from kafka_marshal.machines.groups.control.controlled_log import LogKnowledge
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
@@ -301,7 +303,7 @@ def test_who_begins_at_the_claims_position_knows_what_others_know() -> None:
         desk.ask("Heartbeat", connection, Generation=tenure)
         desk.pass_ms(1_000)
     assert len(desk.positions) == 1
-    late = desk.start(desk.positions[0])
+    late = desk.start(desk.positions[0], at_position=True)
     desk.settled(late)
     assert desk.servers[late].view(0) == desk.state
     desk.serve(late)
@@ -340,7 +342,7 @@ def test_a_server_folds_up_to_the_end_before_it_competes() -> None:
 def test_a_head_that_was_cut_off_is_not_guessed() -> None:
     desk, _, _ = owner()
     for begin in (3, len(desk.log)):
-        late = desk.start(begin)
+        late = desk.start(begin, at_position=True)
         desk.do(late, desk.servers[late].claimed(0, desk.now_ms))
         desk.settled(late)
         assert desk.servers[late].knowledge(0) is LogKnowledge.LOST
@@ -353,6 +355,24 @@ def test_a_head_that_was_cut_off_is_not_guessed() -> None:
         assert isinstance(start.event, ControllerStarted)
         assert start.event.supersedes == -1
         desk.sent[forgets].clear()
+
+
+def test_the_snapshot_of_a_deposed_controller_does_not_deceive() -> None:
+    """Spec: SuffixExact. Retention cut the log right before it."""
+    desk, _, _ = owner()
+    of_type: list[type] = []
+    while ControllershipSnapshot not in of_type:
+        desk.now_ms += 100
+        desk.tick()
+        of_type = [type(record.event) for record in desk.sent[0]]
+    sent, desk.sent[0] = desk.sent[0], []
+    desk.serve(1)
+    begin = len(desk.log) + of_type.index(ControllershipSnapshot)
+    assert {desk.append(record) for record in sent} == {GroupRefused.DEPOSED}
+    late = desk.start(begin)
+    desk.settled(late)
+    assert desk.servers[late].knowledge(0) is LogKnowledge.LOST
+    assert desk.servers[late].view(0) == Controllership()
 
 
 @pytest.mark.parametrize("count", [3, 1])

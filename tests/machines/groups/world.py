@@ -146,7 +146,7 @@ class World:
         settings = ServerSettings(self._servers, f"host{self._servers}", 9, 1, **self.settings)
         process = Process(self._servers, GroupServer(settings), read=begin)
         self.processes.append(process)
-        self.give(process, lambda now: process.server.begins(0, begin, now))
+        self.give(process, lambda now: process.server.begins(0, begin, now, at_position=True))
         self.poll(process)
         self.tick(process)
         if claims:

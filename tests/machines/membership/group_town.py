@@ -92,7 +92,7 @@ class GroupTown:
         ]
         self.members = [self._inhabitant(f"m{number}") for number in range(members)]
         for server in self.servers:
-            self._carry_out(server, server.machine.begins(0, 0, self.now_ms))
+            self._carry_out(server, server.machine.begins(0, 0, self.now_ms, at_position=False))
         self.claimant = self.servers[0]
         """Who won the claim last."""
         self._claim(self.claimant)

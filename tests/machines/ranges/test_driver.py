@@ -236,6 +236,59 @@ def test_ranges_of_many_are_longer_far_behind_the_end(others: int, behind: int, 
     assert desk.driver.messages_wanted == times * alone
 
 
+def one_of_many(others: int, behind: int) -> Desk:
+    """It works at 200 messages a second, and has a range of 250 in hand or more."""
+    desk = Desk(window=10**6).begins()
+    for number in range(others):
+        desk.others(ranging(f"other{number}", 10))
+    [first, *_] = desk.driver.held
+    desk.do(desk.driver.begun(first.id, first.from_, desk.now_ms))
+    desk.now_ms += 50
+    desk.do(desk.driver.finished(first.id, first.from_ + 9, desk.now_ms))
+    desk.do(desk.driver.end(desk.driver.participant.ranges.frontier + behind, desk.now_ms))
+    for held in desk.driver.held:
+        desk.do(desk.driver.begun(held.id, held.to - 1, desk.now_ms))
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("others", "behind", "wait_ms"), [(31, 10**6, 200), (15, 10**6, 100), (31, 0, 0), (7, 10**6, 0)]
+)
+def test_far_behind_the_end_many_leave_the_log_unread_for_a_while(
+    others: int, behind: int, wait_ms: int
+) -> None:
+    assert one_of_many(others, behind).driver.log_may_wait_ms == wait_ms
+
+
+def test_the_log_is_read_at_once_where_work_runs_short() -> None:
+    desk = one_of_many(31, 10**6)
+    desk.lands = False
+    *_, last = desk.driver.held
+    for held in desk.driver.held[:-1]:
+        desk.do(desk.driver.finished(held.id, held.to - 1, desk.now_ms))
+    desk.do(desk.driver.finished(last.id, last.to - 81, desk.now_ms))
+    assert desk.driver.log_may_wait_ms == 200
+    desk.do(desk.driver.finished(last.id, last.to - 80, desk.now_ms))
+    assert desk.driver.log_may_wait_ms == 0
+
+
+def test_the_log_is_read_at_once_while_a_commit_is_waited_for() -> None:
+    desk = one_of_many(31, 10**6)
+    desk.lands = False
+    held = desk.driver.held[0]
+    desk.do(desk.driver.finished(held.id, held.from_, desk.now_ms))
+    desk.do(desk.driver.commit(desk.now_ms))
+    assert desk.driver.log_may_wait_ms == 0
+    desk.land(desk.sent[-1])
+    assert desk.driver.log_may_wait_ms == 200
+
+
+def test_who_leaves_reads_the_log_at_once() -> None:
+    desk = one_of_many(31, 10**6)
+    desk.do(desk.driver.leave(desk.now_ms))
+    assert desk.driver.log_may_wait_ms == 0
+
+
 def test_a_holder_says_that_it_lives_once_an_interval_also_while_ranges_sleep() -> None:
     desk = Desk().begins()
     desk.others(release_group(3_600))

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.testing import Broker
+from tests.client.appender import Appender
 
 CAPTURES = sorted(
     path
@@ -52,7 +52,7 @@ def make_topic(broker: Broker, name: str, partitions: int = 1, **settings: str) 
 
 def append(broker: Broker, topic: str, records: Sequence[RawRecord]) -> None:
     """Append them with their own times."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 5})
+    producer = Appender(broker.bootstrap, linger_ms=5)
     for raw in records:
         while True:
             try:
@@ -67,4 +67,4 @@ def append(broker: Broker, topic: str, records: Sequence[RawRecord]) -> None:
                 break
             except BufferError:
                 producer.poll(0.1)
-    assert producer.flush(30) == 0
+    producer.append_all()

@@ -193,6 +193,9 @@ on(None, There, sys.argv[2], sinks=(Killing(1),), **place)
 """
 
 
+# By day the next test breaks a batch at the same point, `test_watch` kills a watch that writes by
+# the same code, and the test after ends a Spark of its own.
+@pytest.mark.night
 def test_a_watch_on_spark_that_is_killed_tells_everything_once(
     spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
 ) -> None:

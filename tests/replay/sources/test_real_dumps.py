@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import attrs
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -22,6 +22,7 @@ from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
 from kafka_marshal.testing.broker import Broker
+from tests.client.appender import Appender
 
 TOPIC = "__marshal-of-dumps"
 Settings: TypeAlias = dict[str, str | int | float | bool]
@@ -42,7 +43,7 @@ def capture(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> P
     admin = AdminClient(settings)
     admin.create_topics([NewTopic(TOPIC, 2, 1, config=stamped)])[TOPIC].result(30)
     for codec in CODECS:
-        producer = Producer({**settings, "compression.type": codec, "linger.ms": 50})
+        producer = Appender(kafka_broker.bootstrap, compression_type=codec, linger_ms=50)
         for partition in (0, 1):
             for number in range(50):
                 value = f"Heartbeat/1/1700000000/i{number % 3}/c/g/events/{number % 4}/{number}"
@@ -53,7 +54,7 @@ def capture(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> P
             producer.produce(TOPIC, b"", partition=partition)
             producer.produce(TOPIC, "é\t- payload: x".encode(), "é", partition)
         producer.produce(TOPIC, b"caf\xe9\n\x00", b"\xff", 1)
-        assert producer.flush(30) == 0
+        producer.append_all()
     path = tmp_path_factory.mktemp("capture") / "capture.jsonl"
     path.write_text("".join(f"{line}\n" for line in _consumed(settings)), encoding="utf-8")
     return path

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Change, CheckpointRefused, InvalidOption, ReplayError, Summary, run
+from kafka_marshal.replay.engines.engine import EngineName
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state.checkpoint import Checkpoint
@@ -62,7 +63,7 @@ def told(spark: SparkSession, out: Path) -> Tables:
     }
 
 
-def replay(spark: SparkSession, out: Path, *sources: Path, **options: object) -> Summary:
+def replay(spark: SparkSession | None, out: Path, *sources: Path, **options: object) -> Summary:
     given = [str(source) for source in sources]
     options = {"heartbeat_interval_s": 4, "rules": "both", "spark": spark, **options}
     return run(given, out=out, **options)  # type: ignore[arg-type]
@@ -80,8 +81,15 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
 
 
 @pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    "breaks_on", [EngineName.local, pytest.param(EngineName.spark, marks=pytest.mark.night)]
+)
 def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
-    spark: SparkSession, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    breaks_on: EngineName,
+    spark: SparkSession,
+    whole: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also if a run breaks, and if what was folded is given again: it is passed over, and
     reported."""
@@ -89,8 +97,12 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     sizes = [len(part) for part in parts()]
     folder = tmp_path / "checkpoint"
 
-    def went(out: str, *sources: Path) -> tuple[int, int, int]:
-        found = replay(spark, tmp_path / out, *sources, checkpoint=folder).checkpoint
+    def went(
+        out: str, *sources: Path, engine: EngineName = EngineName.spark
+    ) -> tuple[int, int, int]:
+        session = spark if engine is EngineName.spark else None
+        options = {"engine": engine, "checkpoint": folder}
+        found = replay(session, tmp_path / out, *sources, **options).checkpoint
         assert found is not None
         return found["run"], found["folded"], found["skipped"]
 
@@ -103,7 +115,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     with monkeypatch.context() as patched:
         patched.setattr(room.Checkpoint, "commit", full)
         with pytest.raises(ReplayError, match="the disk: cannot be written: No space left"):
-            went("out3", *others)
+            went("out3", *others, engine=breaks_on)
     # A run that breaks before its end changes nothing.
     assert (folder / "checkpoint.json").read_bytes() == before
     assert not (tmp_path / "out3").exists()
@@ -111,7 +123,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", full)
         with pytest.raises(ReplayError, match="cannot be written"):
-            went("out3", *others)
+            went("out3", *others, engine=breaks_on)
     assert went("out3", *others) == (4, 0, sizes[2] + sizes[3])
     assert told(spark, tmp_path / "out3") == whole
     caveats = json.loads((tmp_path / "out3" / "summary.json").read_text())["caveats"]

@@ -121,7 +121,7 @@ def watch(
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
-        from kafka_marshal.replay.fold.options import judging_of
+        from kafka_marshal.replay.options import judging_of
     with needs("kafka"):
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines

@@ -44,6 +44,15 @@ T = TypeVar("T")
 
 FIRST_TRY_S: Final = 2.0
 """How long a question waits at first, in seconds; after each time-out it waits twice as long."""
+_OTHER_LEADER: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._NOENT,
+    }
+)
+"""Another leads than the client believes, or in another epoch, or it believes that nobody does."""
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
 
@@ -254,9 +263,28 @@ class ClusterClient:
         within_s: float = CONNECT_S,
     ) -> dict[tuple[str, int], int]:
         """What is answered; `failed` takes each error, and what it is of is left out."""
-        if not partitions:
-            return {}
-        found = {}
+        found: dict[tuple[str, int], int] = {}
+        for is_last in (False, True):
+            left = [one for one in partitions if one not in found]
+            errors = list[KafkaException]()
+            if left:
+                found |= self._offsets_once(left, spec, errors.append, within_s)
+            if is_last or not any(code_of(error) in _OTHER_LEADER for error in errors):
+                for error in errors:
+                    failed(error)
+                break
+            # librdkafka 2.16 asks nobody who leads what it knows already. After a restart of a
+            # broker it names the leader's old epoch, and of a new topic that nobody leads it.
+            self._look_who_leads()
+        return found
+
+    def _offsets_once(
+        self,
+        partitions: Sequence[tuple[str, int]],
+        spec: OffsetSpec,
+        failed: Callable[[KafkaException], None],
+        within_s: float,
+    ) -> dict[tuple[str, int], int]:
         try:
             asked = self._asked(
                 lambda: self._admin.list_offsets(
@@ -266,6 +294,7 @@ class ClusterClient:
         except KafkaException as error:
             failed(error)
             return {}
+        found = {}
         for one, answer in asked.items():
             try:
                 offset = self._answer(partial(_itself, answer)).offset
@@ -276,6 +305,12 @@ class ClusterClient:
             except KafkaException as error:
                 failed(error)
         return found
+
+    def _look_who_leads(self) -> None:
+        """Learn anew which broker leads what; that nobody answers is no error."""
+        with suppress(KafkaException):
+            # Of all topics: a question for one of them might create it.
+            self._asked(partial(self._admin.list_topics, timeout=FIRST_TRY_S))
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
         """What the user of these settings may do with a group, in Kafka's words, READ and DESCRIBE.
@@ -348,9 +383,7 @@ class ClusterClient:
             except KafkaException as error:
                 if code_of(error) == KafkaError._TIMED_OUT:
                     within_s = min(2 * within_s, CONNECT_S)
-                    with suppress(KafkaException):
-                        # Of all topics: a question for one of them might create it.
-                        self._asked(partial(self._admin.list_topics, timeout=FIRST_TRY_S))
+                    self._look_who_leads()
                 raise
 
         return patiently(one_try, self.settings.environment, spreads_s)

@@ -1,4 +1,4 @@
-"""Everything that the client takes from outside: Kafka's clients, clocks, threads and files.
+"""Everything that the client takes from outside: Kafka's clients, clocks, threads, files, bytes.
 
 A consumer reaches the world through one `Environment`, which travels with its settings, and through
 nothing else. So a test puts doubles in its place and decides, call by call, what the cluster
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO, cast
 
@@ -20,10 +20,14 @@ from attrs import field, frozen
 
 from kafka_marshal.client.connect.threads import OPERATING_SYSTEM, Thread, Threads
 
+_PIECE: Final = 2**16
 LOOK_S: Final = 0.05
 """How often a wait for a deadline looks at the clock, in seconds."""
 
 if TYPE_CHECKING:
+    import socket
+    import ssl
+
     from confluent_kafka import KafkaError, Message, TopicPartition
 
 
@@ -84,6 +88,22 @@ class Appender(Protocol):
     def __len__(self) -> int: ...
 
 
+class Stream(Protocol):
+    """A connection as bytes. One thread uses it; it raises `OSError` as a socket does."""
+
+    def send(self, data: bytes, timeout_s: float, /) -> None:
+        """Send all of it."""
+
+    def receive(self, timeout_s: float, /) -> bytes:
+        """The next bytes, b"" once the other side sends no more; `TimeoutError`: none in time."""
+
+    def wait(self, timeout_s: float, /) -> None:
+        """Wait until something came; TLS may hold bytes that do not end it."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
 def _fetcher(made_of: dict[str, Any], **more: Any) -> FetchClient:
     from confluent_kafka import Consumer
 
@@ -106,6 +126,52 @@ def _admin(made_of: dict[str, Any], **more: Any) -> Any:
     from confluent_kafka.admin import AdminClient
 
     return AdminClient(made_of, **more)
+
+
+def _connect(host: str, port: int, timeout_s: float, tls: ssl.SSLContext | None) -> Stream:
+    import socket
+
+    plain = socket.create_connection((host, port), max(timeout_s, 0.001))
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return _SocketStream(plain if tls is None else tls.wrap_socket(plain, server_hostname=host))
+    except BaseException:
+        plain.close()
+        raise
+
+
+@frozen
+class _SocketStream:
+    """A socket, perhaps under TLS."""
+
+    _socket: socket.socket
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        self._socket.settimeout(timeout_s)
+        self._socket.sendall(data)
+
+    def receive(self, timeout_s: float) -> bytes:
+        import ssl
+
+        try:
+            self._socket.settimeout(timeout_s)
+            return self._socket.recv(_PIECE)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            raise TimeoutError from None
+
+    def wait(self, timeout_s: float) -> None:
+        import select
+
+        select.select([self._socket], [], [], timeout_s)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    import asyncio
+
+    asyncio.run(main)
 
 
 def _unix_ms() -> int:
@@ -174,6 +240,10 @@ class Environment:
     """A random number of this many bits: ids are made of them."""
     open_file: Callable[[Path, str], TextIO] = field(default=_open_file)
     """Opens a file to write text into, by its path and mode."""
+    connect: Callable[[str, int, float, ssl.SSLContext | None], Stream] = field(default=_connect)
+    """Connects to a host and port, within seconds, under TLS if there is a context."""
+    run_loop: Callable[[Coroutine[Any, Any, None]], None] = field(default=_run_loop)
+    """Runs an event loop of asyncio to the end; who listens does so in one."""
 
     def new_id(self) -> str:
         """An id that nobody else has, as 32 hexadecimal digits."""

@@ -25,7 +25,7 @@ from confluent_kafka import (
 
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.messages import Headers
@@ -75,14 +75,10 @@ _MISSING: Final = frozenset(
 
 @frozen
 class RecordMetadata:
-    """Where a record lies, as far as the broker reported it; it is in the log in any case.
+    """Where a record lies, as the broker reported it."""
 
-    A record that the client sent again after a lost answer was appended the first time; the broker
-    then confirms it without an offset.
-    """
-
-    partition: int | None
-    offset: int | None
+    partition: int
+    offset: int
     seconds: float = 0.0
     """How long it took until the broker confirmed it."""
     timestamp_ms: int | None = None
@@ -138,11 +134,10 @@ class RecordWriter:
         self._on_error = on_error
         self.failed: str | None = None
         """Why nothing can be appended any more; None while all is well."""
-        appends_once = {"enable_idempotence": "true", "acks": "all"}
         try:
             self._producer = settings.environment.appender(
                 {
-                    **settings.for_client(**appends_once, **(decided or {})),
+                    **settings.for_client(**APPENDS_ONCE, **(decided or {})),
                     **settings.telling(on_statistics),
                     "error_cb": self._error,
                 },
@@ -299,11 +294,17 @@ class RecordWriter:
     ) -> None:
         if error is not None:
             self._fail(hear, self._outcome(topic, error))
+            return
+        partition, offset = it.partition(), it.offset()
+        if partition is None or offset is None:
+            # The broker takes it for a copy of what it has, and may be wrong: see `ONE_AT_A_TIME`.
+            words = f"{self.settings.bootstrap}: topic {topic}: confirmed without an offset"
+            self._fail(hear, OutcomeUnknown(f"{words}: appended before, or never"))
         elif self._take(hear):
             seconds = self.settings.environment.monotonic() - began
             kind, timestamp_ms = it.timestamp()
             stored_ms = None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
-            hear(RecordMetadata(it.partition(), it.offset(), seconds, stored_ms))
+            hear(RecordMetadata(partition, offset, seconds, stored_ms))
 
     def _outcome(self, topic: str, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {topic}", error.str())

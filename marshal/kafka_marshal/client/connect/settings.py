@@ -27,6 +27,15 @@ _PLAIN: Final = re.compile(
 _HARMLESS: Final = re.compile(r"\d+|true|false|")
 
 
+APPENDS_ONCE: Final = {"enable_idempotence": "true", "acks": "all"}
+"""What a producer decides whose records lie in their partition once, and in order."""
+ONE_AT_A_TIME: Final = {"max_in_flight_requests_per_connection": "1"}
+"""What it decides besides, if its topic may be new.
+
+A broker that has only just heard of a topic may refuse the first request, and take the second as
+the beginning of the sequence. Then it takes the first, sent again, for a copy: the records are
+lost, and librdkafka calls them delivered, without an offset.
+"""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Names of librdkafka for the same setting."""
 

@@ -228,8 +228,16 @@ class ConsumerLoop:
                 self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
+        session.rest(self._log_may_wait_ms / 1000)
         if self.held.stopping and (self._drained or self._waited(now_ms)):
             self.over = True
+
+    @property
+    def _log_may_wait_ms(self) -> int:
+        """How long records may lie unread: never where a claim is not shared."""
+        if self.held.stopping or not all(each.shared for each in self._topics.values()):
+            return 0
+        return self.session.shared.log_may_wait_ms
 
     @property
     def _drained(self) -> bool:

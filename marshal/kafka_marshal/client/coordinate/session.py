@@ -149,6 +149,10 @@ class Session:
         self._wanted: dict[int, int] = {}
         threads = tail.settings.environment.threads
         self._room = threads.semaphore(READ_AHEAD)
+        self._rest_s = 0.0
+        self._new_event = threads.event
+        self._roused = threads.event()
+        """Set: the reader rests no longer."""
         self._stopped = False
         self._open = threads.lock()
         """Taken once, by who lets go."""
@@ -196,6 +200,8 @@ class Session:
                     if each is not None:
                         self._room.acquire()
                         heard(each)
+                        if self._rest_s:
+                            self._roused.wait(self._rest_s)
             except OffsetsGone as error:
                 truncated(str(error))
 
@@ -208,6 +214,14 @@ class Session:
     def taken(self) -> None:
         """What was given on is dealt with now; more may be read."""
         self._room.release()
+
+    def rest(self, rest_s: float) -> None:
+        """From now on read at most once in this many seconds; 0: whatever comes, at once."""
+        self._rest_s = rest_s
+        if not rest_s:
+            self._roused.set()
+        elif self._roused.is_set() and not self._stopped:
+            self._roused = self._new_event()
 
     def abandon(self) -> None:
         """Only a part of what was given on was folded. The snapshot stays as it is."""
@@ -237,6 +251,7 @@ class Session:
     def end(self, deadline: Deadline | None = None) -> None:
         """Read no more, and let go of the cluster; a reader that stands still does that later."""
         self._stopped = True
+        self._roused.set()
         self._room.release()
         if (deadline or self._tail.settings.environment.deadline(JOIN_S)).join(self._thread):
             self._let_go()

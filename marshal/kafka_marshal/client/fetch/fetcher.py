@@ -528,10 +528,25 @@ class Fetcher:
                     self._emptied.wait(BUSY_S)
                 continue
             with self._polling:
-                self._fetch(self._poll_s)
+                self._fetch(self._poll_s if self._fetches else 0.0)
+            self._rest()
         with self._polling:
             self._obey()  # what was committed last
         self._let_go()
+
+    @property
+    def _fetches(self) -> bool:
+        """Whether Kafka's client fetches anything."""
+        return bool(self._assigned) or self._ranges.fetches
+
+    def _rest(self) -> None:
+        """Where nothing is fetched, wait for a command; a poll would bring nothing but errors."""
+        if self._fetches:
+            return
+        until_s = self._ranges.until_due(IDLE_POLL_S, self._monotonic())
+        with self._lock:
+            if not self._commands and not self._ended:
+                self._emptied.wait(until_s)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, KafkaException):

@@ -59,6 +59,11 @@ class RangeFetch:
         self.shared: dict[tuple[str, int], SharedPartition] = {}
         """Those of which a range was opened, or whose end is watched."""
 
+    @property
+    def fetches(self) -> bool:
+        """Whether Kafka's client fetches anything for ranges."""
+        return any(one.next is not None for one in list(self.shared.values()))
+
     def until_due(self, longest_s: float, now_s: float) -> float:
         """How long a poll lasts, at most, in seconds."""
         due_s = [one.due_s for one in list(self.shared.values()) if one.due_s is not None]

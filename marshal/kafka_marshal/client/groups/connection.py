@@ -7,7 +7,6 @@ group or a member is.
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +39,6 @@ SPREADS_S: Final = 1.0
 """How long the slowest server may need to read of a new group, in seconds."""
 AGAIN_S: Final = 0.1
 """How long to wait before the same is asked again, in seconds."""
-_PIECE: Final = 2**16
 GO_AGAIN: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -135,9 +133,7 @@ class ServerConnection:
         """The requests without an answer, by CorrelationId."""
         self._last_id = 0
         try:
-            plain = socket.create_connection((address.host, address.port), max(timeout_s, 0.001))
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = _wrapped(plain, tls, address.host)
+            self._stream = environment.connect(address.host, address.port, timeout_s, tls)
         except OSError as error:
             raise self._unreachable(error) from None
 
@@ -155,11 +151,12 @@ class ServerConnection:
     def close(self) -> None:
         """Disconnect."""
         with suppress(OSError):
-            self._socket.close()
+            self._stream.close()
 
-    def fileno(self) -> int:
-        """The socket's number, for `select`. TLS may hold bytes that it does not show there."""
-        return self._socket.fileno()
+    def wait(self, timeout_s: float) -> None:
+        """Wait until something came, at most for this time."""
+        with suppress(OSError, ValueError):
+            self._stream.wait(timeout_s)
 
     @property
     def awaits(self) -> int:
@@ -182,8 +179,7 @@ class ServerConnection:
         frame = encode_request(request)
         self._awaited[self._last_id] = table
         try:
-            self._socket.settimeout(CONNECT_S)
-            self._socket.sendall(frame)
+            self._stream.send(frame, CONNECT_S)
         except OSError as error:
             raise self._unreachable(error) from None
         return self._last_id
@@ -197,9 +193,8 @@ class ServerConnection:
         deadline = self._environment.deadline(timeout_s)
         while not self._arrived:
             try:
-                self._socket.settimeout(deadline.left_s)
-                data = self._socket.recv(_PIECE)
-            except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
+                data = self._stream.receive(deadline.left_s)
+            except TimeoutError:
                 if deadline.left_s:
                     continue
                 return None
@@ -254,18 +249,6 @@ class ServerConnection:
         else:
             reason = error.strerror or str(error)
         return ServerUnreachable(f"{self.address}: {reason}")
-
-
-def _wrapped(
-    plain: socket.socket, tls: ssl.SSLContext | None, host: str
-) -> socket.socket | ssl.SSLSocket:
-    if tls is None:
-        return plain
-    try:
-        return tls.wrap_socket(plain, server_hostname=host)
-    except BaseException:
-        plain.close()
-        raise
 
 
 def _unknown(what: str, api: str) -> str:

@@ -147,7 +147,7 @@ class ControllerService:
             InvalidOption: nobody can listen at that address.
             MarshalError: it cannot go on; another controller takes over.
         """
-        asyncio.run(self._serve(stopped, listening))
+        self._environment.run_loop(self._serve(stopped, listening))
         if isinstance(self._failure, MarshalError):
             raise self._failure
         if self._failure is not None:
@@ -307,8 +307,9 @@ class ControllerService:
         server, now_ms = self._server, self._now_ms
         for each in read:
             match each:
-                case PartitionBegun(partition, offset):
-                    self._carry_out(server.begins(partition, offset, now_ms))
+                case PartitionBegun(partition, offset, at_position):
+                    begins = server.begins(partition, offset, now_ms, at_position=at_position)
+                    self._carry_out(begins)
                 case Reached(partition, offset, malformed):
                     if malformed is not None:
                         self._observers.folded(partition, "malformed", accepted=False)

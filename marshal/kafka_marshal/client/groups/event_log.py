@@ -6,7 +6,7 @@ topic must be set to. It does not know what an event does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Final, TypeAlias
 
@@ -17,7 +17,12 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.coordination_topic import TopicSpec, ensure
 from kafka_marshal.client.connect.log_writer import LogWriter
-from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, raw_record
+from kafka_marshal.client.connect.reader import (
+    CoordinationReader,
+    OffsetsGone,
+    Watermarks,
+    raw_record,
+)
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.codec import MalformedRecord
@@ -44,6 +49,8 @@ class PartitionBegun:
 
     partition: int
     offset: int
+    at_position: bool = False
+    """The offset is the claim's position: its controller read the snapshots here back."""
 
 
 @frozen
@@ -152,7 +159,7 @@ class EventLog:
     ) -> None:
         with closing(CoordinationReader(self._settings, self._topic)) as reader:
             while not self._stopped:
-                starts = _starts(reader, positions())
+                starts = starts_of(reader.extents(), positions())
                 try:
                     self._follow(reader, starts, give)
                 except OffsetsGone:
@@ -162,12 +169,12 @@ class EventLog:
     def _follow(
         self,
         reader: CoordinationReader,
-        starts: Mapping[int, int],
+        starts: Sequence[PartitionBegun],
         give: Callable[[list[Read]], None],
     ) -> None:
-        reached = dict(starts)
-        self._give(give, [PartitionBegun(*one) for one in starts.items()])
-        for messages, ends in reader.messages(starts, lambda: self._stopped):
+        reached = {each.partition: each.offset for each in starts}
+        self._give(give, [*starts])
+        for messages, ends in reader.messages(dict(reached), lambda: self._stopped):
             found: list[Read] = []
             for raw in map(raw_record, messages):
                 if raw.offset > reached[raw.partition]:
@@ -188,14 +195,20 @@ class EventLog:
         give(found)
 
 
-def _starts(reader: CoordinationReader, positions: Mapping[int, int]) -> dict[int, int]:
-    """Where to begin: at the claim's position, where the log still has it."""
-    return {
-        number: position
-        if extent.low <= (position := positions.get(number, 0)) <= extent.high
-        else extent.low
-        for number, extent in reader.extents().items()
-    }
+def starts_of(
+    extents: Mapping[int, Watermarks], positions: Mapping[int, int]
+) -> list[PartitionBegun]:
+    """Where to begin: at the claim's position, where the log still has it.
+
+    Elsewhere it begins where the log does. If that is not its head, nothing says that a snapshot
+    there was accepted.
+    """
+    starts = []
+    for number, extent in extents.items():
+        position = positions.get(number, 0)
+        is_there = extent.low <= position <= extent.high
+        starts.append(PartitionBegun(number, position if is_there else extent.low, is_there))
+    return starts
 
 
 def _decoded(raw: RawRecord) -> EventRecord | Reached:

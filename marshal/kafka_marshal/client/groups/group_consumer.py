@@ -17,11 +17,9 @@ messages calls `keep_alive` meanwhile.
 from __future__ import annotations
 
 import logging
-import select
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
@@ -435,7 +433,10 @@ class GroupConsumer:
         claim.lost = Lost.TAKEN
         self._fetch.stop(tp.topic, tp.partition)
         self._buffered = deque(one for one in self._buffered if one.claim is not claim)
-        self._revoked.append(claim)
+        if claim in self._assigned:
+            self._assigned.remove(claim)  # the application never knew
+        else:
+            self._revoked.append(claim)
 
     def _run_callbacks(self) -> None:
         """Tell the application, and commit what it has done of partitions that move.
@@ -488,8 +489,7 @@ class GroupConsumer:
         if self._connection is None:
             self._environment.threads.sleep(min(timeout_s, LOOK_S))
             return
-        with suppress(OSError, ValueError):
-            select.select([self._connection], [], [], timeout_s)
+        self._connection.wait(timeout_s)
 
     def _in_hand_is_done(self) -> None:
         for message in self._in_hand:

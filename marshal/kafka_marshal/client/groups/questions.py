@@ -66,9 +66,6 @@ class Questions:
 
         def ask() -> None:
             found = self._cluster.extents(list(wanted))
-            if len(found) < len(wanted):
-                self._look_who_leads()
-                found = self._cluster.extents(list(wanted))
             answer(
                 {
                     tp: found[tp].high if which == LATEST else found[tp].low
@@ -92,13 +89,6 @@ class Questions:
             with suppress(queue.Empty, BrokerFailed):
                 self._others.get(timeout=_WAIT_S)()
 
-    def _look_who_leads(self) -> None:
-        """After a restart of brokers, Kafka's client else names an old epoch of their leaders.
-
-        Each answer is then FENCED_LEADER_EPOCH, for ever (librdkafka 2.16).
-        """
-        self._cluster.brokers()
-
     def _ask_ends(self) -> None:
         while not self._closed:
             with suppress(queue.Empty, BrokerFailed):
@@ -108,8 +98,6 @@ class Questions:
                         asked.append(self._ends.get_nowait())
                 places = [(self._topic, partition) for partition in {one for one, _ in asked}]
                 found = self._cluster.ends(places, END_S)
-                if len(found) < len(places):
-                    self._look_who_leads()
                 for partition, answer in asked:
                     if (self._topic, partition) in found:
                         answer(found[self._topic, partition])

@@ -18,7 +18,7 @@ from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message, Messages
@@ -106,9 +106,8 @@ class DeadLetters:
             BrokerFailed: the settings are refused.
         """
         self._settings, self._topic = settings, topic
-        decided = {"enable_idempotence": "true", "acks": "all"}
         try:
-            made_of = settings.for_client(**decided)
+            made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
             self._producer = settings.environment.appender(made_of, logger=MutedLogger())
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None

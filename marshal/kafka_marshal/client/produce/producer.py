@@ -28,7 +28,12 @@ from kafka_marshal.client.connect.log_writer import (
     RecordMetadata,
     RecordWriter,
 )
-from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
+from kafka_marshal.client.connect.settings import (
+    ONE_AT_A_TIME,
+    Settings,
+    TokenCallback,
+    connection,
+)
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
 from kafka_marshal.client.observe.observers import Observer, Observers
@@ -114,7 +119,8 @@ class Producer:
             key_serializer: turns each key but None into bytes or text, in the thread that sends.
             value_serializer: turns each value but None into bytes or text, in the same thread.
             settings: any settings of librdkafka. `message.timeout.ms` says when an outcome counts
-                as unknown, 300000 by default.
+                as unknown, 300000 by default. `max.in.flight.requests.per.connection` is 1: a
+                broker to which a topic is new may take a second request, and lose the first.
             oauth_cb: gets a token for SASL/OAUTHBEARER, as for `Consumer`.
             observers: hear of every outcome (`delivered`), and of a full buffer (`buffer_full`).
 
@@ -156,7 +162,8 @@ class Producer:
             partial(listens, "", "producer") if self._observers.wants_statistics else None,
             self._failed,
             # Our own bound counts.
-            {"queue_buffering_max_messages": _UNBOUNDED, "queue_buffering_max_kbytes": _UNBOUNDED},
+            {"queue_buffering_max_messages": _UNBOUNDED, "queue_buffering_max_kbytes": _UNBOUNDED}
+            | _in_flight(connect.values),
         )
         if overridden := connect.overridden:
             instead = ", ".join(f"{name} (it is {value})" for name, value in overridden.items())
@@ -349,6 +356,12 @@ def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> Non
             raise InvalidOption(
                 f"topic {topic}: a header is a name and bytes, text or None, not {pair!r:.80}"
             )
+
+
+def _in_flight(values: Mapping[str, str]) -> dict[str, str]:
+    """One request at a time to a broker, where the user has not decided that."""
+    names = {"max.in.flight.requests.per.connection", "max.in.flight"}
+    return {} if names & values.keys() else ONE_AT_A_TIME
 
 
 def _bytes(topic: str, what: str, given: Any, serializer: Serializer | None) -> bytes | None:

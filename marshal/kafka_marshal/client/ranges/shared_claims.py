@@ -566,6 +566,13 @@ class SharedClaims:
         due = (each.driver.next_timer_ms for each in self)
         return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
+    @property
+    def log_may_wait_ms(self) -> int:
+        """How long records may lie unread: `ParticipantDriver.log_may_wait_ms`, of all of them."""
+        if self._turn.holder is not None:
+            return 0
+        return min((each.driver.log_may_wait_ms for each in self), default=0)
+
     def of(self, key: ClaimKey) -> SharedClaim | None:
         """The shared partition of this key."""
         return self._claims.get(key)

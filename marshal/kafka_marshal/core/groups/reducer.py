@@ -123,7 +123,7 @@ def begun_at(record: EventRecord, event: ControllershipSnapshot) -> Controllersh
 
     Retention has cut the log before it. Snapshots of all groups must follow at once: an event of a
     group that is not known yet cannot be judged, and the count is lost with it. That the snapshot
-    was accepted the log alone does not say.
+    was accepted the log alone does not say. Spec: BegunAt.
     """
     return Controllership(record.epoch, record.number, event.controller_id, event.host, event.port)
 

@@ -61,7 +61,7 @@ class RangesWorld:
             limits: those of the message's version; a model has smaller ones.
         """
         self._world = world
-        self._limits = limits
+        self.limits = limits
         self._ranges: dict[ClaimKey, Ranges] = {}
         self._shared: set[ClaimKey] = set()
 
@@ -72,6 +72,10 @@ class RangesWorld:
     def latest(self, key: ClaimKey) -> Ranges | None:
         """The same, whose clock may be behind its claim's."""
         return self._ranges[key] if key in self._shared else None
+
+    def put(self, key: ClaimKey, ranges: Ranges) -> None:
+        """Go on with the ranges of a shared claim that were folded elsewhere: run by run."""
+        self._ranges[key] = ranges
 
     def observe(self, record: RangesRecord, key: ClaimKey, verdict: Verdict | ReadTwice) -> None:
         """Let ranges begin, go on or end by what one of the five messages did to its claim."""
@@ -102,9 +106,9 @@ class RangesWorld:
         outcome = None
         if self.shortcut:
             ranges = self._ranges.get(key, NO_RANGES)
-            outcome = ordinary_request(ranges, claim, record, message, judging, self._limits)
+            outcome = ordinary_request(ranges, claim, record, message, judging, self.limits)
         if outcome is None:
-            outcome = step(self._at(key, claim), claim, record, judging, self._limits)
+            outcome = step(self._at(key, claim), claim, record, judging, self.limits)
         self._ranges[key] = outcome.ranges
         return outcome
 

@@ -122,15 +122,18 @@ class GroupServer:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    def begins(self, partition: int, offset: int, now_ms: int) -> list[Effect]:
+    def begins(
+        self, partition: int, offset: int, now_ms: int, *, at_position: bool
+    ) -> list[Effect]:
         """A reader of the partition begins at this offset, or begins anew there.
 
         The first input of a partition. The offset is 0 where the log is whole. Where retention has
-        cut it, it is the claim's position in `__marshal`: a ControllershipSnapshot lies there. If
-        that was cut, too, it is the log's start.
+        cut it, it is the claim's position in `__marshal` (`at_position`): a ControllershipSnapshot
+        lies there. If that was cut, too, it is the log's start, and no snapshot there counts: a
+        controller that was deposed may have written it.
         """
         each = self._input(partition, now_ms)
-        each.begins(offset, now_ms)
+        each.begins(offset, now_ms, at_position=at_position)
         return self._done(now_ms, [each])
 
     def read(self, record: EventRecord, now_ms: int) -> list[Effect]:

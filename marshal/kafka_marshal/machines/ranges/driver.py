@@ -93,6 +93,8 @@ class RangesTiming:
     longer_from: int = field(default=8, validator=positive)
     """With more participants than this, ranges far behind the end of the data take longer, in
     proportion: each participant reads the records of all."""
+    unread_of_range: int = field(default=5, validator=positive)
+    """Which part of such a longer range the log may lie unread, a fifth for example."""
     range_messages_min: int = field(default=1, validator=positive)
     range_messages_first: int = field(default=10, validator=positive)
     """How many offsets the first request is for, while the pace is not known."""
@@ -235,6 +237,8 @@ class ParticipantDriver:
         """When it last sent a ClaimingRange."""
         self._heard = True
         """Its last ClaimingRange was read back."""
+        self._awaited = False
+        """Somebody waits until its last record was read back."""
         self._given_back_ms = AT_ONCE
         self._kept: int | None = None
         """From where on its last record of that kind gave back."""
@@ -305,6 +309,22 @@ class ParticipantDriver:
         if self._due_ms is None:
             self._due_ms = min(at for at, _ in self._plans(self._now_ms))
         return self._due_ms if self._due_ms < _NEVER else None
+
+    @property
+    def log_may_wait_ms(self) -> int:
+        """How long records may lie unread, since nothing that it does meanwhile goes by them.
+
+        0 unless many participants are far behind the end of the data, and it has work for twice as
+        long. Each of them reads the records of all, and several at once cost less.
+        """
+        participant, timing = self.participant, self.timing
+        if self._participants <= timing.longer_from or participant.leaving or self._awaited:
+            return 0
+        if not self.shares or not self._wanted_far_behind:
+            return 0
+        wait_ms = min(self._longer_ms // timing.unread_of_range, timing.heartbeat_every_ms // 10)
+        left = sum(each.to - each.done for each in participant.held)
+        return wait_ms if left >= self._pace.messages_in(2 * wait_ms) else 0
 
     def may_begin(self, range_id: int, offset: int) -> ParticipantForbidden | None:
         """May this message be begun now? Ask before each message, or before a batch for its last.
@@ -397,6 +417,7 @@ class ParticipantDriver:
         """What is finished by now is to be in the log at once."""
         done = moves.done_to_send(self.me, self.participant)
         if self.known and not self.left and self._unheard and done is not None:
+            self._awaited = True
             return [*self._speak(now_ms), *self._go_on(now_ms)]
         return self._go_on(now_ms)
 
@@ -463,7 +484,7 @@ class ParticipantDriver:
         match message:
             case ClaimingRange():
                 if message.instance_id == self.me.instance_id:
-                    self._heard = True
+                    self._heard, self._awaited = True, False
                     if isinstance(verdict, RangeAccepted):
                         self._look_for_more_to_say(now_ms)
                     if message.count and self._requested_ms > AT_ONCE:
@@ -727,10 +748,13 @@ class ParticipantDriver:
     @property
     def _wanted_far_behind(self) -> int:
         """With more data left than this for each participant, nobody waits for a message's turn."""
-        longer_ms = self.timing.range_ms * self._participants // self.timing.longer_from
-        wanted = self._pace.messages_in(longer_ms)
+        wanted = self._pace.messages_in(self._longer_ms)
         left = self.end_offset - self.participant.ranges.frontier
         return wanted if left >= wanted * self._participants else 0
+
+    @property
+    def _longer_ms(self) -> int:
+        return self.timing.range_ms * self._participants // self.timing.longer_from
 
     @property
     def _participants(self) -> int:

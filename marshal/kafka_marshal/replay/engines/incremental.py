@@ -261,7 +261,7 @@ class _NewRecords:
         if not self.collapsing or self.judging.collapse is None:
             return _singles, attrgetter("feed")
         reader = _Reader(self.chunks, self.next_offsets)
-        return self.judging.collapse.taking(self.chunks, reader.new)
+        return self.judging.collapse.taking(self.chunks, reader.new, by_row=True)
 
     def _path(self, partition: int) -> Path:
         return self.folder / f"{partition}{SUFFIX}"

@@ -65,12 +65,13 @@ class Collapse(Protocol):
         """The rows that some records of one chunk become."""
 
     def taking(
-        self, chunks: tuple[Chunk, ...], read: Read = read_chunk
+        self, chunks: tuple[Chunk, ...], read: Read = read_chunk, *, by_row: bool = False
     ) -> tuple[Callable[[pa.RecordBatch], Placed], Callable[[Any], Callable[[Any], None]]]:
         """What the rows of a batch are, and what gives them to the account of a place.
 
-        `read` reads a chunk again, for records that must be looked at one by one. What takes a row
-        raises SourcesOverlap where chunks do not follow each other.
+        `read` reads a chunk again, for records that must be looked at one by one. `by_row`: each
+        row is one item. What takes a row raises SourcesOverlap where chunks do not follow each
+        other.
         """
 
 

@@ -37,6 +37,7 @@ from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
     Item,
+    RequestRun,
     SingleRecord,
     rest_of,
 )
@@ -80,15 +81,17 @@ class CollapsedHeartbeats:
         return rows_of(number, batches, self.interval_ms, forced=self.forced)
 
     def taking(
-        self, chunks: tuple[Chunk, ...], read: Read = read_chunk
+        self, chunks: tuple[Chunk, ...], read: Read = read_chunk, *, by_row: bool = False
     ) -> tuple[
         Callable[[pa.RecordBatch], Placed], Callable[[PartitionFold], Callable[[Item], None]]
     ]:
         """As `Collapse`; the records of a run that does not go on are read again."""
+        from kafka_marshal.replay.fold.request_runs import items_in_runs
         from kafka_marshal.replay.fold.run_length import Expander, items_of
 
         expand = Expander(chunks, read).records
-        return items_of, lambda partition_fold: partial(partition_fold.take, expand=expand)
+        items = items_of if by_row else items_in_runs
+        return items, lambda partition_fold: partial(partition_fold.take, expand=expand)
 
 
 @frozen
@@ -167,7 +170,7 @@ class PartitionFold:
         self._interval_given = judging.given and not judging.forced
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
-        self._waiting: list[tuple[int, SingleRecord]] = []
+        self._waiting: list[tuple[int, SingleRecord | RequestRun]] = []
         self._fed = False
         self._log_begins = judging.log_begins
 
@@ -210,7 +213,9 @@ class PartitionFold:
             self._chunk_ms = self._now_ms(item.to_ms)
             return
         self._take_waiting(item.first_offset)
-        if not self._goes_on(item):
+        if isinstance(item, RequestRun):
+            self._take_requests(item)
+        elif not self._goes_on(item):
             self._expanded(item, list(expand(item)))
 
     def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:
@@ -243,8 +248,44 @@ class PartitionFold:
     def _take_waiting(self, before: int | None) -> None:
         """The records of expanded runs that come before an offset; all of them, if it is None."""
         while self._waiting and (before is None or self._waiting[0][0] < before):
-            _, single = heapq.heappop(self._waiting)
-            self._take_single(single)
+            _, item = heapq.heappop(self._waiting)
+            if isinstance(item, RequestRun):
+                self._take_requests(item)
+            else:
+                self._take_single(item)
+
+    def _take_requests(self, run: RequestRun) -> None:
+        """Fold requests in one step up to one that is not ordinary, which waits with the rest."""
+        if self._clock_ms is not None:
+            run = run.not_before(self._clock_ms)
+        takes_runs = self._books[0].takes_runs_of(run.key)
+        interval_ms = self._interval_of(run) if takes_runs else None
+        taken = 0
+        if interval_ms is not None:
+            counts = [ruleset_fold.requests(run, interval_ms) for ruleset_fold in self._books]
+            taken = min(counts)
+        self._inputs.more_about_topic(run.key.topic, taken)
+        hopeless = not taken and (run.hopeless or interval_ms is None)
+        singles = range(taken, len(run) if hopeless else min(taken + 1, len(run)))
+        for number in singles:
+            single = run.single(number)
+            heapq.heappush(self._waiting, (single.raw.offset, single))
+        if singles.stop < len(run):
+            rest = attrs.evolve(run.rest(singles.stop), hopeless=not taken)
+            heapq.heappush(self._waiting, (rest.first_offset, rest))
+
+    def _interval_of(self, run: RequestRun) -> float | None:
+        """The interval by which each request of a run is judged; None if it may not be the same."""
+        intervals, group, said = self._intervals, run.key.group, run.said
+        if intervals.forced:
+            return intervals.default_ms
+        if not intervals.lived_under(group):
+            if run.group_said >= 0:
+                return None
+            return intervals.default_ms if said < 0 else said
+        interval_ms = intervals.of(group)
+        known = all(each < 0 or each == interval_ms for each in (said, run.group_said))
+        return interval_ms if known else None
 
     def _now_ms(self, clock_ms: int) -> int:
         return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)

@@ -24,6 +24,7 @@ from kafka_marshal.core.ranges.messages import RangesMessage, RangesRecord
 from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.kernel.silences import Gaps
+from kafka_marshal.range_codec import decode_range
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.replay.findings.claims.grants import GrantedTwice
 from kafka_marshal.replay.findings.claims.movement import LagMovement, WedgedClaims
@@ -50,7 +51,7 @@ from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_ro
 from kafka_marshal.replay.fold.lanes import Lanes
 from kafka_marshal.replay.fold.refusals import refusal_row
 from kafka_marshal.replay.fold.suffix import Suffix, UncertainRecord
-from kafka_marshal.replay.model.chunk_items import HeartbeatRun
+from kafka_marshal.replay.model.chunk_items import HeartbeatRun, RequestRun
 from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Unknowable
 from kafka_marshal.replay.model.internal import GroupCountsRow
 from kafka_marshal.replay.model.published import FinalClaimRow, FindingRow
@@ -258,6 +259,42 @@ class RulesetFold:
             known.last_offset = record.offset
         if self._last is None or record.offset > self._last.raw.offset:
             self._last = judged
+
+    def takes_runs_of(self, key: ClaimKey) -> bool:
+        """Whether requests about this claim may come in runs: a record of the claim was there."""
+        return self.shortcut and key in self._claims
+
+    def requests(self, run: RequestRun, interval_ms: float) -> int:
+        """Fold the first requests of a run in one step, as far as they are ordinary; how many.
+
+        It comes to what `claiming_range` does with each of them.
+        """
+        if self.rules.rule_set is RuleSet.ORIGINAL:
+            return len(run)
+        known = self._claims[run.key]
+        if self._suffix is None:
+            taken, last = self._shared.requests(run, self._rules[interval_ms])
+            if last is None:
+                return 0
+            self._observed = True
+            for held in self._shared.held():
+                self._row(held)
+        else:
+            taken = len(run)
+            single = run.single(taken - 1)
+            message = decode_range(single.raw.value)
+            last = JudgedRecord(single.raw, message, Unknowable.UNKNOWABLE, single.clock_ms)
+            self._suffix.unknowable += taken
+        group = self._count_group(last.message)
+        group.records += taken - 1
+        for instance, client in run.senders(taken):
+            group.instances.add(instance)
+            group.clients.add(client)
+        known.records += taken
+        known.last_offset = last.offset
+        if self._last is None or last.offset > self._last.offset:
+            self._last = last
+        return taken
 
     def _report_drained(self) -> None:
         for observer in self._observers:

@@ -25,7 +25,8 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core import wire
 from kafka_marshal.kernel import runs
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
-from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT
+from kafka_marshal.kernel.parsing import REQUEST
+from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GROUP
 from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.judging import Read
@@ -42,8 +43,8 @@ from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
     Ints,
-    Item,
     PlainRecord,
+    RowItem,
     SingleRecord,
 )
 from kafka_marshal.replay.model.internal import SenderRow
@@ -116,7 +117,7 @@ def rows_of(
     number: int, batches: Sequence[pa.RecordBatch], interval_ms: float, *, forced: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become; see `collapsed`."""
-    names = _names()
+    names = known_names()
     chunk = _Records.of(batches, names)
     found = chunk.runs(names, interval_ms, forced)
     if not found.ordered.all():
@@ -129,9 +130,7 @@ def rows_of(
     leader = found.leader
     if not found.ordered.all():
         leader[~found.ordered[chunk.places]] = runs.NO_RUN
-    shared = chunk.shared
-    if shared.size:
-        leader[np.isin(chunk.places, shared)] = runs.NO_RUN
+    leader[chunk.shared(names)] = runs.NO_RUN
     of_runs = int((leader != runs.NO_RUN).sum())
     if len(leader) > _SMALL and of_runs < _WORTH * int((leader == np.arange(len(leader))).sum()):
         leader[:] = runs.NO_RUN
@@ -161,6 +160,8 @@ class _Records:
     """Several records lie at the offset of this row: no run goes over it."""
     read_twice: npt.NDArray[np.bool_]
     """A message at an offset where one was before it."""
+    asks_for: Codes
+    """The claim that a ClaimingRange is about; -1 of other rows, and if the kernel cannot tell."""
     again: Sequence[tuple[int, RawRecord, bool]] = ()
     """Of each row at an offset where one was before it: its place, what it holds, and whether that
     is the same."""
@@ -169,8 +170,15 @@ class _Records:
     def of(cls, batches: Sequence[pa.RecordBatch], names: NameCodes) -> _Records:
         """As they are read."""
         columns = RecordColumns.together(
-            [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
+            [
+                names.decoded(batch.column("value"), batch.column("headers"), requests=True)
+                for batch in batches
+            ]
         )
+        requests = columns.kind == REQUEST
+        asks_for = np.full(len(columns), -1, np.int32)
+        asks_for[requests] = names.table[columns.address[requests], 3]
+        columns.kind[requests] = MALFORMED  # as to everybody else
         known, places = _places(_numbers(batches, "partition"))
         return cls(
             batches,
@@ -179,7 +187,9 @@ class _Records:
             _numbers(batches, "timestamp_ms"),
             known,
             places,
-            *np.zeros((2, len(places)), np.bool_),
+            alone=np.zeros(len(places), np.bool_),
+            read_twice=np.zeros(len(places), np.bool_),
+            asks_for=asks_for,
         )
 
     def runs(self, names: NameCodes, interval_ms: float, forced: bool) -> runs.HeartbeatRuns:
@@ -192,21 +202,32 @@ class _Records:
             MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
         )  # fmt: skip
 
-    @property
-    def shared(self) -> Codes:
-        """The places with a ClaimingRange or a checkpoint, in which no run is looked for.
+    def shared(self, names: NameCodes) -> npt.NDArray[np.bool_]:
+        """The rows about a claim with a ClaimingRange or a checkpoint: no run is looked for there.
 
         What a ClaimingRange does depends on the claim as it stands before it, so that no run of its
-        claim may reach beyond it. The kernel does not know the message, nor whose claim it is
-        about. A checkpoint is compared with the claim after some record before it.
+        claim may reach beyond it. Where nobody knows whose claim it is about, all of its place
+        count. A checkpoint is compared with the claim after some record before it.
         """
-        found = [self.places[_with_checkpoint(self.batches)]]
-        rows = np.flatnonzero(self.columns.kind == MALFORMED)
+        kind, places = self.columns.kind, self.places
+        claims = np.full(len(kind), -1, np.int64)
+        told = (kind != MALFORMED) & (kind != RELEASE_GROUP)
+        claims[told] = names.table[self.columns.address[told], 3]
+        about = places.astype(np.int64) * len(names.claims) + claims
+        requests = self.asks_for >= 0
+        marked = np.zeros(len(kind), np.bool_)
+        marked[_with_checkpoint(self.batches)] = True
+        asked = places[requests].astype(np.int64) * len(names.claims) + self.asks_for[requests]
+        found: npt.NDArray[np.bool_] = told & np.isin(
+            about, np.union1d(asked, about[marked & told])
+        )
+        rows = np.flatnonzero((kind == MALFORMED) & ~requests)
         if rows.size:
             named = pc.starts_with(_taken(self.batches, rows).column("value"), CLAIMING_RANGE)
-            ranged = named.fill_null(False).to_numpy(zero_copy_only=False)
-            found.append(self.places[rows[ranged]])
-        return np.unique(np.concatenate(found))
+            odd = rows[named.fill_null(False).to_numpy(zero_copy_only=False)]
+            if odd.size:
+                found |= np.isin(places, places[odd])
+        return found
 
     def sorted(self, names: NameCodes) -> _Records:
         """Each place in the order of its offsets; what is there more than once is marked."""
@@ -242,7 +263,7 @@ def _holds(raw: RawRecord) -> tuple[object, ...]:
 _known = threading.local()
 
 
-def _names() -> NameCodes:
+def known_names() -> NameCodes:
     """Who is who, as this thread knows it: chunks of one log tell of the same few."""
     names: NameCodes | None = getattr(_known, "names", None)
     if names is None or len(names.table) > _ADDRESSES_MAX:
@@ -296,16 +317,21 @@ def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
 
 def _taken(batches: Sequence[pa.RecordBatch], rows: Ints) -> pa.RecordBatch:
     """Some rows, counted through all batches, in this order and in `ARROW_SCHEMA`."""
-    order = np.argsort(rows)
+    rises = bool((rows[1:] > rows[:-1]).all())
+    order = np.arange(len(rows)) if rises else np.argsort(rows)
     ends = np.cumsum([batch.num_rows for batch in batches])
     cuts = np.searchsorted(rows[order], ends)
     taken = [
-        plain(batch.take(pa.array(rows[order[begin:end]] - (last - batch.num_rows))))
+        plain(
+            batch
+            if rises and end - begin == batch.num_rows
+            else batch.take(pa.array(rows[order[begin:end]] - (last - batch.num_rows)))
+        )
         for batch, last, begin, end in zip(batches, ends, [0, *cuts], cuts, strict=False)
         if begin < end
     ]
     [found] = pa.Table.from_batches(taken).combine_chunks().to_batches()
-    return found.take(pa.array(np.argsort(order)))
+    return found if rises else found.take(pa.array(np.argsort(order)))
 
 
 def _table_of_runs(
@@ -493,7 +519,7 @@ def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.Record
     return _with_columns(rows, number, pa.nulls(count, pa.int64()), facts=of_rows)
 
 
-def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
+def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RowItem]]:
     """Back from a batch: log, coordinating partition, and what the row is."""
     columns = [values_of(batch.column(name)) for name in ("chunk", "clock_ms")]
     facts, run_column = values_of(batch.column("facts")), batch.column("run")

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import LiveEvent
@@ -120,8 +120,8 @@ class ToTopic:
         """
         self._settings, self._topic = settings, topic
         self._failed: KafkaError | None = None
-        decided = {"enable_idempotence": "true", "acks": "all", "linger_ms": "5"}
         try:
+            decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, "linger_ms": "5"}
             self._producer = Producer(settings.for_client(**decided))
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None

@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.values import value
+from kafka_marshal.kernel.request_table import ADDRESS, CLOCK, OFFSET, ROW
 from kafka_marshal.replay.model.internal import SenderRow
 from kafka_marshal.replay.model.rows import readable_bytes
 
+if TYPE_CHECKING:
+    from kafka_marshal.kernel.columns import NameCodes
+
 Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 LISTED_MAX: Final = 5
 """The most places that a sentence lists; it counts the rest."""
@@ -126,4 +132,62 @@ class SingleRecord:
     """As far as the chunk knows."""
 
 
-Item: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
+@frozen(eq=False)
+class RequestRun:
+    """ClaimingRanges about one claim, with nothing in between that is about it too.
+
+    Nothing in between changes the heartbeat interval of their group either, if that is the one that
+    the group's heartbeats say.
+    """
+
+    key: ClaimKey
+    table: Ints
+    """A row for each, of the columns of `kernel.request_table`."""
+    names: NameCodes
+    record: Callable[[int], RawRecord]
+    """A record, by its number in the table."""
+    said: int
+    """The heartbeat interval that each of them says, in milliseconds; negative if they say none."""
+    group_said: int
+    """The same of the group's last heartbeat before them; negative if it said none, or if none is
+    known."""
+    hopeless: bool = False
+    """The request before them was not ordinary, and neither was the one before that."""
+
+    @property
+    def first_offset(self) -> int:
+        """Where it begins."""
+        return int(self.table[0, OFFSET])
+
+    def sender(self, number: int) -> tuple[str, str]:
+        """Instance id and client id of one of them."""
+        return self.names.sender(int(self.table[number, ADDRESS]))
+
+    def senders(self, count: int) -> list[tuple[str, str]]:
+        """Those of the first ones, each once."""
+        return [self.names.sender(code) for code in set(self.table[:count, ADDRESS].tolist())]
+
+    def single(self, number: int) -> SingleRecord:
+        """One of them by itself."""
+        record = self.record(int(self.table[number, ROW]))
+        return SingleRecord(record, int(self.table[number, CLOCK]))
+
+    def not_before(self, clock_ms: int) -> RequestRun:
+        """The same, with clocks that are at least this."""
+        if self.table[0, CLOCK] >= clock_ms:
+            return self
+        table = self.table.copy()
+        np.maximum(table[:, CLOCK], clock_ms, out=table[:, CLOCK])
+        return evolve(self, table=table)
+
+    def rest(self, begin: int) -> RequestRun:
+        """Those from here on."""
+        return evolve(self, table=self.table[begin:])
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+RowItem: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
+"""What a row is by itself."""
+Item: TypeAlias = RowItem | RequestRun

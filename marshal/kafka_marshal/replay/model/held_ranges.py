@@ -14,6 +14,8 @@ from attrs import define
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.kernel.request_table import CLOCK
+from kafka_marshal.replay.model.chunk_items import Ints, RequestRun
 from kafka_marshal.replay.model.internal import RangeRow
 
 ROWS_MAX: Final = 1000
@@ -62,6 +64,22 @@ class HeldRanges:
             of_claim.held[latest.id] = _Held(
                 latest.from_, latest.to, sender, message.client_id, clock_ms
             )
+
+    def requests(self, key: ClaimKey, run: RequestRun, events: Ints) -> None:
+        """The same of a run of ordinary requests: what `kernel.requests` says that happened."""
+        of_claim = self._claims.get(key)
+        if of_claim is None:
+            of_claim = self._claims[key] = _OfClaim({})
+        held = of_claim.held
+        if of_claim.rows >= ROWS_MAX and not held:
+            return
+        for at, id_, begin, end in events.tolist():
+            clock_ms = int(run.table[at, CLOCK])
+            if begin >= 0:
+                if of_claim.rows + len(held) < ROWS_MAX:
+                    held[id_] = _Held(begin, end, *run.sender(at), clock_ms)
+            elif (was := held.pop(id_, None)) is not None:
+                self._row(key, id_, was, was.start, end, clock_ms, DONE)
 
     def _ends(
         self,

@@ -20,7 +20,7 @@ from attrs import define, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.fold.judging import Judging, PlaceFold
-from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, SingleRecord
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, RowItem, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state.checkpoint import damaged, thawed, to_disk
@@ -73,7 +73,7 @@ class PartitionState:
         self.folded += 1
         self._took(raw)
 
-    def take(self, item: Item, give: Callable[[Item], None]) -> None:
+    def take(self, item: RowItem, give: Callable[[RowItem], None]) -> None:
         """The next part of a collapsed log; `give` hands it to the fold."""
         give(item)
         if isinstance(item, ChunkFacts):

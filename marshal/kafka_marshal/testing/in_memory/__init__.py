@@ -22,6 +22,7 @@ from kafka_marshal.testing.in_memory.brokers import (
 from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
 from kafka_marshal.testing.in_memory.interruptions import Interruptions
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
+from kafka_marshal.testing.in_memory.network import InMemoryNetwork, Wire
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
 
@@ -38,6 +39,7 @@ __all__ = [
     "UP",
     "Append",
     "InMemoryKafka",
+    "InMemoryNetwork",
     "Interruptions",
     "Link",
     "Partition",
@@ -46,4 +48,5 @@ __all__ = [
     "Scheduler",
     "Stored",
     "Transaction",
+    "Wire",
 ]

@@ -139,7 +139,7 @@ class InMemoryAdmin:
 
     def _create(self, new: Any) -> None:
         code = None
-        if new.topic in self._kafka.topics:
+        if new.topic in self._kafka.topic_ids:
             code = KafkaError.TOPIC_ALREADY_EXISTS
         elif not _NAME.fullmatch(new.topic):
             code = KafkaError.TOPIC_EXCEPTION

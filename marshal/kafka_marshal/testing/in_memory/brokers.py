@@ -49,7 +49,7 @@ LANDS: Final = Append()
 LANDS_UNHEARD: Final = Append(heard=False)
 """It is appended, and its sender hears so when `InMemoryKafka.deliver` is called."""
 LANDS_SOMEWHERE: Final = Append(offset_known=False)
-"""It is appended, and its sender does not hear at which offset."""
+"""It is appended, and its sender hears of no offset, so it cannot know that."""
 LOST: Final = Append(lands=False, error=KafkaError(KafkaError._MSG_TIMED_OUT))
 """It is not appended, and its sender cannot know."""
 LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
@@ -113,6 +113,7 @@ class Brokers:
         self.topics: dict[str, list[Partition]] = {}
         """The partitions of each topic."""
         self.topic_ids: dict[str, uuid.UUID] = {}
+        self.new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
         self.topic_settings: dict[str, Mapping[str, str]] = {}
         """Settings of each topic, where they differ from the brokers'."""
         self._held: list[tuple[str, Partition, Callable[[], object]]] = []
@@ -131,6 +132,8 @@ class Brokers:
         """The clock that stamps records, in unix milliseconds."""
         self.appends: Callable[[Any], Append] = lambda _: LANDS
         """Decides what becomes of each message of the protocol that a consumer sends."""
+        self.other_appends: Callable[[str], Append] = lambda _: LANDS
+        """Decides what becomes of a record for another topic than that, by the topic's name."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
         """Called with what a fetch of messages brings, before the consumer has it."""
         self.reading_log: Callable[[], object] = lambda: None
@@ -203,10 +206,10 @@ class Brokers:
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         """Create a topic; `messages` numbered messages lie in each of its partitions."""
+        self.topic_ids[topic] = self.new_topic_id()  # from here on nobody else creates it
         with self.changed:
-            self.topics[topic] = []
+            self.topics.pop(topic, None)
             self.topic_settings[topic] = settings
-            self.topic_ids[topic] = uuid.uuid4()
         self.grow(topic, partitions)
         for partition in range(partitions):
             self.produce(topic, messages, partition)
@@ -214,7 +217,7 @@ class Brokers:
     def grow(self, topic: str, by: int = 1) -> None:
         """Add partitions to a topic."""
         with self.changed:
-            settings, there = self.topic_settings[topic], self.topics[topic]
+            settings, there = self.topic_settings[topic], self.topics.setdefault(topic, [])
             for number in range(len(there), len(there) + by):
                 leader = self.numbers[number % len(self.numbers)]
                 there.append(Partition(settings=settings, leader=leader))

@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio import events
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from kafka_marshal.testing.in_memory.contexts import Killed
+from kafka_marshal.testing.in_memory.network import (
+    InMemoryNetwork,
+    InMemoryServer,
+    InMemoryTransport,
+)
 from kafka_marshal.testing.in_memory.scheduler import (
     ScheduledQueue,
     ScheduledThread,
@@ -28,12 +33,13 @@ T = TypeVar("T")
 class ScheduledEventLoop(asyncio.BaseEventLoop):
     """What `asyncio` runs on; make one for each thread that needs one, and close it."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        """A loop for the calling thread."""
+    def __init__(self, scheduler: Scheduler, network: InMemoryNetwork | None = None) -> None:
+        """A loop for the calling thread, and what it connects to."""
         super().__init__()
         self._scheduler = scheduler
+        self._network = network
         self._selector = self
-        """Where `BaseEventLoop` waits for the network."""
+        """Where `BaseEventLoop` waits."""
         self._woken = False
         self._line: list[ScheduledThread] = []
         self._calls: dict[Executor, ScheduledQueue] = {}
@@ -90,7 +96,7 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
             events._set_running_loop(None)
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Wait until another thread calls, or for this long; there is no network."""
+        """Wait until another thread calls, or for this long."""
         if timeout is None or timeout > 0:
             self._scheduler.wait_in(self._line, lambda: self._woken, timeout)
         self._woken = False
@@ -102,6 +108,21 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         self._woken = True
         self._scheduler.wake_all(self._line)
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], host: str, port: int, *, backlog: int = 100
+    ) -> InMemoryServer:
+        """Listen in the network in memory."""
+        assert self._network is not None
+        return self._network.listen(self, protocol_factory, host, port)
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], host: str, port: int, *, ssl: None = None
+    ) -> tuple[InMemoryTransport, Any]:
+        """Connect in the network in memory."""
+        assert self._network is not None
+        assert ssl is None, "there is no TLS in memory"
+        return await self._network.connect_loop(self, protocol_factory, host, port)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
@@ -140,6 +161,20 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
         for calls in self._calls.values():
             calls.put(None)
         super().close()
+
+    def run_to_end(self, main: Coroutine[Any, Any, None]) -> None:
+        """Run it as `asyncio.run` does: what it left is cancelled, and the loop is closed."""
+        try:
+            self.run_until_complete(main)
+        finally:
+            try:
+                if left := sorted(asyncio.all_tasks(self), key=_number):
+                    for task in left:
+                        task.cancel()
+                    self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+                self.run_until_complete(self.shutdown_asyncgens())
+            finally:
+                self.close()
 
 
 def _number(task: asyncio.Task[Any]) -> int:

@@ -25,8 +25,10 @@ A test decides at each call what happens:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +41,8 @@ from kafka_marshal.testing.in_memory.admin import InMemoryAdmin
 from kafka_marshal.testing.in_memory.brokers import Brokers
 from kafka_marshal.testing.in_memory.clock import ClockBeside
 from kafka_marshal.testing.in_memory.consumer import InMemoryConsumer
+from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
+from kafka_marshal.testing.in_memory.network import InMemoryNetwork
 from kafka_marshal.testing.in_memory.producer import InMemoryProducer
 from kafka_marshal.testing.in_memory.scheduler import ScheduledMonitor, Scheduler
 
@@ -62,9 +66,13 @@ class InMemoryKafka(Brokers):
             self.sleep = scheduler.sleep
             self.process = lambda: scheduler.current.process
             self.any_of = scheduler.chance.randrange
+            ids = (uuid.UUID(int=number) for number in count(1))
+            self.new_topic_id = ids.__next__  # the same ones in each run of a seed
             self.clock = scheduler.clock
             self.broker_clock = ClockBeside(of=scheduler.clock)
             self.broker_ms = self.broker_clock.unix_ms
+            self.network = InMemoryNetwork(scheduler)
+            """What processes connect through that are not Kafka's clients."""
         self.threads: list[Thread] = []
         """Every thread that a consumer has started."""
 
@@ -93,7 +101,16 @@ class InMemoryKafka(Brokers):
     def _run_by(self) -> dict[str, Any]:
         if self.scheduler is None:
             return {"threads": _ListedThreads(self.threads)}
-        return {"threads": self.scheduler, "random_bits": self.scheduler.chance.getrandbits}
+        return {
+            "threads": self.scheduler,
+            "random_bits": self.scheduler.chance.getrandbits,
+            "connect": self.network.connect,
+            "run_loop": self._run_loop,
+        }
+
+    def _run_loop(self, main: Coroutine[Any, Any, None]) -> None:
+        assert self.scheduler is not None
+        ScheduledEventLoop(self.scheduler, self.network).run_to_end(main)
 
 
 @frozen

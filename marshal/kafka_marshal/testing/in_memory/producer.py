@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.range_codec import decode_range
-from kafka_marshal.testing.in_memory.brokers import LANDS, Append, Brokers
+from kafka_marshal.testing.in_memory.brokers import Append, Brokers
 from kafka_marshal.testing.in_memory.partition import Stored
 
 RETRY_S: Final = 0.1
@@ -197,9 +197,10 @@ class InMemoryProducer:
         """A broker has it now, and appends it or refuses it."""
         kafka = self._kafka
         sent.asked = True
-        became = LANDS
         if sent.topic == COORDINATION_TOPIC:
             became = kafka.appends(decode_range(sent.value))
+        else:
+            became = kafka.other_appends(sent.topic)
         with kafka.changed:
             partitions = kafka.topics.get(sent.topic)
             if partitions is None:

@@ -19,10 +19,15 @@ from kafka_marshal.core.groups.events import (
     Event,
     EventRecord,
 )
-from kafka_marshal.core.groups.reducer import GroupOutcome, begun_at, step, stops_reader
+from kafka_marshal.core.groups.reducer import (
+    GroupOutcome,
+    begun_at,
+    malformed,
+    step,
+    stops_reader,
+)
 from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.core.groups.verdicts import GroupAccepted
-from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.controller import (
     ControllerState,
@@ -88,6 +93,7 @@ class ControlledLog:
     confirmed: int = 0
     """The last token of which the end was answered and folded."""
     _begin: int = 0
+    _at_position: bool = False
     _position: int = 0
     _may_compete: bool = False
     _compete_at_ms: int = 0
@@ -113,11 +119,12 @@ class ControlledLog:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def begin(self, offset: int, now_ms: int) -> None:
-        """Begin to read here, or begin anew."""
+    def begin(self, offset: int, now_ms: int, *, at_position: bool) -> None:
+        """Begin to read here, or begin anew. Spec: NewGroupReader."""
         self.view, self.c = Controllership(), ControllerState()
         self._sent.clear()
         self._begin = self._position = offset
+        self._at_position = at_position
         self._answered = self._token
         self._ends.clear()
         self.knowledge = LogKnowledge.SOME
@@ -127,15 +134,14 @@ class ControlledLog:
     def read(self, record: EventRecord, now_ms: int) -> GroupOutcome | None:
         """Fold a record; None if it is not looked at.
 
-        Spec: Read.
+        Spec: Read, AfterReader.
         """
         if record.offset < self._position or self.knowledge is LogKnowledge.NOTHING:
             return None
-        is_first = record.offset == self._begin
         self._position = record.offset + 1
         if self.knowledge is LogKnowledge.LOST:
             return None
-        outcome = self._begun(record) if is_first and self._begin > 0 else None
+        outcome = self._begun(record)
         if outcome is None:
             if stops_reader(self.view, record) or self._head_is_missing():
                 self.lose()
@@ -174,15 +180,24 @@ class ControlledLog:
         self._sent.clear()
 
     def _begun(self, record: EventRecord) -> GroupOutcome | None:
-        """The outcome of the snapshot by which a reader begins in the middle, if it is one."""
+        """The outcome of the snapshot by which a reader begins in the middle, if it is one.
+
+        Spec: BeginsAt. Keeps: SuffixExact. A deposed controller writes snapshots, too. So one
+        counts only where its controller read it back and made it the claim's position.
+        """
         event = record.event
-        is_fenced = NOT_DECIMAL not in (record.epoch, record.number)
-        if isinstance(event, ControllershipSnapshot) and is_fenced:
+        is_first = record.offset == self._begin > 0
+        if (
+            is_first
+            and self._at_position
+            and isinstance(event, ControllershipSnapshot)
+            and not malformed(record)
+        ):
             return GroupOutcome(begun_at(record, event), GroupAccepted.SNAPSHOT_TAKEN)
         return None
 
     def _head_is_missing(self) -> bool:
-        """The log was cut, and no snapshot lies where it begins."""
+        """The log was cut, and no snapshot lies where it begins. Spec: HeadIsMissing."""
         return self._begin > 0 and self.view.number == 0 and not self.config.forget
 
     # --- the end of the log -----------------------------------------------------------------------

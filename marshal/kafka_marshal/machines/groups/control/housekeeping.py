@@ -174,7 +174,10 @@ class Housekeeping:
         self._snapshot_at_ms = now_ms + self.intervals.snapshot_ms
 
     def read(self, record: EventRecord, outcome: GroupOutcome) -> None:
-        """A record was read back: if it was the last of the snapshots, readers may begin there."""
+        """A record was read back: if it was the last of the snapshots, readers may begin there.
+
+        Spec: AfterSnapshot, MovesPosition. Keeps: SuffixExact.
+        """
         snapshot = self._snapshot
         if snapshot is None or record.epoch != self.log.c.epoch:
             return

@@ -88,10 +88,10 @@ class PartitionController:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    def begins(self, offset: int, now_ms: int) -> None:
+    def begins(self, offset: int, now_ms: int, *, at_position: bool) -> None:
         """Reading begins, or begins anew."""
         was_serving = self.log.serves
-        self.log.begin(offset, now_ms)
+        self.log.begin(offset, now_ms, at_position=at_position)
         if was_serving:
             self._stopped()
 

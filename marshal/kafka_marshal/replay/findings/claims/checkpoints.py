@@ -11,8 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from itertools import repeat
 from operator import itemgetter
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import define, field
 
@@ -27,6 +28,13 @@ STATES_MAX: Final = 1024
 _LISTS: Final = {"open": "its open ranges", "pool": "its pool", "alive": "who is alive, and when"}
 
 
+class StatesOfRun(Protocol):
+    """How a shared claim stood after each record of a run that was folded in one step."""
+
+    def after(self, offset: int) -> FoldedState:
+        """The claim after the record at this offset, which is of the run."""
+
+
 @define
 class RecentStates:
     """How one shared claim stood after each of its latest records.
@@ -34,7 +42,7 @@ class RecentStates:
     None stands for a claim that is not shared. Its records are not kept until it is again.
     """
 
-    _states: deque[tuple[int, tuple[Claim, Ranges] | None]] = field(
+    _states: deque[tuple[int, tuple[Claim, Ranges] | StatesOfRun | None]] = field(
         factory=lambda: deque(maxlen=STATES_MAX)
     )
     _complete: bool = True
@@ -48,6 +56,11 @@ class RecentStates:
             self._complete = False
         self._states.append((offset, state))
 
+    def add_run(self, offsets: Sequence[int], states: StatesOfRun) -> None:
+        """The claim after the records at these offsets."""
+        self._complete &= len(self._states) + len(offsets) <= STATES_MAX
+        self._states.extend(zip(offsets, repeat(states)))
+
     def reach(self, seen: int) -> bool:
         """Whether it is known how the claim stood after this offset."""
         return self._complete or self._states[0][0] <= seen
@@ -55,8 +68,12 @@ class RecentStates:
     def after(self, seen: int) -> FoldedState | None:
         """The claim after every record up to this offset, which is within `reach`."""
         at = bisect_right(self._states, seen, key=itemgetter(0))
-        state = self._states[at - 1][1] if at else None
-        return None if state is None else FoldedState(*state)
+        if not at:
+            return None
+        offset, state = self._states[at - 1]
+        if state is None:
+            return None
+        return FoldedState(*state) if isinstance(state, tuple) else state.after(offset)
 
 
 def differences(said: FoldedState, folded: FoldedState) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+import numpy as np
 from attrs import define
 
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome, frontier_max, its_own
@@ -21,10 +22,13 @@ from kafka_marshal.core.ranges.messages import RangesRecord
 from kafka_marshal.core.ranges.state import Interval, OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import Unmet
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
+from kafka_marshal.replay.model.chunk_items import Ints
 from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 
 _FROM: Final[Callable[[OpenRange | Interval], int]] = attrgetter("from_")
+_BEFORE: Final = -1
+"""Instead of a number of a request: the standstill began before all of them."""
 
 
 class StandstillCause(enum.Enum):
@@ -85,6 +89,45 @@ class Standstills:
         self._lowest.pop(key, None)
         if anew:
             self._reached.pop(key, None)
+
+    def numbers(self, key: ClaimKey) -> Ints:
+        """What is known of a claim, as `kernel.requests` goes on with it."""
+        reached, lowest = self._reached.get(key, -1), self._lowest.get(key)
+        if lowest is None:
+            return np.array([reached, *[0] * 4, _BEFORE, *[0] * 3], np.int64)
+        piece = lowest.piece
+        id_ = piece.id if isinstance(piece, OpenRange) else -1
+        since_ms = lowest.since.clock_ms
+        return np.array(
+            [reached, 1, id_, piece.from_, piece.to, _BEFORE, since_ms, lowest.words,
+             lowest.spoken_ms], np.int64,
+        )  # fmt: skip
+
+    def went_on(
+        self,
+        key: ClaimKey,
+        numbers: Ints,
+        ranges: Ranges,
+        sighting: Callable[[int], JudgedRecord],
+    ) -> LowestRange | None:
+        """Take the numbers back, after requests that led to these ranges.
+
+        `sighting` gives one of the requests. What is returned is the lowest range, if it stands
+        still.
+        """
+        reached, stands, _, _, _, since, _, words, spoken_ms = numbers.tolist()
+        if reached >= 0:
+            self._reached[key] = reached
+        if not stands:
+            self._lowest.pop(key, None)
+            return None
+        if since != _BEFORE:
+            piece = LowestPiece.of(ranges).piece
+            assert piece is not None
+            self._lowest[key] = LowestRange(piece, sighting(since), reached)
+        lowest = self._lowest[key]
+        lowest.reached, lowest.words, lowest.spoken_ms = reached, words, spoken_ms
+        return lowest
 
     def seen(
         self,

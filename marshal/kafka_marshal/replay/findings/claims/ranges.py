@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
+import numpy as np
+from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record
+from kafka_marshal.core.ranges.claiming_range import frontier_max
 from kafka_marshal.core.ranges.messages import RangesRecord
+from kafka_marshal.core.ranges.reader import FoldedState
 from kafka_marshal.core.ranges.state import OpenRange, Ranges
 from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.range_codec import checkpoint_of
+from kafka_marshal.kernel.request_table import OFFSET
+from kafka_marshal.range_codec import checkpoint_as_written, checkpoint_of, decode_range
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import WARNING
 from kafka_marshal.replay.findings.claims.checkpoints import (
@@ -38,10 +44,15 @@ from kafka_marshal.replay.findings.claims.range_standstills import (
     Standstills,
 )
 from kafka_marshal.replay.findings.observer import FindingObserver
+from kafka_marshal.replay.model.chunk_items import Ints, RequestRun
 from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.held_ranges import HeldRanges
 from kafka_marshal.replay.model.internal import RangeRow
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
+from kafka_marshal.replay.model.position_progress import REST_INTERVALS
+
+if TYPE_CHECKING:
+    from kafka_marshal.kernel.requests import NumberedRanges, RequestJudging, TakenRequests
 
 
 class SharedRanges(FindingObserver):
@@ -59,6 +70,8 @@ class SharedRanges(FindingObserver):
         """Of every claim that was ever shared."""
         self._lowest: dict[ClaimKey, tuple[Ranges, LowestPiece]] = {}
         """To look for it takes a while, and two ask."""
+        self._numbered: dict[ClaimKey, tuple[Ranges, NumberedRanges]] = {}
+        """Ranges that a run left, and the same as numbers, for the next run."""
 
     def of(self, key: ClaimKey) -> Ranges | None:
         """The ranges of a claim as they stand; None if it is not shared."""
@@ -137,6 +150,59 @@ class SharedRanges(FindingObserver):
                 self._stands(sighting, key, *stands)
         return sighting
 
+    def requests(self, run: RequestRun, rules: Rules) -> tuple[int, JudgedRecord | None]:
+        """Fold the first requests of a run in one step, as far as they are ordinary.
+
+        It comes to what `claiming_range` does with each of them. Returned is how many they are, and
+        the last of them if there is one.
+        """
+        # Only here: numba takes its time to load.
+        from kafka_marshal.kernel import requests as kernel
+        from kafka_marshal.kernel.steps import BOUND
+
+        key = run.key
+        before, claim = self._ranges.latest(key), self._world.claim(key)
+        if before is None or before.window is None or not claim.owned:
+            return 0, None
+        times_ms = (before.clock_ms, claim.clock_ms, rules.stale_after_ms)
+        if max(times_ms) >= BOUND or min(times_ms) <= -BOUND:
+            return 0, None
+        known = self._numbered.get(key)
+        if known is None or known[0] is not before or known[1].names is not run.names:
+            known = before, kernel.NumberedRanges.of(before, run.names)
+        numbered = known[1]
+        judging = kernel.RequestJudging(
+            claim.position,
+            frontier_max(before, claim),
+            claim.clock_ms,
+            rules.stale_after_ms,
+            watched=before.window != 0,
+            rest_words=REST_INTERVALS,
+            rest_ms=REST_INTERVALS * rules.heartbeat_interval_ms,
+            limits=self._ranges.limits,
+        )
+        states = _RunStates(claim, numbered.copy(), run.table, judging)
+        standing = self._standstills.numbers(key)
+        taken = numbered.fold(run.table, judging, standing)
+        if not taken.count:
+            return 0, None
+        after = numbered.ranges()
+        self._numbered[key] = after, numbered
+        self._ranges.put(key, after)
+        recent = self._recent.setdefault(key, RecentStates())
+        recent.add_run(run.table[: taken.count, OFFSET].tolist(), states)
+        self._held.requests(key, run, taken.events)
+        sighting = partial(_sighting, run, taken)
+        last = sighting(taken.count - 1)
+        if judging.watched:
+            lowest = self._standstills.went_on(key, standing, after, sighting)
+            if taken.stopped != kernel.GOES_ON:
+                assert lowest is not None
+                starved = taken.stopped == kernel.STARVED
+                why = StandstillCause.STARVED_RANGE if starved else StandstillCause.STUCK_HOLDER
+                self._stands(last, key, why, lowest)
+        return taken.count, last
+
     def _lowest_of(self, key: ClaimKey, ranges: Ranges) -> LowestPiece:
         known = self._lowest.get(key)
         if known is None or known[0] is not ranges:
@@ -165,15 +231,22 @@ class SharedRanges(FindingObserver):
         seen = record.headers.seen
         if seen is None or not 0 <= seen < record.offset:
             return False
-        checkpoint = checkpoint_of(message, sighting.raw.headers)
-        if checkpoint is None:
+        pairs = sighting.raw.headers
+        written = [value for name, value in pairs if name == wire.CHECKPOINT_HEADER]
+        if not written:
             return False
         key = message.key
         recent = self._recent.get(key) or RecentStates()
-        if not recent.reach(seen):
+        reached = recent.reach(seen)
+        folded = recent.after(seen) if reached else None
+        if folded is not None and written[-1] == checkpoint_as_written(folded):
+            return False  # nearly always; to read it takes ten times as long
+        checkpoint = checkpoint_of(message, pairs)
+        if checkpoint is None:
+            return False
+        if not reached:
             self._checkpoint(sighting, key, partial(too_old, key, seen), WARNING)
             return True
-        folded = recent.after(seen)
         if folded == checkpoint:
             return False
         fields = None if folded is None else differences(checkpoint, folded)
@@ -250,6 +323,30 @@ class SharedRanges(FindingObserver):
                 *("position_above_low", *key, claim.owner_instance, claim.owner_client), sentence
             ),
         )
+
+
+@frozen(eq=False)
+class _RunStates:
+    """As `StatesOfRun`: it is folded again up to where somebody asks, which few do."""
+
+    claim: Claim
+    before: NumberedRanges
+    table: Ints
+    judging: RequestJudging
+
+    def after(self, offset: int) -> FoldedState:
+        ranges = self.before.copy()
+        count = int(np.searchsorted(self.table[:, OFFSET], offset, side="right"))
+        ranges.fold(self.table[:count], attrs.evolve(self.judging, watched=False))
+        return FoldedState(self.claim, ranges.ranges())
+
+
+def _sighting(run: RequestRun, taken: TakenRequests, number: int) -> JudgedRecord:
+    """One of the requests that were folded in one step."""
+    single = run.single(number)
+    granted = taken.granted(number)
+    verdict = RangeAccepted.RANGE_GRANTED if granted else RangeAccepted.RANGE_REFRESHED
+    return JudgedRecord(single.raw, decode_range(single.raw.value), verdict, single.clock_ms)
 
 
 def _messages(begin: int, end: int) -> str:

@@ -133,6 +133,12 @@ class Inputs:
         if len(self._malformed) < LISTED_MAX:
             self._malformed.append(PlainRecord.of(raw))
 
+    def more_about_topic(self, topic: str, count: int) -> None:
+        """Note more records that speak of a data topic of which one did before."""
+        known = self._misplaced.get(topic)
+        if known is not None:
+            self._misplaced[topic] = (known[0], known[1], known[2] + count)
+
     def about_topic(self, topic: str, raw: RawRecord, count: int = 1) -> None:
         """Note a data topic that records speak of, if it does not belong here."""
         if self._coordination_partitions is None or topic in self._placed:

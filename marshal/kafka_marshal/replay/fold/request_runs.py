@@ -1,0 +1,134 @@
+"""Rows of a collapsed log as a fold takes them: ClaimingRanges about one claim in one piece.
+
+A shared claim's log is mostly requests. Each changes ranges, so none can be left out before the
+shuffle. But a fold need not make an object of each: where nothing else about the claim comes in
+between, they are one table of numbers, and the kernel folds it. This room looks for such runs in
+rows that are already brought together and in order. It does not fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
+from kafka_marshal.core import wire
+from kafka_marshal.range_codec import CLAIMING_RANGE
+from kafka_marshal.replay.fold.run_length import items_of, known_names
+from kafka_marshal.replay.model.chunk_items import Flags, Ints, Item, RequestRun
+
+SHORTEST: Final = 4
+"""Fewer requests are folded one by one."""
+_OF_RANGES: Final = pa.array(sorted(wire.OF_RANGES))
+
+
+def items_in_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
+    """As `items_of`, of rows in order of log, partition and offset; requests in runs.
+
+    A run stands where its first record lies.
+    """
+    named = pc.starts_with(batch.column("value"), CLAIMING_RANGE).fill_null(False)
+    requests = named.to_numpy(zero_copy_only=False)
+    if np.count_nonzero(requests) < SHORTEST:
+        yield from items_of(batch)
+        return
+    runs, single = _runs(batch, requests)
+    if not runs:
+        yield from items_of(batch)
+        return
+    logs, partitions = batch.column("log"), batch.column("partition")
+    rows = np.flatnonzero(single)
+    items = items_of(batch.take(pa.array(rows)))
+    for row, item in zip(rows.tolist(), items, strict=True):
+        while runs and runs[-1][0] < row:
+            at, run = runs.pop()
+            yield logs[at].as_py(), partitions[at].as_py(), run
+        yield item
+    while runs:
+        at, run = runs.pop()
+        yield logs[at].as_py(), partitions[at].as_py(), run
+
+
+def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, RequestRun]], Flags]:
+    """The runs and where each begins, the last first; and which rows are in none."""
+    from kafka_marshal.kernel import requests as kernel  # only here: numba takes its time to load
+    from kafka_marshal.kernel.columns import MALFORMED
+    from kafka_marshal.kernel.runs import by_leader
+
+    names = known_names()
+    headers = _compact(batch.column("headers"))
+    columns = names.decoded(batch.column("value"), headers, requests=True)
+    offsets, timestamps_ms = (batch.column(name).to_numpy() for name in ("offset", "timestamp_ms"))
+    clocks_ms = batch.column("clock_ms").fill_null(0).to_numpy()
+    facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
+    found = kernel.find(
+        offsets, timestamps_ms, clocks_ms, columns, names, ~_with_header_of_ranges(headers),
+        facts | requests & (columns.kind == MALFORMED),
+    )  # fmt: skip
+    single = np.ones(len(offsets), np.bool_)
+    order, begins = by_leader(found.leader)
+    if not len(begins):
+        return [], single
+    table = kernel.table_of(order, offsets, timestamps_ms, clocks_ms, columns, names)
+    runs = []
+    keys, record = names.claim_keys(), _Rows(batch, headers).record
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
+        if end - begin < SHORTEST:
+            continue
+        first = int(order[begin])
+        single[order[begin:end]] = False
+        claim = names.table[columns.address[first], 3]
+        said = kernel.interval_said(columns, first)
+        run = RequestRun(keys[claim], table[begin:end], names, record, said, int(found.said[first]))
+        runs.append((first, run))
+    runs.sort(key=lambda run: -run[0])
+    return runs, single
+
+
+class _Rows:
+    """The records of a batch, one at a time: few are asked for, each by itself."""
+
+    def __init__(self, batch: pa.RecordBatch, headers: pa.Array) -> None:
+        self._numbers = [
+            batch.column(name).to_numpy() for name in ("partition", "offset", "timestamp_ms")
+        ]
+        self._values, self._stamps = batch.column("value"), batch.column("timestamp_type")
+        self._pairs: tuple[Ints, pa.Array, pa.Array] | None = None
+        if headers.null_count < len(headers):
+            members = headers.values
+            self._pairs = headers.offsets.to_numpy(), members.field("key"), members.field("value")
+
+    def record(self, row: int) -> RawRecord:
+        """The record of a row."""
+        pairs: HeaderPairs = ()
+        if self._pairs is not None:
+            ends, names, values = self._pairs
+            entries = range(ends[row], ends[row + 1])
+            pairs = tuple([(names[each].as_py(), values[each].as_py()) for each in entries])
+        partition, offset, timestamp_ms = (int(column[row]) for column in self._numbers)
+        stamp = TimestampType(self._stamps[row].as_py())
+        return RawRecord(partition, offset, timestamp_ms, self._values[row].as_py(), pairs, stamp)
+
+
+def _compact(headers: pa.Array) -> pa.Array:
+    """The same lists, whose members are theirs alone: a batch may be a small part of a table."""
+    if headers.null_count == len(headers):
+        return headers
+    ends = headers.offsets.to_numpy()
+    members = headers.values.slice(ends[0], ends[-1] - ends[0])
+    return pa.ListArray.from_arrays(pa.array(ends - ends[0]), members)
+
+
+def _with_header_of_ranges(headers: pa.Array) -> Flags:
+    """The rows with a header that only ranges have, whose meaning the kernel does not know."""
+    found = np.zeros(len(headers), np.bool_)
+    if headers.null_count == len(headers):
+        return found
+    named = pc.is_in(headers.values.field("key"), value_set=_OF_RANGES)
+    entries = np.flatnonzero(named.to_numpy(zero_copy_only=False))
+    found[np.searchsorted(headers.offsets.to_numpy(), entries, side="right") - 1] = True
+    return found

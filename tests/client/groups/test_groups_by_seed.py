@@ -1,0 +1,222 @@
+"""Marshal promises the same of groups whose every step a seed has chosen, and the seed repeats.
+
+Controllers and members that ship run against a Kafka and a network in memory: see
+`tools.simulate.groups`. Each checker is seen to find a mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from tools.simulate.groups.checkers import CHECKERS
+from tools.simulate.groups.faults import FAULTS
+from tools.simulate.groups.processes import GroupsProcess
+from tools.simulate.groups.runs import GroupsReport, shrunk, simulate
+from tools.simulate.groups.setting import GroupsSetting
+
+from kafka_marshal import GroupConsumer
+from kafka_marshal.client.groups.assigned_fetch import AssignedFetch
+from kafka_marshal.client.groups.connection import ServerConnection
+from kafka_marshal.core.groups import reducer
+from kafka_marshal.core.groups.events import EventRecord
+from kafka_marshal.core.groups.reducer import GroupOutcome
+from kafka_marshal.core.groups.state import NO_POSITION, Controllership
+from kafka_marshal.core.values import evolved
+from kafka_marshal.machines.groups.control.answering import Answering
+from kafka_marshal.machines.groups.control.housekeeping import Housekeeping
+from kafka_marshal.machines.groups.membership import Membership
+from kafka_marshal.machines.groups.server import GroupServer
+
+SHORT = GroupsSetting(members=3, simulated_s=20.0, fault_every_s=1.0)
+SEEDS = (1, 7)
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[GroupsReport]:
+    return [simulate(seed, SHORT) for seed in SEEDS]
+
+
+def test_every_promise_holds_under_faults(reports: list[GroupsReport]) -> None:
+    assert [(one.seed, one.violations) for one in reports if one.violations] == []
+    assert all(one.handed_out for one in reports)
+
+
+def test_a_seed_repeats_a_run_whatever_the_process_hashes_with(reports: list[GroupsReport]) -> None:
+    code = (
+        "from tests.client.groups.test_groups_by_seed import *;"
+        "print(simulate(SEEDS[1], SHORT).digest)"
+    )
+    again = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert again.stdout.strip() == reports[1].digest != reports[0].digest
+
+
+@pytest.mark.night
+def test_runs_meet_every_fault_and_break_nothing() -> None:
+    found = [simulate(seed, attrs.evolve(SHORT, simulated_s=60.0)) for seed in range(12)]
+    met: Counter[str] = sum((one.faults for one in found), Counter())
+    assert [(one.seed, one.violations) for one in found if one.violations] == []
+    assert met.keys() == FAULTS.keys()
+
+
+# --- each checker finds a mistake -----------------------------------------------------------------
+
+Patch = pytest.MonkeyPatch
+
+
+def hands_out_without_a_lease(patch: Patch) -> None:
+    patch.setattr(Membership, "may_hand_out", lambda member, _: not member.member.fresh)
+
+
+def takes_positions_back(patch: Patch) -> None:
+    step = reducer.step
+
+    def backwards(view: Controllership, record: EventRecord) -> GroupOutcome:
+        outcome = step(view, record)
+        if record.offset % 7:
+            return outcome
+        groups = {
+            name: evolved(
+                group,
+                partitions={
+                    tp: evolved(each, position=min(each.position, 0))
+                    for tp, each in group.partitions.items()
+                },
+            )
+            for name, group in outcome.controllership.groups.items()
+        }
+        return evolved(outcome, controllership=evolved(outcome.controllership, groups=groups))
+
+    for module in ("machines.groups.control.controlled_log", "core.groups.reducer"):
+        patch.setattr(f"kafka_marshal.{module}.step", backwards)
+    patch.setattr("tools.simulate.groups.checkers.step", backwards)
+    patch.setattr("tools.simulate.groups.world.step", backwards)
+
+
+def fetches_from_the_next_offset(patch: Patch) -> None:
+    assign = AssignedFetch._assign
+    patch.setattr(
+        AssignedFetch,
+        "_assign",
+        lambda fetch, topic, number, offset: assign(
+            fetch, topic, number, 1 if offset == NO_POSITION else offset + 1
+        ),
+    )
+
+
+def commits_one_more(patch: Patch) -> None:
+    done = GroupConsumer._in_hand_is_done
+
+    def more(consumer: GroupConsumer) -> None:
+        before = dict(consumer._uncommitted)
+        done(consumer)
+        for key, offset in consumer._uncommitted.items():
+            if before.get(key) != offset:
+                consumer._uncommitted[key] = offset + 1
+
+    patch.setattr(GroupConsumer, "_in_hand_is_done", more)
+
+
+def answers_before_it_is_in_the_log(patch: Patch) -> None:
+    patch.setattr(Answering, "is_ready", lambda *_: True)
+
+
+def assigns_twice(patch: Patch) -> None:
+    told = GroupsProcess._told
+
+    def twice(process: GroupsProcess, kind: str, claims: Any) -> None:
+        told(process, kind, claims)
+        told(process, kind, claims)
+
+    patch.setattr(GroupsProcess, "_told", twice)
+
+
+def folds_something_else(patch: Patch) -> None:
+    read = GroupServer.read
+
+    def forgets(server: GroupServer, record: EventRecord, now_ms: int) -> Any:
+        effects = read(server, record, now_ms)
+        log = server._partitions[record.partition].log
+        log.view = evolved(log.view, host="elsewhere")
+        return effects
+
+    patch.setattr(GroupServer, "read", forgets)
+
+
+def never_looks_at_groups(patch: Patch) -> None:
+    patch.setattr(Housekeeping, "_look_at_groups", lambda _: None)
+
+
+def trips_over_a_request(patch: Patch) -> None:
+    def trips(*_: object) -> None:
+        raise KeyError("a wire is loose")
+
+    patch.setattr(GroupServer, "disconnected", trips)
+
+
+def stays_connected(patch: Patch) -> None:
+    patch.setattr(ServerConnection, "close", lambda _: None)
+
+
+MISTAKES: list[tuple[str, Callable[[Patch], None], float]] = [
+    ("one_owner", hands_out_without_a_lease, 1.0),
+    ("never_back", takes_positions_back, 0.0),
+    ("properties", takes_positions_back, 0.0),
+    ("begins_at_position", fetches_from_the_next_offset, 0.0),
+    ("none_skipped", commits_one_more, 0.0),
+    ("committed", answers_before_it_is_in_the_log, 1.0),
+    ("callbacks", assigns_twice, 0.0),
+    ("agree", folds_something_else, 0.0),
+    ("progress", never_looks_at_groups, 0.0),
+    ("ended", trips_over_a_request, 0.0),
+    ("left", stays_connected, 0.0),
+]
+"""Which checker finds it, and how often there are faults."""
+EACH_TIME = {"begins_at_position", "none_skipped", "ended"}
+"""The others are tried in the night."""
+
+
+@pytest.mark.parametrize(
+    ("checker", "mistake", "fault_every_s"),
+    [
+        pytest.param(*each, id=each[0], marks=() if each[0] in EACH_TIME else pytest.mark.night)
+        for each in MISTAKES
+    ],
+)
+def test_each_checker_finds_a_mistake(
+    checker: str, mistake: Callable[[Patch], None], fault_every_s: float, monkeypatch: Patch
+) -> None:
+    mistake(monkeypatch)
+    setting = attrs.evolve(SHORT, fault_every_s=fault_every_s, simulated_s=12.0, ends_within_s=20.0)
+    found: set[str] = set()
+    for seed in range(6):
+        report = simulate(seed, setting)
+        found |= {one.partition(":")[0] for one in report.violations}
+        if checker in found:
+            return
+    raise AssertionError(f"found by {found}")
+
+
+def test_there_is_a_mistake_for_each_checker() -> None:
+    assert {name for name, _, _ in MISTAKES} == CHECKERS.keys()
+
+
+@pytest.mark.night
+def test_a_run_is_shrunk_to_the_faults_that_it_takes(monkeypatch: Patch) -> None:
+    hands_out_without_a_lease(monkeypatch)
+    report = next(one for one in (simulate(seed, SHORT) for seed in range(9)) if one.violations)
+    small = shrunk(report, 20)
+    assert len(small.plan) < len(report.plan)
+    assert small.violations

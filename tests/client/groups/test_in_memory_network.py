@@ -1,0 +1,157 @@
+"""Marshal promises that simulated members and controllers run as they ship, over bytes in memory.
+
+The network in memory does to bytes what TCP does: it keeps their order, or resets the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from kafka_marshal import GroupConsumer
+from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
+from kafka_marshal.client.message import Claim
+from kafka_marshal.testing.in_memory import (
+    InMemoryKafka,
+    InMemoryNetwork,
+    ScheduledEventLoop,
+    Scheduler,
+    Wire,
+)
+
+CUT = Wire(flows=False)
+
+
+def echoing(network: InMemoryNetwork, sent: list[bytes]) -> None:
+    """A loop that listens at a:1, answers what comes, and ends when the other side does."""
+    over = asyncio.Event()
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            sent.append(data)
+            self.transport.write(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            sent.append(b"" if exc is None else b"reset")
+            over.set()
+
+    async def main() -> None:
+        server = await asyncio.get_running_loop().create_server(Echo, "a", 1)
+        await over.wait()
+        server.close()
+
+    ScheduledEventLoop(network.scheduler, network).run_to_end(main())
+
+
+def with_an_echo(use: Callable[[Scheduler, InMemoryNetwork], None]) -> list[bytes]:
+    """What the echo got, while this was done."""
+    with Scheduler(1) as scheduler:
+        network, sent = InMemoryNetwork(scheduler), list[bytes]()
+        server = scheduler.begin("server", partial(echoing, network, sent))
+        scheduler.sleep(0.1)
+        use(scheduler, network)
+        server.join(1.0)
+        assert not server.is_alive()
+        assert network.ends == []
+        assert network.servers == {}
+        return sent
+
+
+def test_bytes_arrive_in_their_order_and_in_pieces() -> None:
+    def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
+        network.wires = lambda *_: Wire(latency_s=0.1, jitter_s=0.1)
+        stream, got = network.connect("a", 1, 1.0), b""
+        for number in range(20):
+            stream.send(b"%03d" % number, 1.0)
+        while len(got) < 60:
+            got += stream.receive(1.0)
+        assert got == b"".join(b"%03d" % number for number in range(20))
+        stream.close()
+
+    sent = with_an_echo(use)
+    assert sent[-1] == b""
+    assert any(0 < len(piece) < 3 for piece in sent)
+
+
+def test_what_is_cut_off_arrives_when_the_wire_is_mended() -> None:
+    def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
+        stream = network.connect("a", 1, 1.0)
+        network.wires = lambda *_: CUT
+        stream.send(b"late", 1.0)
+        with pytest.raises(TimeoutError):
+            stream.receive(5.0)
+        with pytest.raises(TimeoutError):
+            network.connect("a", 1, 5.0)
+        network.wires = lambda *_: Wire()
+        network.rewired()
+        assert stream.receive(1.0) == b"late"
+        stream.close()
+
+    assert with_an_echo(use) == [b"late", b""]
+
+
+def test_a_reset_loses_what_had_not_arrived() -> None:
+    def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
+        stream = network.connect("a", 1, 1.0)
+        network.wires = lambda *_: Wire(latency_s=1.0)
+        stream.send(b"lost", 1.0)
+        network.reset(stream)
+        with pytest.raises(ConnectionResetError):
+            stream.receive(1.0)
+        stream.close()
+
+    assert with_an_echo(use) == [b"reset"]
+
+
+def test_nobody_accepts_where_a_process_has_died() -> None:
+    def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
+        stream = network.connect("a", 1, 1.0)
+        scheduler.kill("server")
+        network.died("server")
+        with pytest.raises(ConnectionRefusedError):
+            network.connect("a", 1, 1.0)
+        with pytest.raises(ConnectionResetError):
+            stream.receive(1.0)
+        stream.close()
+
+    assert with_an_echo(use) == []
+
+
+def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:
+    """`keep_alive` calls nothing back, so the application does not know what was answered then."""
+    with Scheduler(1) as scheduler:
+        kafka = InMemoryKafka(1, scheduler)
+        kafka.create("orders")
+        stop, told = list[bool](), list[str]()
+        service = ControllerService(kafka.settings(), ControllerOptions(host="a", port=1))
+        controller = scheduler.begin("controller", lambda: service.run(lambda: bool(stop)))
+
+        def notes(kind: str, claims: Sequence[Claim]) -> None:
+            told.append(kind)
+
+        with GroupConsumer(
+            settings=kafka.settings(),
+            controllers="a:1",
+            group_id="g",
+            client_id="m",
+            on_assigned=partial(notes, "assigned"),
+            on_revoked=partial(notes, "revoked"),
+        ) as consumer:
+            consumer.add_topic("orders")
+            for _ in range(100):
+                if not consumer.claims:
+                    consumer.poll(0.0)  # asks
+                    scheduler.sleep(0.2)
+                    consumer.keep_alive()  # is answered
+            assert len(consumer.claims) == 1
+        assert told == []
+        stop.append(True)
+        controller.join()
+        assert [one.name for one in scheduler.threads] == ["main"]

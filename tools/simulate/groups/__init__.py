@@ -1,0 +1,1 @@
+"""Groups in a simulated world: controllers, their members, faults between them, and checkers."""

@@ -1,0 +1,107 @@
+"""What happened in a simulated world of groups, by true time: what checkers judge."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.groups.events import EventRecord
+from kafka_marshal.core.groups.state import Controllership
+from kafka_marshal.testing.in_memory import Stored
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+
+@frozen
+class HandedOut:
+    """A message that `poll` returned."""
+
+    at_s: float
+    process: str
+    member: str
+    """The member's id."""
+    place: Place
+    tenure: int
+    offset: int
+
+
+@frozen
+class Told:
+    """A callback, of one claim."""
+
+    at_s: float
+    process: str
+    kind: str
+    """`assigned` or `revoked`."""
+    place: Place
+    tenure: int
+
+
+@frozen
+class Done:
+    """Up to where an application has said that it is done, or a commit has returned."""
+
+    at_s: float
+    member: str
+    place: Place
+    tenure: int
+    offset: int
+    """The next one."""
+
+
+@frozen
+class AtTheEnd:
+    """What a process knew when nothing had been a fault for a while."""
+
+    process: str
+    owns: Mapping[Place, int] | None = None
+    """Of a member: tenures of what is its own."""
+    view: Controllership | None = None
+    """Of a controller: what it has folded of the group's partition of the log."""
+
+
+@define
+class GroupsHistory:
+    """Everything that checkers judge."""
+
+    handed_out: list[HandedOut] = field(factory=list)
+    told: list[Told] = field(factory=list)
+    done: list[Done] = field(factory=list)
+    """Noted before the call by which the member learns it."""
+    committed: list[Done] = field(factory=list)
+    """Commits that have returned."""
+    calls: list[tuple[float, str, str]] = field(factory=list)
+    """When, who, and what became of a call: Fenced, OutcomeUnknown, a rewind."""
+    rewound: list[tuple[float, Place, int]] = field(factory=list)
+    """Rewinds that were answered: when, and what was set."""
+    appended_s: defaultdict[Place, list[float]] = field(factory=lambda: defaultdict(list))
+    """When each record was appended, by topic and partition."""
+    log: list[Stored] = field(factory=list)
+    """The log of the group, as bytes."""
+    events: list[EventRecord] = field(factory=list)
+    """The log of the group."""
+    ends: dict[Place, int] = field(factory=dict)
+    """Where each partition of the topics ends."""
+    at_the_end: list[AtTheEnd] = field(factory=list)
+    ended: list[tuple[float, str, str]] = field(factory=list)
+    """Who ended by itself: when, who, and by which error."""
+    logged: list[str] = field(factory=list)
+    """Exceptions that were logged."""
+    left: list[str] = field(factory=list)
+    """What was there when everybody had ended."""
+    faults: list[tuple[float, str, str]] = field(factory=list)
+    """Since the beginning: when, which, and what it did."""
+    answers: Counter[str] = field(factory=Counter)
+    """What controllers answered, by request and code."""
+    finished: bool = False
+    """All was consumed, in balance, within the bound."""
+    looked_s: float = 0.0
+    """When processes were asked what they know."""
+    even: bool = False
+    """Members should own as many partitions as each other, or one more."""
+    simulated_s: float = 0.0
+    switched: int = 0
+    processes: int = 0

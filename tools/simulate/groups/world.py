@@ -1,0 +1,352 @@
+"""One simulated run of groups: controllers, members, brokers, the network, and faults, by one seed.
+
+What ships runs: `ControllerService` in an event loop and its threads, `GroupConsumer` in a thread.
+What is done to them is decided in `faults`, and what they did is judged in `checkers`.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from attrs import define, field
+from tools.simulate.faults.fault import Happening
+from tools.simulate.groups import faults
+from tools.simulate.groups.history import AtTheEnd, GroupsHistory
+from tools.simulate.groups.processes import GROUP, GroupsProcess
+from tools.simulate.groups.setting import GroupsSetting
+
+from kafka_marshal.client.groups.event_log import GROUPS_TOPIC, PARTITIONS
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.groups.events import EventRecord
+from kafka_marshal.core.groups.reducer import step
+from kafka_marshal.core.groups.state import Controllership, is_due, wanted
+from kafka_marshal.group_codec.records import decode_record
+from kafka_marshal.testing.in_memory import (
+    LANDS,
+    InMemoryKafka,
+    ScheduledThread,
+    Scheduler,
+    Stored,
+    Wire,
+)
+from kafka_marshal.testing.in_memory.contexts import Killed
+
+PARTITION: Final = coordinating_partition(GROUP, PARTITIONS)
+"""Of the log: where the group's events are."""
+LATENCIES: Final = (
+    Wire(),
+    Wire(latency_s=0.001, jitter_s=0.002),
+    Wire(latency_s=0.01, jitter_s=0.05),
+)
+STRATEGIES: Final = ("sticky", "range", "round_robin")
+
+
+class NotedKafka(InMemoryKafka):
+    """Notes when each record of the log of events is appended."""
+
+    history: GroupsHistory
+
+    def append(self, topic: str, partition: int, *record: Any, **more: Any) -> int:
+        """Append a record."""
+        at_s = self.clock.monotonic()
+        self.history.appended_s[topic, partition].append(at_s)
+        return super().append(topic, partition, *record, **more)
+
+
+@define(eq=False)
+class GroupsWorld:
+    """Controllers and members, their brokers, and what happens to all of them."""
+
+    seed: int
+    setting: GroupsSetting = field(factory=GroupsSetting)
+    plan: tuple[Happening, ...] | None = None
+    """Its faults; those of the seed where nothing is given."""
+    scheduler: Scheduler = field(init=False)
+    kafka: NotedKafka = field(init=False)
+    history: GroupsHistory = field(factory=GroupsHistory)
+    processes: dict[str, GroupsProcess] = field(factory=dict)
+    """Those that run, by their machines."""
+    wires: dict[tuple[str | None, str | None], Wire] = field(factory=dict)
+    """Ways between machines that do not work as they should; None: to or from any."""
+    usual: Wire = field(init=False)
+    strategy: str = field(init=False)
+    rebalance: str = field(init=False)
+    static: bool = field(init=False)
+    """Whether a member asks for a partition by its number."""
+    calm: bool = False
+    """There are no more faults, and no more messages."""
+    mended: bool = False
+    """Those that lasted are taken back, too."""
+    _numbers: int = 0
+    _began_s: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        setting = self.setting
+        if self.plan is None:
+            self.plan = faults.planned(self.seed, setting)
+        self.scheduler = Scheduler(self.seed)
+        chance = self.scheduler.chance
+        self._began_s = self.scheduler.clock.monotonic()
+        self.usual = chance.choice(LATENCIES)
+        self.strategy = chance.choice(STRATEGIES)
+        self.rebalance = chance.choice(("incremental", "eager"))
+        self.static = chance.random() < 0.2
+        self.kafka = NotedKafka(2, self.scheduler, 3)
+        self.kafka.history = self.history
+        self.kafka.network.wires = self._wire
+        for topic in setting.topics:
+            self.kafka.create(topic, setting.partitions)
+
+    @property
+    def controllers(self) -> list[str]:
+        """Their machines."""
+        return [f"c{number}" for number in range(self.setting.controllers)]
+
+    @property
+    def members(self) -> list[str]:
+        """Their machines."""
+        return [f"m{number}" for number in range(self.setting.members)]
+
+    def _wire(self, sender: str, receiver: str) -> Wire:
+        a, b = sender.partition(",")[0], receiver.partition(",")[0]
+        for one in ((a, b), (a, None), (None, b)):
+            if one in self.wires:
+                return self.wires[one]
+        return self.usual
+
+    def wire(self, a: str | None, b: str | None, wire: Wire | None) -> None:
+        """The way from one machine to another is this one from now on; None: as usual."""
+        if wire is None:
+            self.wires.pop((a, b), None)
+        else:
+            self.wires[a, b] = wire
+        self.kafka.network.rewired()
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def start(self, machine: str) -> None:
+        """Start a process on this machine, unless one runs there."""
+        if machine in self.processes:
+            return
+        self._numbers += 1
+        process = GroupsProcess(f"{machine}, {self._numbers}", machine, self)
+        self.processes[machine] = process
+        process.thread = self.scheduler.begin(process.name, process.runs)
+
+    def kill(self, process: GroupsProcess, *, silently: bool) -> None:
+        """As `kill -9` does it; silently: its machine is gone, too."""
+        if self.processes.get(process.machine) is process:
+            del self.processes[process.machine]
+        self.scheduler.kill(process.name)
+        self.kafka.network.died(process.name, silently=silently)
+
+    def end(self, process: GroupsProcess) -> None:
+        """Ask it to end, and wait until it has."""
+        if self.processes.get(process.machine) is process:
+            del self.processes[process.machine]
+        process.slow_s, process.stopping = 0.0, True
+        self.scheduler.stop(process.name, stands=False)
+        assert process.thread is not None
+        process.thread.join()
+
+    def ended(self, process: GroupsProcess, error: str) -> None:
+        """A process ended; who was not asked to is started again, as a supervisor does it."""
+        if not process.stopping or error:
+            self.history.ended.append((self.scheduler.clock.monotonic(), process.name, error))
+        if not process.stopping and self.processes.get(process.machine) is process:
+            del self.processes[process.machine]
+            self.scheduler.begin("supervisor", partial(self._again, process.machine))
+
+    def _again(self, machine: str) -> None:
+        self.scheduler.sleep(self.scheduler.chance.uniform(0.1, 3.0))
+        if not self.calm:
+            self.start(machine)
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def produces(self) -> None:
+        """Somebody produces."""
+        setting, chance = self.setting, self.scheduler.chance
+        while not self.calm:
+            self.scheduler.sleep(chance.expovariate(setting.messages_per_s / 5))
+            topic = chance.choice(setting.topics)
+            partition = chance.randrange(len(self.kafka.topics[topic]))
+            for _ in range(chance.randint(1, 9)):
+                self.kafka.append(topic, partition, b"")
+
+    def mend(self) -> None:
+        """Take every fault back."""
+        self.mended = True
+        self.kafka.appends = lambda _: LANDS
+        self.kafka.other_appends = lambda _: LANDS
+        self.kafka.flow()
+        self.wires.clear()
+        self.kafka.network.rewired()
+        for process in self.processes.values():
+            process.slow_s = 0.0
+            self.scheduler.stop(process.name, stands=False)
+
+    def run(self) -> GroupsHistory:
+        """Run to the end: faults, then a while without, then everybody ends."""
+        gc.collect()
+        gc.disable()  # what it collects, and when, depends on what the process did before
+        try:
+            with self._listening():
+                self._run()
+        finally:
+            self.scheduler.close()
+            gc.enable()
+        history = self.history
+        history.log, history.events = self._log, self.events()
+        history.simulated_s = self.scheduler.clock.monotonic() - self._began_s
+        history.switched = self.scheduler.switched
+        history.processes = self._numbers
+        return history
+
+    def _run(self) -> None:
+        setting, scheduler = self.setting, self.scheduler
+        for machine in (*self.controllers, *self.members):
+            self.start(machine)
+        scheduler.begin("producer", self.produces)
+        threads: list[ScheduledThread] = []
+        for each in self.plan or ():
+            scheduler.sleep(self._began_s + each.at_s - scheduler.clock.monotonic())
+            disturb = partial(self._disturb, each)
+            threads.append(scheduler.begin(f"fault {len(threads)}", disturb))
+        scheduler.sleep(self._began_s + setting.simulated_s - scheduler.clock.monotonic())
+        self.calm = True
+        for thread in threads:
+            thread.join()
+        self.mend()
+        until_s = scheduler.clock.monotonic() + setting.ends_within_s
+        while scheduler.clock.monotonic() < until_s and not self.history.finished:
+            for machine in (*self.controllers, *self.members):
+                self.start(machine)
+            scheduler.sleep(1.0)
+            self.history.finished = self.settled
+        scheduler.sleep(2.0)  # everybody hears of it
+        self._look_at_the_end()
+        leaving = [*self.processes.values()]
+        # Members leave while there is somebody to whom they say it.
+        for process in sorted(leaving, key=lambda one: one.machine, reverse=True):
+            self.end(process)
+        scheduler.sleep(1.0)
+        network = self.kafka.network
+        self.history.left = [
+            *(f"thread {one.name} of {one.process}" for one in scheduler.threads[1:]),
+            *(f"a connection of {one.process}" for one in network.ends),
+            *(f"{one.process} listens" for one in network.servers.values()),
+        ]
+
+    def _look_at_the_end(self) -> None:
+        history = self.history
+        history.looked_s, history.even = self.scheduler.clock.monotonic(), self._even
+        history.ends = {
+            (topic, number): partition.high
+            for topic in self.setting.topics
+            for number, partition in enumerate(self.kafka.topics[topic])
+        }
+        for process in self.processes.values():
+            if process.consumer is not None:
+                owns = {(one.topic, one.partition): one.epoch for one in process.consumer.claims}
+                history.at_the_end.append(AtTheEnd(process.name, owns))
+            elif process.service is not None:
+                view = process.service._server.view(PARTITION)
+                history.at_the_end.append(AtTheEnd(process.name, view=view))
+
+    def _disturb(self, planned: Happening) -> None:
+        """A fault happens, beside others that last."""
+        at_s = self.scheduler.clock.monotonic() - self._began_s
+        what = faults.FAULTS[planned.fault].happens(self, Random(planned.seed))
+        self.history.faults.append((at_s, planned.fault, what))
+
+    @property
+    def began_s(self) -> float:
+        """When the run began."""
+        return self._began_s
+
+    def events(self) -> list[EventRecord]:
+        """The log of the group, from its start."""
+        return [
+            decode_record(PARTITION, offset, one.timestamp_ms, one.key, one.value, one.headers)
+            for offset, one in enumerate(self._log)
+        ]
+
+    @property
+    def _log(self) -> list[Stored]:
+        if GROUPS_TOPIC not in self.kafka.topics:
+            return []
+        records = self.kafka.topics[GROUPS_TOPIC][PARTITION].records
+        return [one for one in records if one is not None]  # nothing is compacted
+
+    @property
+    def settled(self) -> bool:
+        """The log has everything as consumed, and everything as its target's."""
+        view = Controllership()
+        for record in self.events():
+            view = step(view, record).controllership
+        group = view.groups.get(GROUP)
+        if group is None or is_due(group):
+            return False
+        places = wanted(group)
+        live = {
+            each.consumer._member_id
+            for each in self.processes.values()
+            if each.consumer is not None
+        }
+        wants = sum(len(self.kafka.topics[topic]) for topic in self.setting.topics)
+        return (
+            len(places) == wants
+            and group.members.keys() == live
+            and all(
+                (one := group.partitions[tp]).owner == one.target
+                and not one.revoking
+                and max(0, one.position) >= self.kafka.topics[tp.topic][tp.partition].high
+                for tp in places
+            )
+        )
+
+    @property
+    def _even(self) -> bool:
+        """Members own as many partitions as each other, or one more: a range is of one topic."""
+        return not self.static and self.strategy != "range"
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Note exceptions that are logged."""
+        ours, loops = logging.getLogger("kafka_marshal"), logging.getLogger("asyncio")
+        handler = _Noting(self)
+        before = [(one, one.propagate, one.level) for one in (ours, loops)]
+        for one in (ours, loops):
+            one.addHandler(handler)
+            one.propagate = False
+            one.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            for one, propagate, level in before:
+                one.removeHandler(handler)
+                one.propagate = propagate
+                one.setLevel(level)
+
+
+class _Noting(logging.Handler):
+    def __init__(self, world: GroupsWorld) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is None and record.levelno < logging.ERROR:
+            return
+        error = None if record.exc_info is None else record.exc_info[1]
+        if isinstance(error, Killed):
+            return
+        who = self._world.scheduler.current.process
+        what = "" if error is None else f": {type(error).__name__}: {error}"
+        self._world.history.logged.append(f"{who}: {record.getMessage()}{what}")
