@@ -12,7 +12,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import Row, Table
-from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS, Rows, TableSet
+from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows, TableSet
 
 
 @frozen(kw_only=True)
@@ -60,7 +60,7 @@ class KeyFold:
 class KeyJudging:
     """As `Judging`."""
 
-    tables: ClassVar[TableSet] = TableSet((KEYS, FINDINGS), (PARTITIONS,))
+    tables: ClassVar[TableSet] = TableSet((KEYS, FINDINGS, MALFORMED), (PARTITIONS,))
     keys: ClassVar[bool] = True
     collapse: ClassVar[None] = None
 

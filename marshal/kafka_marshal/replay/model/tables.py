@@ -34,9 +34,9 @@ from kafka_marshal.replay.model.rows import Row, RowT, Table
 
 @frozen
 class TableSet:
-    """The tables that a log is folded into; `FINDINGS` and `PARTITIONS` are among them.
+    """The tables that a log is folded into. No two have rows of one class.
 
-    No two have rows of one class.
+    `FINDINGS`, `MALFORMED` and `PARTITIONS` are among them.
     """
 
     published: tuple[Table[Any], ...]

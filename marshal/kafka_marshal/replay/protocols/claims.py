@@ -110,12 +110,13 @@ class ClaimsAccount:
     def _summary(self, facts: RunFacts) -> Summary:
         judging, groups = self.protocol.judging, self.counted[GROUPS]
         counted = all_counted(self.fold, self.of_logs)
-        basic = basics(self.protocol, self.fold, self.of_logs, facts)
+        partitions = self.counted[PARTITIONS]
+        basic = basics(self.protocol, self.fold, partitions, self.of_logs, facts)
         verified = self.protocol.keyring is not None
         return Summary.of(
             basic,
             caveats=(
-                *_caveats(self.counted[PARTITIONS], facts.found, counted),
+                *_caveats(partitions, facts.found, counted),
                 *of_run(facts.went, verified=verified),
             ),
             rules=tuple(rule_set.value for rule_set in judging.rule_sets),

@@ -19,6 +19,7 @@ from kafka_marshal.replay.groups.whatif import what_if
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.groups.tables import GROUP_STATES, TARGETS
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import PARTITIONS
 from kafka_marshal.replay.protocols.log_protocol import (
     Again,
     Progress,
@@ -116,8 +117,9 @@ class GroupsAccount:
             on_progress("making the targets once more, by the other strategy")
             changed = tuple(what_if(self.fold.each(TARGETS), strategy))
         on_progress("writing the report")
+        partitions = self.fold.collect(PARTITIONS)[PARTITIONS]
         summary = GroupsSummary.of(
-            basics(self.protocol, self.fold, self.of_logs, facts),
+            basics(self.protocol, self.fold, partitions, self.of_logs, facts),
             caveats=(
                 *of_formats(facts.found),
                 *of_empty_files(facts.found),

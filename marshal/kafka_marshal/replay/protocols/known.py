@@ -28,6 +28,8 @@ def check_protocol(asked: LogProtocol[ReplaySummary], fold: FoldedLog) -> None:
     Raises:
         InvalidOption: it is one; the message names the protocol to ask for.
     """
+    if not fold.counts[MALFORMED.name]:
+        return  # without asking for rows, which on Spark is a job
     partitions = fold.collect(PARTITIONS)[PARTITIONS]
     if any(row.malformed < row.records for row in partitions):
         return

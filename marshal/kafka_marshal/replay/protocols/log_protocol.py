@@ -20,7 +20,7 @@ from kafka_marshal.replay.model.folded_log import FoldedLog, all_counted
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
-from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS
+from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.report_data.summary import ReplaySummary, count_findings
 from kafka_marshal.replay.sources import Chunk, FoundSources
 from kafka_marshal.version import package_version
@@ -93,10 +93,13 @@ class LogProtocol(Protocol[SummaryT]):
 
 
 def basics(
-    protocol: LogProtocol[SummaryT], fold: FoldedLog, of_logs: Sequence[FindingRow], facts: RunFacts
+    protocol: LogProtocol[SummaryT],
+    fold: FoldedLog,
+    partitions: Sequence[PartitionRow],
+    of_logs: Sequence[FindingRow],
+    facts: RunFacts,
 ) -> ReplaySummary:
-    """What every summary says, but for caveats."""
-    partitions: list[PartitionRow] = fold.collect(PARTITIONS)[PARTITIONS]
+    """What every summary says, but for caveats; `partitions` are all rows of that table."""
     rows = {table.name: fold.counts[table.name] for table in protocol.judging.tables.published}
     rows[FINDINGS.name] += len(of_logs)
     went = facts.went
