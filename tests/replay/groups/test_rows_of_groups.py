@@ -11,6 +11,7 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.groups.events import At, MemberLeft, MemberRegistered, PartitionsCounted
 from kafka_marshal.core.groups.state import Rebalance
+from kafka_marshal.replay.findings.catalogue import ERROR
 from kafka_marshal.replay.groups.groups_fold import GroupsFold, GroupsJudging
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.groups.rows import PartitionTenureRow, RebalanceRow
@@ -25,6 +26,7 @@ from kafka_marshal.replay.model.groups.tables import (
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows
 from tests.core.groups.walking import Walk, folded
+from tests.machines.membership.group_town import GroupTown
 from tests.replay.groups import logs
 from tests.replay.groups.stories import START_MS, GroupLog, shared, tp
 
@@ -360,6 +362,15 @@ def test_a_log_that_begins_at_an_accepted_snapshot_comes_to_the_same(seed: int) 
         assert later[offset].causes == whole[offset].causes
         assert later[offset].releases == whole[offset].releases
         assert later[offset].settled_offset == whole[offset].settled_offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_shipped_controllers_in_trouble_no_log_has_an_error(seed: int) -> None:
+    town = GroupTown(seed)
+    town.run(30_000)
+    rows = logs.folded(map(logs.raw_of, town.log))
+    assert rows[REBALANCES]
+    assert [row for row in rows[FINDINGS] if row.severity == ERROR] == []
 
 
 def test_every_row_can_be_stored_and_read_again() -> None:
