@@ -367,7 +367,7 @@ def test_a_log_that_begins_at_an_accepted_snapshot_comes_to_the_same(seed: int) 
 @pytest.mark.parametrize("seed", range(3))
 def test_of_shipped_controllers_in_trouble_no_log_has_an_error(seed: int) -> None:
     town = GroupTown(seed)
-    town.run(30_000)
+    town.run(60_000)
     rows = logs.folded(map(logs.raw_of, town.log))
     assert rows[REBALANCES]
     assert [row for row in rows[FINDINGS] if row.severity == ERROR] == []
