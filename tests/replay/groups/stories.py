@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from kafka_marshal.core.groups.events import (
     At,
     ControllershipSnapshot,
@@ -27,6 +30,7 @@ from tests.replay.groups.logs import folded, raw_of
 
 START_MS = 1_795_219_134_000
 SESSION_MS = 10_000
+NONE: Mapping[TopicPartition, At] = MappingProxyType({})
 
 
 def tp(number: int, topic: str = "orders") -> TopicPartition:
@@ -112,10 +116,10 @@ class GroupLog:
         """The partitions of a topic go to these members, in order."""
         return self.writes(Rebalanced({tp(n, topic): m for n, m in enumerate(members)}))
 
-    def lets_go(self, member: str) -> GroupLog:
-        """A member holds nothing that it must let go."""
+    def lets_go(self, member: str, positions: Mapping[TopicPartition, At] = NONE) -> GroupLog:
+        """A member holds nothing that it must let go, and says how far it got."""
         kept = (at for at in self.group.owned_by(member) if not self.group.partitions[at].revoking)
-        return self.writes(Reconciled(member, self.group.generation, frozenset(kept), {}))
+        return self.writes(Reconciled(member, self.group.generation, frozenset(kept), positions))
 
     def commits(self, member: str, number: int, offset: int, tenure: int | None = None) -> GroupLog:
         """A member commits a position of a partition."""

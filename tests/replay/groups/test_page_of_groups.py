@@ -90,7 +90,8 @@ def test_of_a_bar_the_page_says_why_it_began_and_ended_and_no_rule_set() -> None
     assert {each[0] for each in told} == {None}
     ended = {each[10] for each in told}
     assert ended == {None, "let go for a rebalance", "the member was expired after 10 s of silence"}
-    assert [*page.of_class("stale")]
+    faded = [each for each in page.of_class("stale") if "width" in each]
+    assert len(faded) == 2  # the other one is in the legend
 
 
 @pytest.mark.parametrize("text", ENCODABLE)
@@ -129,3 +130,6 @@ def test_two_groups_in_one_log_are_drawn_apart() -> None:
     log.writes(Rebalanced({tp(n): "n1" for n in range(4)}), "h")
     page = page_of(folded(map(raw_of, log.records)))
     assert len([*page.of_class("row")]) == 10
+    assert len([*page.of_class("rebalance")]) == 3
+    titles = [text for tag, text in page.texts if tag == "title" and "member joined" in text]
+    assert len(titles) == 3

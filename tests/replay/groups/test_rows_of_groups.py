@@ -9,8 +9,9 @@ import pytest
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.claims.world import OutOfOrder
-from kafka_marshal.core.groups.events import MemberLeft, MemberRegistered, PartitionsCounted
+from kafka_marshal.core.groups.events import At, MemberLeft, MemberRegistered, PartitionsCounted
 from kafka_marshal.core.groups.state import Rebalance
+from kafka_marshal.replay.findings.catalogue import ERROR
 from kafka_marshal.replay.groups.groups_fold import GroupsFold, GroupsJudging
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.groups.rows import PartitionTenureRow, RebalanceRow
@@ -25,6 +26,7 @@ from kafka_marshal.replay.model.groups.tables import (
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS, Rows
 from tests.core.groups.walking import Walk, folded
+from tests.machines.membership.group_town import GroupTown
 from tests.replay.groups import logs
 from tests.replay.groups.stories import START_MS, GroupLog, shared, tp
 
@@ -84,8 +86,9 @@ def test_renewals_rewinds_and_topics_that_go_end_tenures() -> None:
 
 def test_the_last_word_of_one_that_lets_go_counts() -> None:
     log = GroupLog().joins("m1").target(*["m1"] * 4).joins("m2").target("m2", "m1", "m1", "m1")
-    log.commits("m1", 0, 30).lets_go("m1")
-    assert tenures(log, 0)[0].position_to == 30
+    log.lets_go("m1", {tp(0): At(log.group.partitions[tp(0)].tenure, 30)})
+    first = tenures(log, 0)[0]
+    assert (first.ended, first.position_to, first.commits) == ("released", 30, 1)
 
 
 def last_rebalance(log: GroupLog) -> RebalanceRow:
@@ -136,6 +139,22 @@ def test_a_rebalance_that_another_one_overtakes_is_superseded() -> None:
     states = [row.state for row in sorted(log.rows()[REBALANCES], key=lambda row: row.offset)]
     assert states == ["settled", "superseded", "open"]
     assert last_rebalance(log).held_up_how == "holds"
+
+
+def test_time_without_an_owner_counts_for_the_rebalance_that_ends_it() -> None:
+    log = GroupLog().joins("m1").target(*["m1"] * 4).joins("m2").at(1)
+    log.target("m1", "m1", "m2", "m2").at(2).leaves("m2").leaves("m1").at(5).joins("m3")
+    log.at(6).target(*["m3"] * 4)
+    rows = sorted(log.rows()[REBALANCES], key=lambda row: row.offset)
+    assert [(row.state, row.unowned) for row in rows[1:]] == [("superseded", 0), ("settled", 4)]
+    assert rows[-1].unowned_longest_ms == 1_000
+
+
+def test_a_rewind_lets_nothing_go() -> None:
+    log = GroupLog().joins("m1").target(*["m1"] * 4).joins("m2").at(1)
+    log.target("m1", "m1", "m1", "m2").at(2).rewinds(3, 9).at(4).lets_go("m1")
+    [release] = last_rebalance(log).releases
+    assert (release.how, release.took_ms) == ("released", 3_000)
 
 
 def test_under_eager_everything_is_revoked_and_little_moves() -> None:
@@ -343,6 +362,15 @@ def test_a_log_that_begins_at_an_accepted_snapshot_comes_to_the_same(seed: int) 
         assert later[offset].causes == whole[offset].causes
         assert later[offset].releases == whole[offset].releases
         assert later[offset].settled_offset == whole[offset].settled_offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_shipped_controllers_in_trouble_no_log_has_an_error(seed: int) -> None:
+    town = GroupTown(seed)
+    town.run(60_000)
+    rows = logs.folded(map(logs.raw_of, town.log))
+    assert rows[REBALANCES]
+    assert [row for row in rows[FINDINGS] if row.severity == ERROR] == []
 
 
 def test_every_row_can_be_stored_and_read_again() -> None:

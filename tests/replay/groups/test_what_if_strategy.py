@@ -70,6 +70,14 @@ def test_moves_are_those_that_the_rebalances_made() -> None:
     assert answer(log, "sticky").moves[0] == moved
 
 
+def test_the_largest_share_is_that_of_the_worst_target() -> None:
+    log = GroupLog(4).joins("m1").target(*["m1"] * 4).joins("m2").target("m1", "m1", "m1", "m2")
+    log.leaves("m2").joins("m3").target("m1", "m1", "m3", "m3")
+    assert answer(log, "sticky").largest_share == (4, 4)
+    later = GroupLog(4).joins("m1").joins("m2").target("m1", "m1", "m1", "m2")
+    assert answer(later, "sticky").largest_share == (3, 2)
+
+
 def test_a_member_that_left_and_came_again_before_a_target_has_what_it_had() -> None:
     log = GroupLog(2).joins("m1").joins("m2").target("m1", "m2")
     log.leaves("m2").joins("m2").joins("m3").target("m3", "m2").lets_go("m1")

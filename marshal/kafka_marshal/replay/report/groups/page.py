@@ -27,7 +27,6 @@ from kafka_marshal.replay.report.base.palette import HUES, Palette
 from kafka_marshal.replay.report.groups import glyphs, tables
 from kafka_marshal.replay.report.groups.timeline import (
     GroupTimeline,
-    finding_anchor,
     lane_of,
 )
 from kafka_marshal.replay.report.sections import causes, findings
@@ -54,10 +53,6 @@ def render(data: GroupsReportData) -> str:
     marks = [mark for cause in found for mark in cause.marks]
     palette = Palette(_bars(data))
     drawing = GroupTimeline(marks, palette)
-    for mark in marks:
-        anchor = finding_anchor(mark.finding)
-        if anchor is not None and _is_drawn(data, mark.finding.group):
-            drawing.drawn.anchors[mark.number] = anchor
     logs = {log.name: f"log-{n}" for n, log in enumerate(data.logs, start=1)}
     owned = _ownership(data, drawing, palette, logs)
     drawn = drawing.drawn
@@ -137,10 +132,6 @@ def _bars(data: GroupsReportData) -> list[ClaimTimeline]:
         place = (row.log, row.coordinating_partition, row.group, row.topic, row.topic_partition)
         by_partition[ClaimId(*place)].append(row)
     return [ClaimTimeline(claim, (lane_of(rows),)) for claim, rows in by_partition.items()]
-
-
-def _is_drawn(data: GroupsReportData, group: str | None) -> bool:
-    return any(row.group == group for row in data.drawn)
 
 
 # --- the top --------------------------------------------------------------------------------------

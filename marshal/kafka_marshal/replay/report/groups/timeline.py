@@ -19,7 +19,7 @@ from kafka_marshal.replay.model.groups.rows import (
 )
 from kafka_marshal.replay.report.base import words
 from kafka_marshal.replay.report.base.clock import Axis, duration
-from kafka_marshal.replay.report.base.data import ClaimId, ClaimTimeline, Finding, Lane, TenureBar
+from kafka_marshal.replay.report.base.data import ClaimId, ClaimTimeline, Lane, TenureBar
 from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.groups.glyphs import MARKS
 from kafka_marshal.replay.report.sections.timeline import (
@@ -316,10 +316,3 @@ def rebalance_in_words(row: RebalanceRow) -> str:
         who = name(row.held_up_client or row.held_up_by, 32)
         told.append(f"{who} let go last, after {duration(row.held_up_ms)}")
     return "; ".join(told)
-
-
-def finding_anchor(finding: Finding) -> str | None:
-    """Where the rebalance is drawn that a finding is about."""
-    if finding.code != "rebalance_held_up" or finding.offset is None:
-        return None
-    return f"rebalance-{finding.coordinating_partition}-{finding.offset}"
