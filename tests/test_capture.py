@@ -1,11 +1,13 @@
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kafka_marshal.capture import (
     RawRecord,
     TimestampType,
     UnreadableSource,
+    capture_line,
     parse_line,
     read_capture,
 )
@@ -35,6 +37,15 @@ def test_a_null_value_and_bytes_that_are_not_text_are_read() -> None:
     assert parse_line(LINE.replace('"x"', r'"\udcff\ud800"'), "f:1").value is not None
 
 
+def test_a_key_is_read_and_written_like_a_value_and_an_old_line_has_none() -> None:
+    assert parse_line(LINE, "f:1").key is None
+    assert "key" not in capture_line(parse_line(LINE, "f:1"))
+    for key in (b"g", b"", b"\xff/"):
+        keyed = attrs.evolve(parse_line(LINE, "f:1"), key=key)
+        assert parse_line(capture_line(keyed), "f:1") == keyed
+    assert parse_line(LINE.replace('"value"', '"key": null, "value"'), "f:1").key is None
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -48,6 +59,7 @@ def test_a_null_value_and_bytes_that_are_not_text_are_read() -> None:
         (LINE.replace('"offset": 0', f'"offset": {2**63}'), "f:1: field 'offset' does not fit"),
         (LINE.replace(', "value": "x"', ""), "f:1: field 'value' is missing"),
         (LINE.replace('"x"', "5"), "f:1: field 'value' is neither text nor null"),
+        (LINE.replace('"x"', '"x", "key": 5'), "f:1: field 'key' is neither text nor null"),
         (LINE.replace('"x"', '"x", "headers": 5'), "f:1: field 'headers' is neither"),
         (LINE.replace('"x"', '"x", "headers": {"a": 5}'), "f:1: header 'a' is not text"),
     ],

@@ -57,6 +57,8 @@ class RawRecord:
     value: bytes | None
     headers: HeaderPairs = ()
     timestamp_type: TimestampType = TimestampType.NOT_STATED
+    key: bytes | None = None
+    """None: it has none, or nobody asked the source for it. A claim's record needs none."""
 
     def decoded(self) -> Record:
         """The record with its message.
@@ -142,6 +144,8 @@ def capture_line(raw: RawRecord) -> str:
         fields["timestamp_type"] = number[raw.timestamp_type]
     if raw.headers:
         fields["headers"] = [[name, _as_text(value)] for name, value in raw.headers]
+    if raw.key is not None:
+        fields["key"] = _as_text(raw.key)
     return json.dumps(fields)
 
 
@@ -188,6 +192,7 @@ def record_of(fields: dict[str, object], where: str) -> RawRecord:
         value=value_of(fields, where),
         headers=headers_of(fields.get("headers"), where),
         timestamp_type=TimestampType.of_kafka_client(_hashable(fields.get("timestamp_type"))),
+        key=_text_of(fields, "key", where) if "key" in fields else None,
     )
 
 
@@ -214,12 +219,16 @@ def value_of(fields: dict[str, object], where: str) -> bytes | None:
     """The field `value`, as bytes."""
     if "value" not in fields:
         raise UnreadableSource(f"{where}: field 'value' is missing")
-    value = fields["value"]
-    if value is None:
+    return _text_of(fields, "value", where)
+
+
+def _text_of(fields: dict[str, object], name: str, where: str) -> bytes | None:
+    text = fields[name]
+    if text is None:
         return None
-    if not isinstance(value, str):
-        raise UnreadableSource(f"{where}: field 'value' is neither text nor null: {value!r:.60}")
-    return _bytes(value)
+    if not isinstance(text, str):
+        raise UnreadableSource(f"{where}: field {name!r} is neither text nor null: {text!r:.60}")
+    return _bytes(text)
 
 
 def _bytes(text: str) -> bytes:

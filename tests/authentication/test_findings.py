@@ -25,11 +25,11 @@ from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.core import wire
 from kafka_marshal.replay import Change, run
 from kafka_marshal.replay.findings.records.authenticity import finding_of
-from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.live.watch import watch
 from kafka_marshal.replay.live.watch_context import WatchOptions
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.options import judging_of
 from tests.authentication.signing import KEY, OURS, THEIRS, keys_text, signed
 from tests.authentication.test_decides_nothing import WAYS
 from tests.client.connect.test_log_filter import MockMessage

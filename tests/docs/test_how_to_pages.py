@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +81,13 @@ def test_every_command_prints_what_the_page_shows(
 def test_what_a_page_tests_without_a_broker_passes(tmp_path: Path) -> None:
     page = (HOW_TO / "test-without-a-broker.md").read_text(encoding="utf-8")
     assert run(page, tmp_path) == ["0", "0"]
+
+
+def test_a_recorded_storm_is_replayed_as_the_page_shows(tmp_path: Path) -> None:
+    recorded = ROOT / "tests/data/captures/groups/rebalance_storm.jsonl"
+    shutil.copy(recorded, tmp_path)
+    page = (HOW_TO / "replay-a-group.md").read_text(encoding="utf-8")
+    assert run(page, tmp_path) == ["1", "0", "1"]
 
 
 def test_kubernetes_gives_the_application_what_it_asks_for() -> None:

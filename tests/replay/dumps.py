@@ -17,7 +17,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def table(given: Iterable[RawRecord], unit: str = "us", with_headers: bool = True) -> pa.Table:
     rows = list(given)
     columns = {
-        "key": pa.nulls(len(rows), pa.binary()),
+        "key": pa.array([raw.key for raw in rows], pa.binary()),
         "value": pa.array([raw.value for raw in rows], pa.binary()),
         "topic": pa.array(["__marshal"] * len(rows)),
         "partition": pa.array([raw.partition for raw in rows], pa.int32()),

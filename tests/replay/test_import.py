@@ -8,7 +8,7 @@ import kafka_marshal.replay.api  # a module may not take the place of `run`
 
 WITHOUT_SPARK = (
     *("sources", "shrink.shrinking", "shrink.slices", "live.dump", "live.watch", "errors"),
-    *("fold.options", "api", "engines.local", "one_process.local_fold"),
+    *("options", "api", "engines.local", "one_process.local_fold"),
 )
 
 

@@ -7,11 +7,14 @@ cannot drift: a test compares it with what this prints.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
+from kafka_marshal.replay.model.groups.tables import GROUPS_PUBLISHED
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PUBLISHED
 from kafka_marshal.replay.sources import FORMATS, CannotProve
@@ -28,6 +31,12 @@ writes tables, `summary.json` and `report.html` into the new folder `DIR`. It ne
 existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints how often
 each finding was found, and the three worst in words; `--quiet` prints nothing but errors, `--json`
 prints `summary.json` and nothing else.
+
+`--protocol groups` reads logs of groups with a controller, `__marshal_groups`, where this page
+speaks of claims. Sources, engines, `--checkpoint`, SARIF and JUnit are the same; tables, findings,
+`summary.json` and the page are those of groups. `--what-if strategy=NAME` counts the moves that
+another strategy would have made. Options about claims are refused, and so is a log of which no
+record is of the protocol, if its first ones are all of the other. From Python: `run_groups`.
 
 ## The heartbeat interval
 
@@ -84,8 +93,12 @@ Parquet first, as it lies in the log, aborted transactions with it.
   there), which are then believed. Bytes that the sink wrote as base64 are not decoded. By default a
   sink leaves out nulls, and with them their offsets.
 - **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
-  (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without
-  `headers` every record is judged as if it had none, which is a caveat.
+  (0 CreateTime, 1 LogAppendTime) and, if there, `headers`, `topic` and `key`. Without `headers`
+  every record is judged as if it had none, which is a caveat.
+
+A claim's records need no keys: they are not read. Those of groups do, and a format without them is
+a caveat. kcat, dump-log and segments have keys; captures and Parquet have them in `key`; a sink in
+a field `key` beside `value`; the console consumer prints them with `--property print.key=true`.
 
 A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
 the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.
@@ -395,13 +408,33 @@ spark.read.format("kafka").option("kafka.bootstrap.servers", "...").option(
 """
 
 
+_GROUPS = """
+## Groups with a controller
+
+`marshal replay --protocol groups` folds `__marshal_groups` with the reducer that controllers run
+([how to read it](how-to/replay-a-group.md)). `findings` and `malformed` are as above; these are
+groups' own:
+
+"""
+
+_FINDINGS_OF_GROUPS = """
+Findings of groups have the member's id as `instance`. Those about the input (`create_time`,
+`offset_gap`, `duplicate_record`, `conflicting_duplicate`, `malformed_record`) are as above.
+
+"""
+
+
 def manual() -> str:
     """The text of `docs/replay.md`."""
     parts = [
         _HEAD + _formats() + _ONE_LOG,
         *(_table(table) for table in PUBLISHED),
         _FINDINGS,
-        _catalogue(),
+        _catalogue(CATALOGUE.values()),
+        _GROUPS,
+        *(_table(table) for table in GROUPS_PUBLISHED if table not in PUBLISHED),
+        _FINDINGS_OF_GROUPS,
+        _catalogue(kind for code, kind in GROUP_CATALOGUE.items() if code not in OF_THE_INPUT),
         _TAIL,
     ]
     return "\n".join(parts)
@@ -430,11 +463,11 @@ def _table(table: Table[Any]) -> str:
     )
 
 
-def _catalogue() -> str:
+def _catalogue(kinds: Iterable[FindingKind]) -> str:
     rows = "".join(
         f"| `{kind.code}` | {kind.severity} | {kind.rules} | {kind.property or ''} "
         f"| {kind.meaning} | {kind.what_to_do} |\n"
-        for kind in CATALOGUE.values()
+        for kind in kinds
     )
     head = (
         "| code | severity | rules | property | meaning | what to do |\n|---|---|---|---|---|---|\n"

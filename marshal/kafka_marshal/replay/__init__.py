@@ -4,10 +4,11 @@
 writes tables, a summary and a page.
 
 From the inside out: `model` holds the values, `sources` says what a record is, `findings` watches
-and `fold` folds one coordinating partition with all of them; it knows no Spark. `state` puts a fold
-aside. `engines` chooses what runs it, this process or `spark`, and `report_data` takes from the
-folded log what `report` draws. `live`, `exports` and `shrink` are other uses of the same fold;
-`api` is one replay from beginning to end.
+and `fold` folds one coordinating partition with all of them; it knows no Spark. `groups` does the
+same for groups with a controller. `state` puts a fold aside. `engines` chooses what runs it, this
+process or `spark`, and `report_data` takes from the folded log what `report` draws. `live`,
+`exports` and `shrink` are other uses of the same fold. `protocols` says what each protocol makes of
+a folded log, and `api` is one replay from beginning to end.
 
 Names that need Spark are imported when they are asked for, so programs that need no Spark
 (`sources`, `marshal shrink`, `marshal watch`) do not wait for it.
@@ -22,10 +23,11 @@ from kafka_marshal.java.finder import JavaNotFoundError
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
 
 if TYPE_CHECKING:
-    from kafka_marshal.replay.api import run
+    from kafka_marshal.replay.api import run, run_groups
     from kafka_marshal.replay.exports.files import Exports
-    from kafka_marshal.replay.fold.options import RULES
-    from kafka_marshal.replay.report_data.summary import FindingCount, Summary
+    from kafka_marshal.replay.options import RULES
+    from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
+    from kafka_marshal.replay.report_data.summary import FindingCount, ReplaySummary, Summary
     from kafka_marshal.replay.report_data.whatif import Change, WhatIf
     from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 
@@ -35,25 +37,31 @@ __all__ = [
     "CheckpointRefused",
     "Exports",
     "FindingCount",
+    "GroupsSummary",
     "InvalidOption",
     "JavaNotFoundError",
     "OutputExists",
     "ReplayError",
+    "ReplaySummary",
     "SparkFailed",
     "Summary",
     "UnreadableSource",
     "WhatIf",
     "run",
+    "run_groups",
 ]
 _LATER: Final = {
     "Change": "report_data.whatif",
     "CheckpointRefused": "state.checkpoint",
     "Exports": "exports.files",
     "FindingCount": "report_data.summary",
-    "RULES": "fold.options",
+    "GroupsSummary": "report_data.groups_summary",
+    "RULES": "options",
+    "ReplaySummary": "report_data.summary",
     "Summary": "report_data.summary",
     "WhatIf": "report_data.whatif",
     "run": "api",
+    "run_groups": "api",
 }
 """Where a name is that is imported when it is asked for."""
 

@@ -72,8 +72,9 @@ class Inhabitant:
 class GroupTown:
     """A random world of two servers and some members of one group."""
 
-    def __init__(self, seed: int, members: int = 3) -> None:
+    def __init__(self, seed: int, members: int = 3, partitions: int = PARTITIONS) -> None:
         self.random = Random(seed)
+        self.partitions = partitions
         self.now_ms = 1_000_000
         self.log: list[EventRecord] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -174,7 +175,7 @@ class GroupTown:
                     self._in_order(f"end {server.host}", partial(self._ask, server, ended))
                 case CountPartitions():
                     for topic in effect.topics:
-                        counted = partial(machine.counted, 0, topic, "id", PARTITIONS)
+                        counted = partial(machine.counted, 0, topic, "id", self.partitions)
                         self._later(20, partial(self._ask, server, counted))
                 case SendAnswer() if effect.connection in server.open:
                     self._in_order(
@@ -242,16 +243,16 @@ class GroupTown:
                     self._input(server, partial(self._accepted, server, number))
                     member.machine.connected()
                 case SendRequest() if member.server is not None:
-                    self._send(member.server, member.connection, effect)
+                    self._send(member.server, member, effect)
                 case PartitionStopped() | _:
                     pass
 
     def _accepted(self, server: _Server, number: int) -> list[Effect]:
         return server.machine.connected(number, self.now_ms)
 
-    def _send(self, server: _Server, number: int, sent: SendRequest) -> None:
-        api = BY_NAME[sent.api]
-        request = RpcRequest(api, api.newest, next(self._order), "c", cast("Body", sent.body))
+    def _send(self, server: _Server, member: Inhabitant, sent: SendRequest) -> None:
+        api, number, client = BY_NAME[sent.api], member.connection, f"client-{member.name}"
+        request = RpcRequest(api, api.newest, next(self._order), client, cast("Body", sent.body))
 
         def arrives() -> list[Effect]:
             if number not in server.open:

@@ -158,7 +158,7 @@ def rows_by_chance(seed: int) -> Rows:
         "double": [1_000.0, 2_500.5, None],
     }
     rows = Rows()
-    for table in tables.FOLDED:
+    for table in tables.OF_CLAIMS:
         of_table: list[dict[str, Any]] = [
             {column.name: chance.choice(few.get(column.type, [()])) for column in table.columns}
             for _ in range(60)
@@ -195,10 +195,10 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSessi
     folds: list[tuple[LocalFoldedLog, SparkFoldedLog]] = []
     for seed in (1, 2):
         rows = rows_by_chance(seed)
-        gathered = GatheredRows()
+        gathered = GatheredRows(tables.OF_CLAIMS)
         gathered.add(rows)
-        frame = spark.createDataFrame(pa.Table.from_batches(row_batches(rows)))
-        counts = {table.name: len(of_table) for table, of_table in rows.tables()}
+        frame = spark.createDataFrame(pa.Table.from_batches(row_batches(rows, tables.OF_CLAIMS)))
+        counts = {table.name: len(of_table) for table, of_table in rows.tables(tables.OF_CLAIMS)}
         folds.append((LocalFoldedLog.of(gathered), SparkFoldedLog.of(frame, counts)))
     (here, there), (here_after, there_after) = folds
     assert here.counts == there.counts
@@ -213,7 +213,7 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSessi
         claims = (fold.claims_counted(ends_ms, limit) for fold in (here, there))
         assert lines_of(next(claims)) == lines_of(next(claims))
     names = sorted(set(map(name_of, here.each(tables.LANES))))[::2]
-    for table in tables.FOLDED:
+    for table in tables.OF_CLAIMS:
         for mine, other in (
             (list(here.each(table)), list(there.each(table))),
             (here.collect(table)[table], there.collect(table)[table]),

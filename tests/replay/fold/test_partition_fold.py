@@ -25,6 +25,7 @@ from kafka_marshal.replay.model.tables import (
     DIVERGENCES,
     FINDINGS,
     MALFORMED,
+    OF_CLAIMS,
     REFUSALS,
     TENURES,
     Rows,
@@ -232,13 +233,13 @@ def test_any_record_can_be_stored() -> None:
             (v, s) for v in values for s in (-(2**63), 2**63 - 1)
         )
     ]
-    for table, rows in replayed(given).tables():
+    for table, rows in replayed(given).tables(OF_CLAIMS):
         assert len(arrow_rows(table, rows)) == len(rows)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_says_where_it_was_folded(name: str) -> None:
-    for table, rows in of_capture(name).tables():
+    for table, rows in of_capture(name).tables(OF_CLAIMS):
         assert {(row.log, row.coordinating_partition) for row in rows} == {("log", 2)}
         if "rules" in {column.name for column in table.columns}:
             assert "" not in {row.rules for row in rows}

@@ -14,7 +14,7 @@ import pytest
 
 from kafka_marshal.replay.fold import reading
 from kafka_marshal.replay.fold.reading import read_chunk
-from kafka_marshal.replay.sources import columns, find
+from kafka_marshal.replay.sources import Chunk, columns, find
 from tests.replay import dumps
 from tests.replay.sources.readers import GIVEN
 
@@ -62,8 +62,11 @@ def test_a_batch_of_long_values_ends_before_it_has_many_rows(
 
 def test_one_batch_is_made_of_no_more_bytes_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_BATCH_BYTES", 250)
-    rows = ((0, n, 0, columns.NOT_STATED, b"x" * 100 if n < 5 else None, ()) for n in range(10))
-    batches = list(columns.batches_of("log", 7, rows))
+    rows = (
+        (0, n, 0, columns.NOT_STATED, b"x" * 100 if n < 5 else None, (), None) for n in range(10)
+    )
+    chunk = Chunk(format="segment", path="x", log="log", records=10)
+    batches = list(columns.batches_of(chunk, 7, rows))
     assert [batch.num_rows for batch in batches] == [3, 7]
     assert [batch.column("input_order")[0].as_py() for batch in batches] == [7, 10]
 

@@ -33,7 +33,7 @@ from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Ite
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row, arrow_rows
-from kafka_marshal.replay.model.tables import SENDERS
+from kafka_marshal.replay.model.tables import OF_CLAIMS, SENDERS
 from kafka_marshal.replay.one_process.sorting import sorted_rows
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
@@ -54,7 +54,7 @@ def told(accounts: Iterable[PartitionFold]) -> Counter[Row]:
     rows: Counter[Row] = Counter()
     for partition_fold in accounts:
         partition_fold.close()
-        for table, of_table in partition_fold.drain().tables():
+        for table, of_table in partition_fold.drain().tables(OF_CLAIMS):
             if table is SENDERS:  # its numbers are cut to 64 bits, here or there
                 of_table = table.rows(arrow_rows(table, of_table).to_pylist())
             rows.update(of_table)

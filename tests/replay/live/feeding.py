@@ -59,6 +59,7 @@ def append(broker: Broker, topic: str, records: Sequence[RawRecord]) -> None:
                 producer.produce(
                     topic,
                     raw.value,
+                    raw.key,
                     partition=raw.partition,
                     timestamp=raw.timestamp_ms,
                     headers=list(raw.headers),

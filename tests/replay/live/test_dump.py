@@ -25,7 +25,7 @@ from tests.replay.live.feeding import append, make_topic, many_nights
 def read_back(folder: Path) -> list[RawRecord]:
     return [
         raw
-        for number, chunk in enumerate(find([str(folder)]).chunks)
+        for number, chunk in enumerate(find([str(folder)], keys=True).chunks)
         for batch in read_chunk(number, chunk)
         for _, raw in records_of(batch)
     ]
@@ -48,7 +48,7 @@ def test_what_lies_in_a_topic_is_replayed_record_for_record(
     make_topic(kafka_broker, "dumped", 3)
     night = list(many_nights(1, 2))
     odd = [
-        RawRecord(0, 0, night[0].timestamp_ms, None),
+        RawRecord(0, 0, night[0].timestamp_ms, None, key=b"g"),
         RawRecord(0, 0, night[0].timestamp_ms, b"\xff\x00", (("k", None), ("k", b"\xfe"))),
     ]
     append(kafka_broker, "dumped", [*night, *odd])

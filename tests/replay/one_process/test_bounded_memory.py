@@ -18,7 +18,7 @@ from kafka_marshal.replay import Summary, run
 from kafka_marshal.replay.fold import partition_fold
 from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.model.folded_log import CLAIM
-from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS, PUBLISHED, Rows
+from kafka_marshal.replay.model.tables import FINDINGS, OF_CLAIMS, PARTITIONS, PUBLISHED, Rows
 from kafka_marshal.replay.one_process import gathering, local_fold, sorted_table, sorting
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
@@ -161,7 +161,7 @@ def test_the_first_findings_of_a_claim_are_the_worst_and_equal_ones_in_the_order
         | {"instance": str(number), "records": ()}
         for number in range(200)
     ]
-    with GatheredRows() as gathered:
+    with GatheredRows(OF_CLAIMS) as gathered:
         gathered.add(Rows(FINDINGS.rows(stored)))
         gathered.add(Rows(PARTITIONS.rows([dict.fromkeys(_NUMBERS, 0)])))
         fold = LocalFoldedLog.of(gathered)

@@ -36,21 +36,22 @@ def records_in(found: FoundSources) -> list[RawRecord]:
 
 
 def read(
-    *paths: Path, source_format: str | None = None, topic: str | None = None
+    *paths: Path, source_format: str | None = None, topic: str | None = None, keys: bool = False
 ) -> list[RawRecord]:
     given = [str(path) for path in paths]
-    return records_in(find(given, source_format=source_format, topic=topic))
+    return records_in(find(given, source_format=source_format, topic=topic, keys=keys))
 
 
-def told(*paths: Path, topic: str | None = None) -> str:
-    return "\n".join(
-        one.sentence for one in find([str(path) for path in paths], topic=topic).limitations
-    )
+def told(*paths: Path, topic: str | None = None, keys: bool = False) -> str:
+    given = [str(path) for path in paths]
+    return "\n".join(one.sentence for one in find(given, topic=topic, keys=keys).limitations)
 
 
-def refused(*paths: Path, source_format: str | None = None, topic: str | None = None) -> str:
+def refused(
+    *paths: Path, source_format: str | None = None, topic: str | None = None, keys: bool = False
+) -> str:
     with pytest.raises(UnreadableSource) as caught:
-        read(*paths, source_format=source_format, topic=topic)
+        read(*paths, source_format=source_format, topic=topic, keys=keys)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

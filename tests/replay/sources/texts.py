@@ -28,7 +28,7 @@ def kcat(given: Sequence[RawRecord], topic: str = "__marshal") -> bytes:
             "ts": raw.timestamp_ms,
             "broker": 1,
             **({"headers": flat} if flat else {}),
-            "key": None,
+            "key": None if raw.key is None else raw.key.decode(),
             "payload": None if raw.value is None else raw.value.decode(),
         }
         lines.append(json.dumps(fields, separators=(",", ":")))
@@ -44,7 +44,7 @@ def console(given: Sequence[RawRecord], *without: str) -> bytes:
             "partition": f"Partition:{raw.partition}",
             "offset": f"Offset:{raw.offset}",
             "headers": headers or "NO_HEADERS",
-            "key": "null",
+            "key": "null" if raw.key is None else raw.key.decode(),
             "value": "null" if raw.value is None else raw.value.decode(),
         }
         lines.append("\t".join(cell for name, cell in cells.items() if name not in without))
@@ -61,10 +61,12 @@ def dump_log(given: Sequence[RawRecord], topic: str = "__marshal") -> bytes:
     for raw in given:
         size = -1 if raw.value is None else len(raw.value)
         payload = "" if raw.value is None else f" payload: {raw.value.decode()}"
+        key_size = -1 if raw.key is None else len(raw.key)
+        key = "" if raw.key is None else f" key: {raw.key.decode()}"
         lines.append(
             f"| offset: {raw.offset} {_STAMPS[raw.timestamp_type]}: {raw.timestamp_ms} "
-            f"keySize: -1 valueSize: {size} sequence: -1 "
-            f"headerKeys: [{','.join(n for n, _ in raw.headers)}]{payload}"
+            f"keySize: {key_size} valueSize: {size} sequence: -1 "
+            f"headerKeys: [{','.join(n for n, _ in raw.headers)}]{key}{payload}"
         )
     return ("\n".join(lines) + "\n").encode()
 
@@ -74,7 +76,8 @@ def batch(given: Sequence[RawRecord], codec: int = 0, attributes: int = 0) -> by
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 30)
     base = given[0].offset
     for raw in given:
-        builder.append(raw.offset - base, given[0].timestamp_ms, None, raw.value, list(raw.headers))
+        at, headers = raw.offset - base, list(raw.headers)
+        builder.append(at, given[0].timestamp_ms, raw.key, raw.value, headers)
     data = bytearray(builder.build())
     data[0:8] = base.to_bytes(8, "big")
     stamped = 8 if given[0].timestamp_type is TimestampType.LOG_APPEND_TIME else 0

@@ -87,7 +87,7 @@ def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: 
         whole.feed(raw)
         parted.feed(raw)
         if chance.random() < 30 / len(records):
-            rows.append(parted.partition_fold.drain())
+            rows.append(parted.place_fold.drain())
             parted = put_aside(checkpoint, parted)
     assert merged(*rows, parted.ended()) == merged(whole.ended())
 
@@ -122,7 +122,7 @@ def some_state(records: int) -> PartitionState:
     state = PartitionState.of("log", 2, JUDGING)
     for raw in NIGHTS["d_zombie"][:records]:
         state.feed(raw)
-    state.partition_fold.drain()
+    state.place_fold.drain()
     return state
 
 
@@ -232,7 +232,7 @@ def test_a_state_makes_nothing_but_accounts(checkpoint: Checkpoint) -> None:
         Evil(subprocess.Popen, ["true"]),
         Evil(eval, "1"),
         Evil(placed, Path()),
-        Evil(getattr, some_state(1).partition_fold, "__class__"),
+        Evil(getattr, some_state(1).place_fold, "__class__"),
     ):
         state = pickle.dumps(evil)
         line["sha256"] = hashlib.sha256(state).hexdigest()

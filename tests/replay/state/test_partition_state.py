@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -12,7 +13,7 @@ import pytest
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.model.chunk_items import ChunkFacts
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, RequestRun
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused
@@ -22,6 +23,12 @@ from tests.replay.fold.test_run_length import Chunked, fed, judging
 from tests.replay.told import INTERVAL_MS, records
 
 LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3", "42 HB b1/B 3"]
+
+
+def take(standing: PartitionState, item: Item, chunked: Chunked) -> None:
+    assert isinstance(standing.place_fold, PartitionFold)
+    assert not isinstance(item, RequestRun)  # of which a row has one record
+    standing.take(item, partial(standing.place_fold.take, expand=chunked.expand))
 
 
 def parted(
@@ -39,9 +46,9 @@ def parted(
             known = states.get(partition)
             standing = take_up(known) if known else PartitionState.of("log", partition, how)
             if collapsing:
-                for place, *_, item in sorted(chunked.items, key=lambda item: item[:3]):
+                for place, item in chunked.items:
                     if place == partition:
-                        standing.take(item, chunked.expand)
+                        take(standing, item, chunked)
             else:
                 for raw in sorted(piece, key=lambda raw: raw.offset):
                     if raw.partition == partition:
@@ -113,8 +120,8 @@ def test_offsets_missing_between_two_runs_are_a_gap(tmp_path: Path, collapsing: 
     if collapsing:
         chunked = Chunked(after, 100, INTERVAL_MS)
         assert chunked.kinds[ChunkFacts] == 1
-        for *_, item in sorted(chunked.items, key=lambda item: item[:3]):
-            resumed.take(item, chunked.expand)
+        for _, item in chunked.items:
+            take(resumed, item, chunked)
     else:
         for raw in after:
             resumed.feed(raw)

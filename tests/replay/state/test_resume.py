@@ -155,7 +155,7 @@ def test_sources_that_overlap_are_read_record_by_record_from_where_the_last_run_
 def test_options_that_do_not_go_together_are_told(tmp_path: Path) -> None:
     source = give(tmp_path, 0, parts()[0][:50])
     folder = tmp_path / "checkpoint"
-    options = {"command": "replay", "rules": ["fenced"]}
+    options = {"command": "replay", "protocol": "claims", "rules": ["fenced"]}
     with closing(Checkpoint(folder, options)) as checkpoint:
         checkpoint.commit({"runs": []})
     refused: list[tuple[type[Exception], str, dict[str, object]]] = [

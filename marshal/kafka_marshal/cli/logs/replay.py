@@ -39,11 +39,22 @@ from kafka_marshal.errors import InvalidOption
 from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
-    from kafka_marshal.replay import Summary, WhatIf
+    from kafka_marshal.replay import ReplaySummary, WhatIf
     from kafka_marshal.replay.engines.engine import EngineChoice
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+class ProtocolOption(StrEnum):
+    """What a log may be of."""
+
+    claims = "claims"
+    groups = "groups"
+
+
+TOPICS = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__marshal_groups"}
+"""The coordination topic, where it is not named."""
 
 
 class EngineOption(StrEnum):
@@ -66,6 +77,12 @@ def replay(
         ),
     ] = None,
     *,
+    protocol: Annotated[
+        ProtocolOption,
+        typer.Option(
+            help="What the log is of: claims, or groups with a controller (__marshal_groups)."
+        ),
+    ] = ProtocolOption.claims,
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,
     out: Annotated[
@@ -90,7 +107,7 @@ def replay(
         str | None,
         typer.Option(
             metavar="TOPIC",
-            show_default="__marshal with --bootstrap; of a dump everything",
+            show_default="__marshal, or __marshal_groups, with --bootstrap; of a dump everything",
             help="The coordination topic. Of a dump that names topics, its records alone.",
         ),
     ] = None,
@@ -140,7 +157,7 @@ def replay(
             metavar="KEY=VALUE,...",
             show_default=False,
             help="Replay under another setting too, and print what would be different: "
-            "heartbeat_interval=30s, rules=original, pause_max=1h.",
+            "heartbeat_interval=30s, rules=original, pause_max=1h. Of groups strategy=NAME.",
         ),
     ] = None,
     keys: Keys = None,
@@ -176,12 +193,16 @@ def replay(
         from kafka_marshal.replay import (
             Change,
             Exports,
+            GroupsSummary,
             JavaNotFoundError,
             ReplayError,
+            Summary,
             UnreadableSource,
             run,
+            run_groups,
         )
         from kafka_marshal.replay.exports.output import refuse_existing
+        from kafka_marshal.replay.protocols.groups import strategy_of
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
     # py4j reports what an interrupt broke to the root logger; the user knows of the interrupt.
@@ -200,53 +221,91 @@ def replay(
             bar.update(task, completed=done, total=of)
 
         chosen: list[EngineChoice] = []
-        change = Change.parsed(what_if) if what_if else None
+        strategy = change = None
+        if protocol is ProtocolOption.groups:
+            _refuse_options_of_claims(
+                {
+                    "--heartbeat-interval": heartbeat_interval is not None,
+                    "--force-interval": force_interval,
+                    "--rules": rules is not ReplayRules.fenced,
+                    "--pause-max": pause_max != PAUSE_MAX_S,
+                    "--coordination-partitions": coordination_partitions is not None,
+                    "--keys": keys is not None,
+                }
+            )
+            strategy = strategy_of(what_if or [])
+        elif what_if:
+            change = Change.parsed(what_if)
+        default_topic = topic or TOPICS[protocol]
         if bootstrap is not None:
-            sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
+            sources = [*(sources or ()), f"kafka://{bootstrap}/{default_topic}"]
         if not sources:
             try:
                 where = connection(None, properties, options).bootstrap
             except InvalidOption as error:
                 fail(f"a replay needs a SOURCE, and {error}")
-            sources = [f"kafka://{where}/{topic or '__marshal'}"]
+            sources = [f"kafka://{where}/{default_topic}"]
         live = [source for source in sources if source.startswith("kafka://")]
         if not live and (begin or end or properties or options):
             fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
         if live:
             refuse_existing(out)  # before minutes of reading
         dumped = [
-            _dumped(source, scratch, begin, end, properties, options, next_step)
+            _dumped(source, TOPICS[protocol], scratch, begin, end, properties, options, next_step)
             if source in live
             else source
             for source in sources
         ]
-        summary = run(
-            dumped,
-            named=sources,
-            out=out,
-            heartbeat_interval_s=heartbeat_interval,
-            force_interval=force_interval,
-            rules=rules.value,
-            pause_max_s=pause_max,
-            coordination_partitions=coordination_partitions,
-            one_log=one_log,
-            source_format=source_format,
-            topic=topic,
-            exports=Exports(sarif, junit, perfetto),
-            what_if=change,
-            checkpoint=checkpoint,
-            keyring=keyring_of(keys),
-            engine=engine.value,
-            on_engine=chosen.append,
-            on_progress=next_step,
-            on_tasks=tasks if bar.live.is_started else None,
-        )
+        exports = Exports(sarif, junit, perfetto)
+        on_tasks = tasks if bar.live.is_started else None
+        summary: Summary | GroupsSummary
+        if protocol is ProtocolOption.groups:
+            summary = run_groups(
+                dumped,
+                named=sources,
+                out=out,
+                strategy=strategy,
+                one_log=one_log,
+                source_format=source_format,
+                topic=topic,
+                exports=exports,
+                checkpoint=checkpoint,
+                engine=engine.value,
+                on_engine=chosen.append,
+                on_progress=next_step,
+                on_tasks=on_tasks,
+            )
+        else:
+            summary = run(
+                dumped,
+                named=sources,
+                out=out,
+                heartbeat_interval_s=heartbeat_interval,
+                force_interval=force_interval,
+                rules=rules.value,
+                pause_max_s=pause_max,
+                coordination_partitions=coordination_partitions,
+                one_log=one_log,
+                source_format=source_format,
+                topic=topic,
+                exports=exports,
+                what_if=change,
+                checkpoint=checkpoint,
+                keyring=keyring_of(keys),
+                engine=engine.value,
+                on_engine=chosen.append,
+                on_progress=next_step,
+                on_tasks=on_tasks,
+            )
     if as_json:
         typer.echo(summary.json(), nl=False)
     elif not quiet:
         console.print(*map(str, chosen), markup=False, soft_wrap=True)
         _show(summary)
-        if summary.what_if is not None:
+        if isinstance(summary, GroupsSummary):
+            for each in summary.what_if or ():
+                console.print(each.sentence, markup=False, soft_wrap=True)
+        elif summary.what_if is not None:
             show_difference(summary.what_if)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
 
@@ -265,8 +324,16 @@ def _progress(*, quiet: bool) -> Progress:
     )
 
 
+def _refuse_options_of_claims(given: dict[str, bool]) -> None:
+    """Say which option has no meaning for groups."""
+    for option, is_given in given.items():
+        if is_given:
+            fail(f"{option} is of claims, and --protocol groups judges by none")
+
+
 def _dumped(
     source: str,
+    default_topic: str,
     scratch: ExitStack,
     begin: str | None,
     end: str | None,
@@ -277,7 +344,7 @@ def _dumped(
     """The live topic as a folder of files, which live as long as `scratch`."""
     with needs("kafka"):
         from kafka_marshal.replay.live.dump import RequestedRange, dump, of_address
-    where, topic = of_address(source)
+    where, topic = of_address(source, default_topic)
     settings = connection(where, properties, options)
     folder = scratch.enter_context(Scratch("dump"))
     return str(dump(settings, topic, folder, RequestedRange(begin, end), on_progress))
@@ -336,12 +403,12 @@ def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def _show_worst(summary: Summary) -> None:
+def _show_worst(summary: ReplaySummary) -> None:
     """What the worst findings say, in the words of the page."""
     from kafka_marshal.replay.report_data.worst import worst
 
     loud = sum(count.findings for count in summary.findings if count.severity != "info")
-    shown = worst(summary.out)
+    shown = worst(summary.out, codes=[count.code for count in summary.findings])
     more = "" if len(shown) == loud else f", of {loud:,}"
     console.print(f"\nThe worst{more}:", markup=False)
     for row in shown:
@@ -357,11 +424,11 @@ def _show_worst(summary: Summary) -> None:
     console.print()
 
 
-def _show(summary: Summary) -> None:
+def _show(summary: ReplaySummary) -> None:
     """The findings as a table, and where everything is."""
     console.print(
         f"{_counted(summary.records, 'record')} of {_counted(len(summary.logs), 'log')}, "
-        f"{_counted(summary.rows['claims'] // len(summary.rules), 'claim')} judged, "
+        f"{summary.judged} judged, "
         f"{_counted(summary.rows['malformed'], 'malformed record')}",
         markup=False,
     )

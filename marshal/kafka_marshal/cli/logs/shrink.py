@@ -70,7 +70,7 @@ def shrink(
         from kafka_marshal.capture import UnreadableSource
         from kafka_marshal.replay.errors import ReplayError
         from kafka_marshal.replay.exports.output import refuse_existing
-        from kafka_marshal.replay.fold.options import judging_of
+        from kafka_marshal.replay.options import judging_of
         from kafka_marshal.replay.shrink.shrinking import WantedFinding, parts_of
         from kafka_marshal.replay.shrink.shrinking import shrink as smallest
         from kafka_marshal.replay.shrink.slices import written

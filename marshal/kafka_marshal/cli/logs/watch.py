@@ -115,11 +115,13 @@ def watch(
     reported an error or a warning.
     """
     _check_engine(spark, until_end, checkpoint_every, trigger)
+    if topic == "__marshal_groups":
+        fail("a watch follows claims; marshal replay --protocol groups reads that topic")
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
-        from kafka_marshal.replay.fold.options import judging_of
+        from kafka_marshal.replay.options import judging_of
     with needs("kafka"):
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines

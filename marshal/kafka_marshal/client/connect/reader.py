@@ -524,6 +524,7 @@ def raw_record(message: Message) -> RawRecord:
         message.value(),
         tuple(cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())),
         TimestampType.of_kafka_client(kind),
+        message.key(),
     )
 
 

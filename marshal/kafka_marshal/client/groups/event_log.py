@@ -176,10 +176,10 @@ class EventLog:
         self._give(give, [*starts])
         for messages, ends in reader.messages(dict(reached), lambda: self._stopped):
             found: list[Read] = []
-            for raw, key in ((raw_record(message), message.key()) for message in messages):
+            for raw in map(raw_record, messages):
                 if raw.offset > reached[raw.partition]:
                     found.append(Reached(raw.partition, raw.offset))
-                found.append(_decoded(raw, key))
+                found.append(_decoded(raw))
                 reached[raw.partition] = raw.offset + 1
             for partition, end in ends.items():
                 if end > reached[partition]:
@@ -211,10 +211,10 @@ def starts_of(
     return starts
 
 
-def _decoded(raw: RawRecord, key: bytes | None) -> EventRecord | Reached:
+def _decoded(raw: RawRecord) -> EventRecord | Reached:
     try:
         return decode_record(
-            raw.partition, raw.offset, raw.timestamp_ms, key, raw.value, raw.headers
+            raw.partition, raw.offset, raw.timestamp_ms, raw.key, raw.value, raw.headers
         )
     except MalformedRecord as error:
         return Reached(raw.partition, raw.offset + 1, str(error))

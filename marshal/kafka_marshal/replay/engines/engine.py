@@ -17,8 +17,9 @@ from attrs import frozen
 
 from kafka_marshal.replay.errors import InvalidOption, ReplayError, SourcesOverlap
 from kafka_marshal.replay.fold.jobs import Job, WholeLog
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.model.folded_log import FoldedLog
+from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.sources import Chunk
 
 if TYPE_CHECKING:
@@ -84,10 +85,10 @@ class Engine(Protocol):
         """Run a job; its rows are kept while the block lasts."""
 
     def fold_into(self, job: Job, folder: Path) -> None:
-        """Run a job, and write its rows into the new folder, as Parquet in `FOLDED_SCHEMA`."""
+        """Run a job, and write its rows into the new folder, as Parquet in its tables' schema."""
 
     def fold_of(
-        self, folders: Sequence[Path], states: Sequence[Path]
+        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> AbstractContextManager[FoldedLog]:
         """The rows in such folders, and what each of the states says if its log ends there."""
 
@@ -134,7 +135,7 @@ def started(
 def run_fold(
     engine: Engine,
     chunks: tuple[Chunk, ...],
-    judging: JudgingOptions,
+    judging: Judging,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FoldedLog]:
     """Read and fold everything; the rows are kept while the block lasts.
@@ -144,7 +145,8 @@ def run_fold(
         ReplayError: the engine could not go on for another reason.
     """
     on_progress(f"reading {len(chunks)} chunks, folding")
-    job = WholeLog(chunks, judging, collapsing=engine.collapses(chunks))
+    collapsing = judging.collapse is not None and engine.collapses(chunks)
+    job = WholeLog(chunks, judging, collapsing=collapsing)
     with ExitStack() as kept:
         try:
             fold = kept.enter_context(engine.fold(job))

@@ -14,6 +14,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.engines.engine import Engine
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
 from kafka_marshal.replay.fold.jobs import placed_records, row_schema
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.fold.judging import Judging, Placed
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk
 from kafka_marshal.replay.model.chunk_items import SingleRecord
 from kafka_marshal.replay.model.folded_log import FoldedLog
@@ -203,7 +204,7 @@ class _NewRecords:
     """What one run folds, onto the states of earlier ones: a `Job`."""
 
     chunks: tuple[Chunk, ...]
-    judging: JudgingOptions
+    judging: Judging
     states: Mapping[int, Path]
     next_offsets: Mapping[int, int]
     folder: Path
@@ -214,22 +215,20 @@ class _NewRecords:
         """As `Job`."""
         new, rest = _Reader(self.chunks, self.next_offsets).chunk(number)
         if not self.collapsing:
-            yield from rest
+            for each in rest:
+                yield padded(each, row_schema(self))
             yield from new
             return
-        from kafka_marshal.replay.fold.run_length import rows_of
-
         for each in rest:
             yield padded(each, row_schema(self))
-        if new:
-            judging = self.judging
-            interval_ms = judging.heartbeat_interval_ms
-            yield from rows_of(number, new, interval_ms, forced=judging.forced)
+        if new and self.judging.collapse is not None:
+            yield from self.judging.collapse.rows_of(number, new)
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`; states are put aside."""
-        items_of, expand = self._taking()
+        items_of, taker = self._taking()
         standing: PartitionState | None = None
+        take: Callable[[Any], None]
         begins_at = 0
         for batch in batches:
             orders = batch.column("input_order").to_pylist()
@@ -238,30 +237,31 @@ class _NewRecords:
                     if standing is not None:
                         yield standing.put_aside(self._path(standing.partition))
                     standing = self._standing(log, partition)
+                    take = taker(standing.place_fold)
                     begins_at = standing.next_offset
                 if order == _SKIPPED:
                     standing.skipped += int(item.raw.value)
                 elif isinstance(item, SingleRecord) and item.raw.offset < begins_at:
                     standing.again(item.raw)
                 elif self.collapsing:
-                    standing.take(item, expand)
+                    standing.take(item, take)
                 else:
                     standing.feed(item.raw)
-                if standing.partition_fold.is_full:
-                    yield standing.partition_fold.drain()
+                if standing.place_fold.is_full:
+                    yield standing.place_fold.drain()
             if standing is not None:
-                yield standing.partition_fold.drain()
+                yield standing.place_fold.drain()
         if standing is not None:
             yield standing.put_aside(self._path(standing.partition))
 
-    def _taking(self) -> tuple[Callable[[pa.RecordBatch], Iterator[tuple[str, int, Any]]], Any]:
-        """What a row is, and what gives the records of a run."""
-        if not self.collapsing:
-            return _singles, None
-        from kafka_marshal.replay.fold.run_length import Expander, items_of
-
+    def _taking(
+        self,
+    ) -> tuple[Callable[[pa.RecordBatch], Placed], Callable[[Any], Callable[[Any], None]]]:
+        """What a row is, and what takes it if the log is collapsed."""
+        if not self.collapsing or self.judging.collapse is None:
+            return _singles, attrgetter("feed")
         reader = _Reader(self.chunks, self.next_offsets)
-        return items_of, Expander(self.chunks, reader.new).records
+        return self.judging.collapse.taking(self.chunks, reader.new, by_row=True)
 
     def _path(self, partition: int) -> Path:
         return self.folder / f"{partition}{SUFFIX}"
@@ -280,7 +280,7 @@ def _singles(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
 def run_resumed(
     engine: Engine,
     chunks: tuple[Chunk, ...],
-    judging: JudgingOptions,
+    judging: Judging,
     log: OpenLog,
     on_progress: Callable[[str], None],
 ) -> Iterator[tuple[FoldedLog, IncrementalRun, Callable[[], None]]]:
@@ -293,9 +293,8 @@ def run_resumed(
     """
     next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}
     run = log.begun()
-    job = _NewRecords(
-        chunks, judging, log.states, next_offsets, run / STATES, engine.collapses(chunks)
-    )
+    collapsing = judging.collapse is not None and engine.collapses(chunks)
+    job = _NewRecords(chunks, judging, log.states, next_offsets, run / STATES, collapsing)
     on_progress(f"reading {len(chunks)} chunks, folding what is new")
     try:
         try:
@@ -310,7 +309,8 @@ def run_resumed(
         heads = tuple(read_head(path) for _, path in sorted(states.items()))
         on_progress("telling how everything stands")
         folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
-        with engine.fold_of(folders, [*{**log.states, **states}.values()]) as fold:
+        standing = [*{**log.states, **states}.values()]
+        with engine.fold_of(folders, standing, judging.tables) as fold:
             yield fold, IncrementalRun(len(log.runs) + 1, heads), lambda: log.commit(run)
     finally:
         log.sweep()

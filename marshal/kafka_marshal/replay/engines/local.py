@@ -16,6 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from kafka_marshal.replay.fold.jobs import Job
+from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.sources import Chunk
@@ -46,15 +47,17 @@ class LocalEngine:
             gathered.write(folder / "part-00000.parquet")
 
     @contextmanager
-    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[LocalFoldedLog]:
+    def fold_of(
+        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
+    ) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
-        with GatheredRows() as gathered:
+        with GatheredRows(tables) as gathered:
             gather(gathered, folders, states)
             yield LocalFoldedLog.of(gathered)
 
     @contextmanager
     def _gathered(self, job: Job) -> Iterator[GatheredRows]:
-        with GatheredRows() as gathered:
+        with GatheredRows(job.judging.tables) as gathered:
             with _collecting_seldom():
                 for drained in folded(job, self.on_tasks or (lambda done, of: None)):
                     gathered.add(drained)

@@ -5,7 +5,7 @@ As with the folder: a file that is there is refused, and a run that fails leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Final
@@ -17,6 +17,7 @@ from kafka_marshal.replay.exports.junit import JUnit
 from kafka_marshal.replay.exports.output import refuse_existing, umask
 from kafka_marshal.replay.exports.perfetto import Perfetto, packed
 from kafka_marshal.replay.exports.sarif import sarif
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.model.published import FindingRow, TenureRow
 from kafka_marshal.scratch import Scratch
 
@@ -65,6 +66,7 @@ class Exports:
         rules: Sequence[str],
         version: str,
         tenures: Iterable[TenureRow] = (),
+        catalogue: Mapping[str, FindingKind] = CATALOGUE,
     ) -> Iterator[None]:
         """Write them beside their places, and move them there when the block ends well."""
         with ExitStack() as files:
@@ -79,11 +81,11 @@ class Exports:
                 findings = _passing(findings, trace.finding)
             gathered = None
             if self.junit is not None:
-                gathered = JUnit()
+                gathered = JUnit(catalogue)
                 findings = _passing(findings, gathered.add)
             if self.sarif is not None:
                 to = files.enter_context(_placed_file(self.sarif, "--sarif"))
-                to.writelines(sarif(findings, version))
+                to.writelines(sarif(findings, version, catalogue))
             elif self.any:
                 for _ in findings:
                     pass

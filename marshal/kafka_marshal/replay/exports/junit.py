@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 from xml.etree import ElementTree as Xml
 
@@ -44,7 +44,8 @@ class _Case:
 class JUnit:
     """Gathers findings; holds no more than some sentences of each log and code."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalogue: Mapping[str, FindingKind] = CATALOGUE) -> None:
+        self._catalogue = catalogue
         self._cases: dict[tuple[str, str], dict[str, _Case]] = defaultdict(dict)
 
     def add(self, row: FindingRow) -> None:
@@ -57,7 +58,7 @@ class JUnit:
         totals = dict.fromkeys(("tests", "failures", "skipped"), 0)
         for log in logs:
             suite = Xml.SubElement(suites, "testsuite", name=_text(log))
-            for kind in CATALOGUE.values():
+            for kind in self._catalogue.values():
                 self._case(suite, log, kind, rules)
             counts = {
                 "tests": len(suite),

@@ -8,7 +8,7 @@ no place of the run, and results are written one by one, however many there are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -19,7 +19,6 @@ from kafka_marshal.replay.model.rows import readable
 SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-_RULES: Final = tuple(CATALOGUE)
 _PROPERTIES: Final = (
     "log",
     "rules",
@@ -50,19 +49,24 @@ def level(severity: str) -> str:
     return severity if severity in (ERROR, WARNING) else "note"
 
 
-def sarif(findings: Iterable[FindingRow], version: str) -> Iterator[str]:
+def sarif(
+    findings: Iterable[FindingRow],
+    version: str,
+    catalogue: Mapping[str, FindingKind] = CATALOGUE,
+) -> Iterator[str]:
     """The text of a SARIF file, in pieces. `version` is the package's."""
+    places = {code: place for place, code in enumerate(catalogue)}
     driver = {
         "name": "kafka-marshal",
         "version": version,
-        "rules": [_rule(kind) for kind in CATALOGUE.values()],
+        "rules": [_rule(kind) for kind in catalogue.values()],
     }
     yield f'{{"$schema": {_json(SCHEMA)}, "version": "2.1.0", "runs": [{{\n'
     yield f'"tool": {{"driver": {_json(driver)}}},\n"columnKind": "unicodeCodePoints",\n'
     yield '"results": ['
     separator = "\n"
     for row in findings:
-        yield separator + _json(_result(row))
+        yield separator + _json(_result(row, places[row.code]))
         separator = ",\n"
     yield "]\n}]}\n"
 
@@ -92,10 +96,10 @@ def _rule(kind: FindingKind) -> dict[str, object]:
     return rule
 
 
-def _result(row: FindingRow) -> dict[str, object]:
+def _result(row: FindingRow, place: int) -> dict[str, object]:
     return {
         "ruleId": row.code,
-        "ruleIndex": _RULES.index(row.code),
+        "ruleIndex": place,
         "level": level(row.severity),
         "message": {"text": readable(row.sentence)},
         "locations": [{"logicalLocations": [_location(row)]}],

@@ -8,24 +8,19 @@ job is pickled, or in this process. No job knows which.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Protocol
 
 import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.fold.judging import Judging, Placed, PlaceFold
+from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, KEYED_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import arrow_rows
-from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS, Rows
+from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
-
-if TYPE_CHECKING:
-    from kafka_marshal.replay.model.chunk_items import Item
-
-FOLDED_SCHEMA: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
-"""A line holds one row of one table, in the column of that table's name."""
 
 
 class Job(Protocol):
@@ -36,8 +31,12 @@ class Job(Protocol):
         """What is read."""
 
     @property
+    def judging(self) -> Judging:
+        """By what is folded, and into which tables."""
+
+    @property
     def collapsing(self) -> bool:
-        """Runs of heartbeats become one row each: `read` gives the schema of `run_length`."""
+        """Chunks are made small: `read` gives the schema of `judging.collapse`."""
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of one chunk.
@@ -59,61 +58,49 @@ class WholeLog:
     """Everything is read and folded, and every log ends where its records do."""
 
     chunks: tuple[Chunk, ...]
-    judging: JudgingOptions
+    judging: Judging
     collapsing: bool
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
         """As `Job`."""
-        if not self.collapsing:
+        collapse = self.judging.collapse
+        if not self.collapsing or collapse is None:
             return read_chunk(number, self.chunks[number])
-        from kafka_marshal.replay.fold.run_length import collapsed
-
-        judging = self.judging
-        return collapsed(
-            number, self.chunks[number], judging.heartbeat_interval_ms, forced=judging.forced
-        )
+        return collapse.read(number, self.chunks[number])
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`."""
-        if not self.collapsing:
-            return self._folded(batches, placed_records, PartitionFold.feed)
-        from kafka_marshal.replay.fold.request_runs import items_in_runs
-        from kafka_marshal.replay.fold.run_length import Expander
-
-        expander = Expander(self.chunks)
-
-        def take(partition_fold: PartitionFold, item: Item) -> None:
-            partition_fold.take(item, expander.records)
-
-        return self._folded(batches, items_in_runs, take)
+        collapse = self.judging.collapse
+        if not self.collapsing or collapse is None:
+            return self._folded(batches, placed_records, attrgetter("feed"))
+        return self._folded(batches, *collapse.taking(self.chunks))
 
     def _folded(
         self,
         batches: Iterable[pa.RecordBatch],
-        taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
-        take: Callable[[PartitionFold, _Taken], None],
+        taken_from: Callable[[pa.RecordBatch], Placed],
+        taker: Callable[[PlaceFold], Callable[[Any], None]],
     ) -> Iterator[Rows]:
         place: tuple[str, int] | None = None
-        partition_fold: PartitionFold | None = None
+        place_fold: PlaceFold | None = None
+        take: Callable[[Any], None]
         for batch in batches:
             for log, partition, taken in taken_from(batch):
-                if partition_fold is None or place != (log, partition):
-                    if partition_fold is not None:
-                        partition_fold.close()
-                        yield partition_fold.drain()
+                if place_fold is None or place != (log, partition):
+                    if place_fold is not None:
+                        place_fold.close()
+                        yield place_fold.drain()
                     place = log, partition
-                    partition_fold = PartitionFold(LogPartition(*place), self.judging)
-                take(partition_fold, taken)
-                if partition_fold.is_full:
-                    yield partition_fold.drain()
-            if partition_fold is not None:
-                yield partition_fold.drain()
-        if partition_fold is not None:
-            partition_fold.close()
-            yield partition_fold.drain()
-
-
-_Taken = TypeVar("_Taken")
+                    place_fold = self.judging.begin(LogPartition(*place))
+                    take = taker(place_fold)
+                take(taken)
+                if place_fold.is_full:
+                    yield place_fold.drain()
+            if place_fold is not None:
+                yield place_fold.drain()
+        if place_fold is not None:
+            place_fold.close()
+            yield place_fold.drain()
 
 
 def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:
@@ -124,19 +111,18 @@ def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]
 
 def row_schema(job: Job) -> pa.Schema:
     """Of the rows that `read` gives."""
-    if not job.collapsing:
-        return ARROW_SCHEMA
-    from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA
+    judging = job.judging
+    if job.collapsing and judging.collapse is not None:
+        return judging.collapse.schema
+    return KEYED_SCHEMA if judging.keys else ARROW_SCHEMA
 
-    return COLLAPSED_SCHEMA
 
-
-def row_batches(drained: Rows) -> Iterator[pa.RecordBatch]:
-    """In `FOLDED_SCHEMA`, one batch per table."""
-    for table, of_table in drained.tables():
-        columns = {each.name: pa.nulls(len(of_table), each.arrow_type) for each in FOLDED}
+def row_batches(drained: Rows, tables: TableSet) -> Iterator[pa.RecordBatch]:
+    """In the schema of the tables, one batch per table."""
+    for table, of_table in drained.tables(tables):
+        columns = {each.name: pa.nulls(len(of_table), each.arrow_type) for each in tables}
         columns[table.name] = arrow_rows(table, of_table)
-        yield pa.RecordBatch.from_pydict(columns, schema=FOLDED_SCHEMA)
+        yield pa.RecordBatch.from_pydict(columns, schema=tables.schema)
 
 
 def check_counts(counts: Mapping[str, int]) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Final
 
 import attrs
 import numpy as np
+import pyarrow as pa
 from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
@@ -28,6 +30,8 @@ from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
 from kafka_marshal.replay.fold.divergences import Divergences
+from kafka_marshal.replay.fold.judging import Placed, Read
+from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
@@ -40,16 +44,62 @@ from kafka_marshal.replay.model.chunk_items import (
 from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
 from kafka_marshal.replay.model.published import FindingRow, MalformedRow
 from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
-from kafka_marshal.replay.model.tables import Rows
+from kafka_marshal.replay.model.tables import OF_CLAIMS, Rows, TableSet
+from kafka_marshal.replay.sources import Chunk
 
 ROWS_WAITING_MAX: Final = 50_000
 """A ReleaseGroup may give a row for every claim, so rows are bounded as well as records."""
 
 
 @frozen
-class JudgingOptions:
-    """By what a log is judged."""
+class CollapsedHeartbeats:
+    """Runs of heartbeats become one row each (`run_length`): as `Collapse`.
 
+    The kernel takes its time to load, so the room that knows it is imported when a log is long.
+    """
+
+    interval_ms: float
+    forced: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As `Collapse`."""
+        from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA
+
+        return COLLAPSED_SCHEMA
+
+    def read(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """As `Collapse`, by the heartbeat intervals that records say."""
+        from kafka_marshal.replay.fold.run_length import collapsed
+
+        return collapsed(number, chunk, self.interval_ms, forced=self.forced)
+
+    def rows_of(self, number: int, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """As `Collapse`."""
+        from kafka_marshal.replay.fold.run_length import rows_of
+
+        return rows_of(number, batches, self.interval_ms, forced=self.forced)
+
+    def taking(
+        self, chunks: tuple[Chunk, ...], read: Read = read_chunk, *, by_row: bool = False
+    ) -> tuple[
+        Callable[[pa.RecordBatch], Placed], Callable[[PartitionFold], Callable[[Item], None]]
+    ]:
+        """As `Collapse`; the records of a run that does not go on are read again."""
+        from kafka_marshal.replay.fold.request_runs import items_in_runs
+        from kafka_marshal.replay.fold.run_length import Expander, items_of
+
+        expand = Expander(chunks, read).records
+        items = items_of if by_row else items_in_runs
+        return items, lambda partition_fold: partial(partition_fold.take, expand=expand)
+
+
+@frozen
+class JudgingOptions:
+    """By what a log of claims is judged: a `Judging`."""
+
+    tables: ClassVar[TableSet] = OF_CLAIMS
+    keys: ClassVar[bool] = False
     rule_sets: tuple[RuleSet, ...]
     heartbeat_interval_ms: float
     """Of groups whose log says none."""
@@ -63,6 +113,27 @@ class JudgingOptions:
     """The heartbeat interval is that of all groups, whatever the log says."""
     given: bool = field(default=False)
     """The user gave the heartbeat interval: a log with another one is not judged."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """As `Judging`."""
+        return {
+            "protocol": "claims",
+            "rules": [rule_set.value for rule_set in self.rule_sets],
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "force_interval": self.forced,
+            "pause_max_ms": self.pause_max_ms,
+            "coordination_partitions": self.coordination_partitions,
+        }
+
+    @property
+    def collapse(self) -> CollapsedHeartbeats:
+        """As `Judging`."""
+        return CollapsedHeartbeats(self.heartbeat_interval_ms, self.forced)
+
+    def begin(self, place: LogPartition) -> PartitionFold:
+        """As `Judging`."""
+        return PartitionFold(place, self)
 
     def rules(self) -> tuple[Rules, ...]:
         """The rule sets with their durations, fenced first."""

@@ -12,9 +12,9 @@ from typing import Final
 import pyarrow as pa
 
 from kafka_marshal.replay.sources import FORMATS, Chunk
-from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, plain, records_of
+from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, KEYED_SCHEMA, plain, records_of
 
-__all__ = ["ARROW_SCHEMA", "plain", "read_chunk", "read_lean", "records_of"]
+__all__ = ["ARROW_SCHEMA", "KEYED_SCHEMA", "plain", "read_chunk", "read_lean", "records_of"]
 
 _BATCH: Final = 32_768
 """The fewest rows of a batch, but for a chunk's last one and for long rows."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import attrs
 import numpy as np
@@ -29,6 +29,7 @@ from kafka_marshal.kernel.parsing import REQUEST
 from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GROUP
 from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
+from kafka_marshal.replay.fold.judging import Read
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
     plain,
@@ -75,8 +76,6 @@ COLLAPSED_SCHEMA: Final = pa.schema(
         ("facts", _FACTS),
     ]
 )
-Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
-"""What reads a chunk, given its number."""
 _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
 _MANY_PARTITIONS: Final = 1 << 16

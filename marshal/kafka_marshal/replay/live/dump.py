@@ -46,8 +46,8 @@ class RequestedRange:
     end: str | None = None
 
 
-def of_address(source: str) -> tuple[str, str]:
-    """Bootstrap and topic of `kafka://HOST:PORT,HOST:PORT/TOPIC`; no topic is `__marshal`.
+def of_address(source: str, default_topic: str = TOPIC) -> tuple[str, str]:
+    """Bootstrap and topic of `kafka://HOST:PORT,HOST:PORT/TOPIC`.
 
     >>> of_address("kafka://one:9092,two:9092/claims")
     ('one:9092,two:9092', 'claims')
@@ -56,7 +56,7 @@ def of_address(source: str) -> tuple[str, str]:
         InvalidOption: there is no host, or something after the topic.
     """
     address = urlsplit(source)
-    topic = address.path.strip("/") or TOPIC
+    topic = address.path.strip("/") or default_topic
     if address.scheme != "kafka" or not address.netloc or "/" in topic or address.query:
         raise InvalidOption(f"{source}: a topic is written kafka://HOST:PORT/TOPIC")
     return address.netloc, topic
@@ -71,7 +71,7 @@ def dump(
 ) -> Path:
     """Write what `topic` holds now into `folder/TOPIC.parquet/`, a file for each partition.
 
-    The end is that of the log when it was asked; what comes later is left. The key is not kept.
+    The end is that of the log when it was asked; what comes later is left.
 
     Raises:
         BrokerFailed: the cluster cannot be reached or refused.
@@ -116,7 +116,7 @@ def dump(
 def _table(topic: str, records: Sequence[RawRecord]) -> pa.Table:
     return pa.Table.from_arrays(
         [
-            pa.nulls(len(records), pa.binary()),
+            pa.array([raw.key for raw in records], pa.binary()),
             pa.array([raw.value for raw in records], pa.binary()),
             pa.array([topic] * len(records), pa.string()),
             pa.array([raw.partition for raw in records], pa.int32()),

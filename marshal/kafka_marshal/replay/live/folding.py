@@ -51,13 +51,18 @@ def events_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
     Raises:
         ReplayError: it does not come next; the message names the partition.
     """
-    assert isinstance(state.partition_fold, LivePartitionFold)
     try:
-        events = state.partition_fold.fold(raw)
+        events = live_fold(state).fold(raw)
     except OutOfOrder as error:
         raise ReplayError(f"partition {raw.partition}: {error}") from None
     state.fed(raw)
     return events
+
+
+def live_fold(state: PartitionState) -> LivePartitionFold:
+    """The account of a partition that is watched."""
+    assert isinstance(state.place_fold, LivePartitionFold)
+    return state.place_fold
 
 
 def put_aside(state: PartitionState, path: Path) -> None:
@@ -153,7 +158,7 @@ class _PartitionInBatch:
         return FoldedPartition(
             self.partition,
             self._state.folded,
-            self._state.partition_fold.owned,
+            live_fold(self._state).owned,
             None if self._events is None else Path(self._events.name).name,
             self._name,
             self._state.next_offset,

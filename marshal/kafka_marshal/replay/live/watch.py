@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.findings.records.authenticity import finding_of
-from kafka_marshal.replay.live.folding import events_of, put_aside, taken_up
+from kafka_marshal.replay.live.folding import events_of, live_fold, put_aside, taken_up
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent, appended_ms
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
@@ -87,7 +87,7 @@ class _Watch:
         self._changed.update(counted)
         for number, count in counted.items():
             self._watch_context.read(
-                number, count, self._next[number], self._states[number].partition_fold.owned
+                number, count, self._next[number], live_fold(self._states[number]).owned
             )
 
     def _verify(self, raw: RawRecord) -> None:

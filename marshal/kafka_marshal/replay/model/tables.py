@@ -1,10 +1,17 @@
-"""The tables of a replay: which row is whose, by what they are sorted, and rows of many of them."""
+"""The tables of a replay of claims: which row is whose, by what they are sorted.
+
+Other protocols have tables of their own. All have `Rows` and `TableSet`, and the tables of
+findings, of malformed records and of partitions.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import pyarrow as pa
+from attrs import field, frozen
 
 from kafka_marshal.replay.model.internal import (
     GroupCountsRow,
@@ -23,6 +30,40 @@ from kafka_marshal.replay.model.published import (
     TenureRow,
 )
 from kafka_marshal.replay.model.rows import Row, RowT, Table
+
+
+@frozen
+class TableSet:
+    """The tables that a log is folded into. No two have rows of one class.
+
+    `FINDINGS`, `MALFORMED` and `PARTITIONS` are among them.
+    """
+
+    published: tuple[Table[Any], ...]
+    """The tables that a replay writes."""
+    internal: tuple[Table[Any], ...]
+    """What the fold says besides: for `summary.json` and the report, never written as a table."""
+    by_name: Mapping[str, Table[Any]] = field(init=False)
+    """All of them."""
+    by_row: Mapping[type[Row], Table[Any]] = field(init=False)
+    schema: pa.Schema = field(init=False)
+    """A line holds one row of one table, in the column of that table's name."""
+
+    @by_name.default
+    def _by_name(self) -> Mapping[str, Table[Any]]:
+        return {table.name: table for table in (*self.published, *self.internal)}
+
+    @by_row.default
+    def _by_row(self) -> Mapping[type[Row], Table[Any]]:
+        return {table.row: table for table in self.by_name.values()}
+
+    @schema.default
+    def _schema(self) -> pa.Schema:
+        return pa.schema([(table.name, table.arrow_type) for table in self.by_name.values()])
+
+    def __iter__(self) -> Iterator[Table[Any]]:
+        return iter(self.by_name.values())
+
 
 _LOG_ORDER: Final = ("log", "rules", "coordinating_partition")
 _CLAIM_ORDER: Final = (*_LOG_ORDER, "group", "topic", "topic_partition")
@@ -67,22 +108,21 @@ RANGES: Final = Table("ranges", RangeRow, (*_CLAIM_ORDER, "offset", "start"))
 INTERNAL: Final[tuple[Table[Any], ...]] = (GROUPS, SENDERS, PARTITIONS, MARKS, LANES, RANGES)
 """What the fold says besides: for `summary.json` and the report, never written as a table."""
 
-FOLDED: Final = (*PUBLISHED, *INTERNAL)
-BY_NAME: Final[Mapping[str, Table[Any]]] = {table.name: table for table in FOLDED}
-_BY_ROW: Final[Mapping[type[Row], Table[Any]]] = {table.row: table for table in FOLDED}
+OF_CLAIMS: Final = TableSet(PUBLISHED, INTERNAL)
+"""All tables of a replay of claims."""
 
 
 class Rows:
     """Rows by table; a table without rows is empty."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self._rows: dict[str, list[Any]] = defaultdict(list)
+        self._rows: dict[type[Row], list[Any]] = defaultdict(list)
         self._count = 0
         self.extend(rows)
 
     def add(self, row: Row) -> None:
         """One more."""
-        self._rows[_BY_ROW[type(row)].name].append(row)
+        self._rows[type(row)].append(row)
         self._count += 1
 
     def extend(self, rows: Iterable[Row]) -> None:
@@ -91,11 +131,11 @@ class Rows:
             self.add(row)
 
     def __getitem__(self, table: Table[RowT]) -> list[RowT]:
-        return self._rows.get(table.name, [])
+        return self._rows.get(table.row, [])
 
-    def tables(self) -> Iterator[tuple[Table[Any], list[Any]]]:
+    def tables(self, of: TableSet) -> Iterator[tuple[Table[Any], list[Any]]]:
         """The tables that have rows, and their rows."""
-        return ((BY_NAME[name], rows) for name, rows in self._rows.items())
+        return ((of.by_row[row], rows) for row, rows in self._rows.items())
 
     def __iter__(self) -> Iterator[Row]:
         return (row for rows in self._rows.values() for row in rows)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
-from kafka_marshal.replay.fold.jobs import FOLDED_SCHEMA, check_counts
+from kafka_marshal.replay.fold.jobs import check_counts
 from kafka_marshal.replay.model.folded_log import (
     CLAIM,
     COUNTED,
@@ -42,14 +42,13 @@ from kafka_marshal.replay.model.folded_log import (
 )
 from kafka_marshal.replay.model.rows import RowT, Table, arrow_rows
 from kafka_marshal.replay.model.tables import (
-    BY_NAME,
     CLAIMS,
     DIVERGENCES,
     FINDINGS,
-    FOLDED,
     LANES,
     TENURES,
     Rows,
+    TableSet,
 )
 from kafka_marshal.replay.one_process.sorted_table import SortedTable, row_groups
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder, sorted_rows
@@ -65,10 +64,11 @@ _Name: TypeAlias = tuple[Any, ...]
 class GatheredRows:
     """Rows as they come from accounts, kept as Arrow. A context manager that removes its files."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: TableSet) -> None:
+        self._tables = tables
         self._folder = SpillFolder()
         self._sorters = {
-            table.name: Sorter(_schema(table), table.order, self._folder) for table in FOLDED
+            table.name: Sorter(_schema(table), table.order, self._folder) for table in tables
         }
 
     def __enter__(self) -> Self:
@@ -80,21 +80,21 @@ class GatheredRows:
 
     def add(self, drained: Rows) -> None:
         """Some more."""
-        for table, rows in drained.tables():
+        for table, rows in drained.tables(self._tables):
             self.add_stored(table.name, arrow_rows(table, rows))
 
     def add_file(self, path: Path) -> None:
-        """The rows of a file in `FOLDED_SCHEMA`."""
+        """The rows of a file in the schema of the tables."""
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 self.add_lines(batch)
 
     def add_lines(self, lines: pa.RecordBatch) -> None:
-        """The rows of a batch in `FOLDED_SCHEMA`."""
-        for name in BY_NAME:
-            rows = lines.column(name).drop_null()
+        """The rows of a batch in the schema of the tables."""
+        for table in self._tables:
+            rows = lines.column(table.name).drop_null()
             if len(rows):
-                self.add_stored(name, rows.cast(BY_NAME[name].arrow_type))
+                self.add_stored(table.name, rows.cast(table.arrow_type))
 
     def add_stored(self, name: str, rows: pa.StructArray) -> None:
         """Rows of the table of that name, as `arrow_rows` gives them."""
@@ -114,17 +114,18 @@ class GatheredRows:
         }
 
     def write(self, path: Path) -> None:
-        """A file in `FOLDED_SCHEMA`."""
-        with pq.ParquetWriter(path, FOLDED_SCHEMA) as file:
+        """A file in the schema of the tables."""
+        schema = self._tables.schema
+        with pq.ParquetWriter(path, schema) as file:
             for name, sorter in self._sorters.items():
                 for rows in row_groups(sorter.batches()):
                     columns = [
                         rows.combine_chunks().to_struct_array()
                         if table.name == name
                         else pa.nulls(rows.num_rows, table.arrow_type)
-                        for table in FOLDED
+                        for table in self._tables
                     ]
-                    file.write_table(pa.Table.from_arrays(columns, schema=FOLDED_SCHEMA))
+                    file.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
 @frozen

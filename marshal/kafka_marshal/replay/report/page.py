@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join
-from kafka_marshal.replay.report.base import glyphs
+from kafka_marshal.replay.report.base import glyphs, pieces
 from kafka_marshal.replay.report.base.data import ClaimTimeline, ReportData
 from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.base.scale import Scale
@@ -69,7 +67,7 @@ def render(data: ReportData) -> str:
         others += len(findings.findings(found, drawn, log_anchors, len(data.logs)).encode())
         held = details.embedded(scale, data.logs, palette, 2000 * data.heartbeat_interval_s, others)
         drawn.details.update(held.indices)
-        scripts = [*held.scripts, el("script", None, _asset("explore.js"))]
+        scripts = [*held.scripts, el("script", None, pieces.asset("explore.js"))]
         parts = {
             "claims": claims.section(data, scale, held, palette, overview),
             "heat": heat.section(scale, len(data.logs)),
@@ -85,8 +83,8 @@ def render(data: ReportData) -> str:
         el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         el("meta", {"name": "color-scheme", "content": "light dark"}),
         el("title", None, summary.title(data)),
-        el("style", None, base_style(), _asset("style.css")),
-        el("style", None, _asset("explore.css")) if scale is not None else None,
+        el("style", None, base_style(), pieces.asset("style.css")),
+        el("style", None, pieces.asset("explore.css")) if scale is not None else None,
     )
     body = el(
         "body",
@@ -110,7 +108,7 @@ def render(data: ReportData) -> str:
         ),
         el("div", {"id": "tip", "role": "tooltip", "hidden": True}),
         el("script", {"type": "application/json", "id": "data"}, embedded_json(embedded)),
-        el("script", None, _asset("report.js")),
+        el("script", None, pieces.asset("report.js")),
         *scripts,
     )
     return "<!doctype html>\n" + el("html", {"lang": "en"}, head, body) + "\n"
@@ -136,8 +134,3 @@ def _detailed(scale: Scale) -> list[ClaimTimeline]:
 def _contents(anchors: list[str]) -> Html:
     links = (el("a", {"href": f"#{anchor}"}, _CONTENTS[anchor]) for anchor in anchors)
     return el("nav", {"aria-label": "Contents"}, join(links, " "))
-
-
-def _asset(file: str) -> Html:
-    """A file of this package as it stands: ours, so it is markup already."""
-    return Html(resources.files(__package__).joinpath(file).read_text(encoding="utf-8"))

@@ -9,14 +9,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import attrs
 from attrs import frozen
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
+from kafka_marshal.replay.findings.catalogue import ERROR, WARNING, FindingKind
 from kafka_marshal.replay.model.folded_log import CountedFindings
 from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, PartitionRow
+from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.report_data.whatif import WhatIf
 
 Json: TypeAlias = dict[str, object]
@@ -35,32 +36,29 @@ class FindingCount:
     logs: tuple[str, ...]
 
 
-@frozen
-class Summary:
-    """What a replay came to."""
+@frozen(kw_only=True)
+class ReplaySummary:
+    """What a replay came to, whatever the protocol."""
 
+    protocol: str
+    """Its name, as `--protocol` takes it."""
     out: Path
     """The folder with the tables, `summary.json` and `report.html`."""
     sources: tuple[str, ...]
     logs: tuple[str, ...]
     left_out: tuple[str, ...]
     """Files in folders that were not read, each with the reason."""
-    rules: tuple[str, ...]
-    heartbeat_intervals_s: tuple[float, ...]
-    """By which groups were judged when the log ended; each once, the longest last."""
     from_ms: int | None
     to_ms: int | None
     records: int
     rows: Mapping[str, int]
     """Rows of every table."""
     findings: tuple[FindingCount, ...]
-    groups: tuple[GroupCountsRow, ...]
-    senders: tuple[ClockStatistics, ...]
+    rules: tuple[str, ...] = ()
+    """Rule sets that judged, where a protocol has several."""
     partitions: tuple[PartitionRow, ...]
     caveats: tuple[str, ...]
     version: str
-    what_if: WhatIf | None = None
-    """What another setting makes of the same log, if that was asked."""
     checkpoint: Mapping[str, int] | None = None
     """Of a run that goes on: the how many-th it is, records it folded, records it passed over."""
 
@@ -68,11 +66,6 @@ class Summary:
     def errors(self) -> int:
         """Findings that say that a promise was broken."""
         return sum(count.findings for count in self.findings if count.severity == ERROR)
-
-    @property
-    def heartbeat_interval_s(self) -> float:
-        """The longest of them."""
-        return self.heartbeat_intervals_s[-1]
 
     @property
     def report(self) -> Path:
@@ -84,28 +77,40 @@ class Summary:
         """There is an error or a warning: exit code 1."""
         return any(count.severity in (ERROR, WARNING) for count in self.findings)
 
+    @property
+    def judged(self) -> str:
+        """What was judged, and how many."""
+        return times(self.records, "record")
+
     def json(self) -> str:
         """The text of `summary.json`."""
-        value: Json = {
+        return json.dumps(self._fields(), indent=1, ensure_ascii=True) + "\n"
+
+    def _fields(self) -> Json:
+        return self._head() | self._counts() | self._tail()
+
+    def _head(self) -> Json:
+        return {
             "version": self.version,
             "sources": list(self.sources),
             "left_out": list(self.left_out),
-            "rules": list(self.rules),
-            "heartbeat_interval_s": self.heartbeat_interval_s,
-            "heartbeat_intervals_s": list(self.heartbeat_intervals_s),
+        }
+
+    def _counts(self) -> Json:
+        return {
             "from_ms": self.from_ms,
             "to_ms": self.to_ms,
             "records": self.records,
             "rows": dict(self.rows),
             "findings": [attrs.asdict(count) for count in self.findings],
             "logs": [self._log(name) for name in self.logs],
-            "groups": [attrs.asdict(group) for group in self.groups],
-            "senders": [attrs.asdict(sender) for sender in self.senders],
+        }
+
+    def _tail(self) -> Json:
+        return {
             "caveats": list(self.caveats),
             "checkpoint": None if self.checkpoint is None else dict(self.checkpoint),
-            "what_if": None if self.what_if is None else self.what_if.json(),
         }
-        return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
 
     def _log(self, name: str) -> Json:
         known = attrs.filters.exclude("log", type(None))  # what is counted of a whole log alone
@@ -113,7 +118,49 @@ class Summary:
         return {"log": name, "partitions": partitions}
 
 
-def count_findings(counted: Sequence[CountedFindings]) -> tuple[FindingCount, ...]:
+@frozen(kw_only=True)
+class Summary(ReplaySummary):
+    """What a replay of claims came to."""
+
+    heartbeat_intervals_s: tuple[float, ...]
+    """By which groups were judged when the log ended; each once, the longest last."""
+    groups: tuple[GroupCountsRow, ...]
+    senders: tuple[ClockStatistics, ...]
+    what_if: WhatIf | None = None
+    """What another setting makes of the same log, if that was asked."""
+
+    @classmethod
+    def of(cls, basic: ReplaySummary, **more: Any) -> Self:
+        """From what every summary has, and the fields of this one."""
+        return cls(**(attrs.asdict(basic, recurse=False) | more))
+
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """The longest of them."""
+        return self.heartbeat_intervals_s[-1]
+
+    @property
+    def judged(self) -> str:
+        """How many claims were."""
+        return times(self.rows["claims"] // len(self.rules), "claim")
+
+    def _fields(self) -> Json:
+        setting: Json = {
+            "rules": list(self.rules),
+            "heartbeat_interval_s": self.heartbeat_interval_s,
+            "heartbeat_intervals_s": list(self.heartbeat_intervals_s),
+        }
+        of_claims: Json = {
+            "groups": [attrs.asdict(group) for group in self.groups],
+            "senders": [attrs.asdict(sender) for sender in self.senders],
+        }
+        what_if: Json = {"what_if": None if self.what_if is None else self.what_if.json()}
+        return self._head() | setting | self._counts() | of_claims | self._tail() | what_if
+
+
+def count_findings(
+    counted: Sequence[CountedFindings], catalogue: Mapping[str, FindingKind]
+) -> tuple[FindingCount, ...]:
     """Counted over all logs, in the catalogue's order."""
     together: dict[tuple[str, str | None], Counter[str]] = {}
     logs: dict[tuple[str, str | None], set[str]] = {}
@@ -121,7 +168,7 @@ def count_findings(counted: Sequence[CountedFindings]) -> tuple[FindingCount, ..
         name = row.code, row.rules
         together.setdefault(name, Counter())[row.severity] += row.count
         logs.setdefault(name, set()).add(row.log)
-    order = list(CATALOGUE)
+    order = list(catalogue)
     return tuple(
         FindingCount(
             code,

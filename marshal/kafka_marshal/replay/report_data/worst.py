@@ -5,6 +5,7 @@ It does not know how they are shown, nor which engine wrote the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,17 +19,16 @@ from kafka_marshal.replay.model.tables import FINDINGS
 _COLUMNS: Final = ["severity", "code", "rules", "log", "offset", "timestamp_ms", "sentence"]
 
 
-def worst(out: Path, most: int = 3) -> list[FindingRow]:
+def worst(out: Path, most: int = 3, codes: Sequence[str] = tuple(CATALOGUE)) -> list[FindingRow]:
     """The worst findings of a replay whose folder is `out`, `most` of them at most.
 
     Errors come before warnings, and `info` not at all. One finding of each code comes before a
-    second one of any; codes are in the catalogue's order, findings of one code by time.
+    second one of any; codes are in the order of `codes`, findings of one code by time.
     """
     table = ds.dataset(out / FINDINGS.name, format="parquet").to_table(
         columns=_COLUMNS, filter=pc.field("severity").isin([ERROR, WARNING])
     )
     table = table.sort_by([(name, "ascending") for name in ("timestamp_ms", "log", "offset")])
-    codes = list(CATALOGUE)
     found: list[tuple[tuple[int, int, int], FindingRow]] = []
     for rank, severity in enumerate((ERROR, WARNING)):
         of_severity = table.filter(pc.field("severity") == severity)

@@ -60,6 +60,7 @@ def find(
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
+    keys: bool = False,
 ) -> FoundSources:
     """The chunks to read.
 
@@ -68,6 +69,7 @@ def find(
         one_log: take everything for one log.
         source_format: the format of every file, one of `FORMATS`; None: it is seen by looking.
         topic: take records of this topic alone, where the format names topics.
+        keys: read records with their keys.
 
     Raises:
         UnreadableSource: nothing is there; or a file is empty, is of no known format, holds records
@@ -85,7 +87,7 @@ def find(
     limitations: dict[tuple[str, str], int] = {}
     topics: dict[Path, set[str]] = {}
     for file in files.values():
-        surveyed = FORMATS[file.format].survey(file, FileRequest(names[file.path], topic))
+        surveyed = FORMATS[file.format].survey(file, FileRequest(names[file.path], topic, keys))
         chunks.extend(surveyed.chunks)
         if surveyed.topics and topic is None:
             together = topics.setdefault(file.log_folder.parent, set())
@@ -94,7 +96,8 @@ def find(
                 place = file.path if together <= surveyed.topics else file.log_folder.parent
                 raise several_topics(str(place), _all_topics(files, file, together))
         if surveyed.chunks:
-            for sentence in (*surveyed.cannot_prove.sentences(), *surveyed.notes):
+            cannot = surveyed.cannot_prove if keys else surveyed.cannot_prove.of_values()
+            for sentence in (*cannot.sentences(), *surveyed.notes):
                 of_format = (file.format, sentence)
                 limitations[of_format] = limitations.get(of_format, 0) + 1
     if not chunks:

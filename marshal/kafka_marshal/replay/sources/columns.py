@@ -2,7 +2,8 @@
 
 Timestamps are milliseconds and the timestamp type is a word, so from here on nobody knows where a
 record came from. `input_order` keeps what the shuffle would lose: which of two records at one
-offset came first.
+offset came first. The column of keys is there if somebody asked for it: claims need no keys, and
+what is not read costs them nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
+from kafka_marshal.replay.sources.shapes import Chunk
 
 BATCH: Final = 1_000
 """Records in one batch, where they are made one by one: few, because what Python's garbage
@@ -35,6 +37,8 @@ ARROW_SCHEMA: Final = pa.schema(
         ("headers", HEADERS),
     ]
 )
+KEYED_SCHEMA: Final = ARROW_SCHEMA.append(pa.field("key", pa.binary()))
+"""The same, of chunks that are read with keys."""
 
 _FEW: Final = pa.dictionary(pa.int32(), pa.string())
 LEAN_HEADERS: Final = pa.list_(pa.struct([("key", _FEW), ("value", pa.binary())]))
@@ -54,34 +58,34 @@ CREATE_TIME: Final = TimestampType.CREATE_TIME.value
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME.value
 NOT_STATED: Final = TimestampType.NOT_STATED.value
 
-Cells: TypeAlias = tuple[int, int, int, str, bytes | None, HeaderPairs]
-"""Partition, offset, timestamp, type of the timestamp, value, headers."""
+Cells: TypeAlias = tuple[int, int, int, str, bytes | None, HeaderPairs, bytes | None]
+"""Partition, offset, timestamp, type of the timestamp, value, headers, key."""
 
 
 def cells_of(raw: RawRecord) -> Cells:
     """A record as one row."""
     stamp = raw.timestamp_type.value
-    return (raw.partition, raw.offset, raw.timestamp_ms, stamp, raw.value, raw.headers)
+    return (raw.partition, raw.offset, raw.timestamp_ms, stamp, raw.value, raw.headers, raw.key)
 
 
-def batches_of(log: str, order: int, rows: Iterator[Cells]) -> Iterator[pa.RecordBatch]:
-    """Rows as batches; `order` counts on from its start."""
+def batches_of(chunk: Chunk, order: int, rows: Iterator[Cells]) -> Iterator[pa.RecordBatch]:
+    """A chunk's rows as batches; `order` counts on from its start."""
     some: list[Cells] = []
     size = 0
     for row in rows:
         some.append(row)
         size += len(row[4] or b"")
         if len(some) == BATCH or size >= _BATCH_BYTES:
-            yield batch_of(log, order, some)
+            yield batch_of(chunk.log, order, some, keys=chunk.keys)
             order += len(some)
             some, size = [], 0
     if some:
-        yield batch_of(log, order, some)
+        yield batch_of(chunk.log, order, some, keys=chunk.keys)
 
 
-def batch_of(log: str, order: int, rows: Sequence[Cells]) -> pa.RecordBatch:
-    """Some rows as one batch."""
-    partitions, offsets, timestamps, stamps, values, headers = zip(*rows, strict=True)
+def batch_of(log: str, order: int, rows: Sequence[Cells], *, keys: bool = False) -> pa.RecordBatch:
+    """Some rows as one batch, with their keys if they are asked for."""
+    partitions, offsets, timestamps, stamps, values, headers, key_cells = zip(*rows, strict=True)
     return assembled(
         log,
         order,
@@ -91,6 +95,7 @@ def batch_of(log: str, order: int, rows: Sequence[Cells]) -> pa.RecordBatch:
         pa.array(stamps, pa.string()),
         pa.array(values, pa.binary()),
         headers_array(headers),
+        pa.array(key_cells, pa.binary()) if keys else None,
     )
 
 
@@ -103,6 +108,7 @@ def assembled(
     stamps: pa.Array,
     values: pa.Array,
     headers: pa.Array,
+    keys: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Columns as a batch, with the two that are the same for all or only count.
 
@@ -117,17 +123,20 @@ def assembled(
         logs = pa.repeat(pa.scalar(log, pa.string()), count)
     orders = pa.array(np.arange(order, order + count, dtype=np.int64))
     columns = [logs, partitions, offsets, orders, timestamps, stamps, values, headers]
-    return pa.RecordBatch.from_arrays(columns, schema=LEAN_SCHEMA if lean else ARROW_SCHEMA)
+    schema = LEAN_SCHEMA if lean else ARROW_SCHEMA
+    if keys is not None:
+        columns.append(keys)
+        schema = schema.append(KEYED_SCHEMA.field("key"))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch in `ARROW_SCHEMA`, whichever of the two it is in."""
-    if batch.schema == ARROW_SCHEMA:
+    """A batch in `ARROW_SCHEMA`, or in `KEYED_SCHEMA` if it has keys, however lean it is."""
+    schema = KEYED_SCHEMA if "key" in batch.schema.names else ARROW_SCHEMA
+    if batch.schema == schema:
         return batch
-    columns = [
-        column.cast(field.type) for column, field in zip(batch.columns, ARROW_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -173,6 +182,15 @@ def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
         for name in ("log", "partition", "offset", "timestamp_ms", "value", "headers")
     ]
     stamped = batch.column("timestamp_type").to_pylist()
+    if "key" in batch.schema.names:
+        keys = values_of(batch.column("key"))
+        for row, stamp, key in zip(zip(*columns, strict=True), stamped, keys, strict=True):
+            log, partition, offset, timestamp_ms, value, pairs = row
+            yield (
+                log,
+                RawRecord(partition, offset, timestamp_ms, value, pairs, types[stamp], key),
+            )
+        return
     for row, stamp in zip(zip(*columns, strict=True), stamped, strict=True):
         log, partition, offset, timestamp_ms, value, pairs = row
         yield log, RawRecord(partition, offset, timestamp_ms, value, pairs, types[stamp])

@@ -2,8 +2,8 @@
 
 Partition and first offset are in the name. A file holds values. What else a record has is there
 only if the connector is configured to put it into the value: a field `value` with, beside it,
-`offset` and `timestamp`. Otherwise offsets are counted from the name, which presumes that none is
-missing.
+`offset`, `timestamp` and `key`. Otherwise offsets are counted from the name, which presumes that
+none is missing.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ _COUNTED: Final = (
     "offsets were counted from the files' names, which presumes that no offset is missing in a "
     "file."
 )
+_NO_KEYS: Final = (
+    "it holds values without a field 'key' beside them, so every record was judged as if it had no "
+    "key."
+)
 CANNOT_PROVE: Final = CannotProve(
     headers="it holds values and no headers, so every record was judged as if it had been written "
     "without headers.",
@@ -85,6 +89,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
         compression=file.compression,
         partition=partition,
         start=start,
+        keys=asked.keys,
     )
     first = next(_items(chunk), None)
     if first is None:
@@ -97,31 +102,39 @@ def _survey(file: File, asked: FileRequest) -> Survey:
         values="a value that holds a line end counts as two records."
         if chunk.kind == "bin"
         else None,
+        keys=None if "key" in fields else _NO_KEYS,
     )
     return Survey((chunk,), cannot, (), topics)
 
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, SinkObject)
-    yield from batches_of(chunk.log, order, timed(_rows(chunk)))
+    yield from batches_of(chunk, order, timed(_rows(chunk)))
 
 
 def _rows(chunk: SinkObject) -> Iterator[Cells]:
     for index, (where, item) in enumerate(_items(chunk)):
-        offset, timestamp = chunk.start + index, NO_TIME
+        offset, timestamp, key = chunk.start + index, NO_TIME, None
         if isinstance(item, dict):
             if "value" not in item:
                 raise UnreadableSource(f"{where}: field 'value' is missing")
             offset = _number(item, "offset", offset, where)
             timestamp = _number(item, "timestamp", timestamp, where)
+            if chunk.keys:
+                key = _content(item.get("key"), "the key", where)
             item = item["value"]
             if offset < 0:
                 raise UnreadableSource(f"{where}: field 'offset' is negative: {offset}")
-        if isinstance(item, str):
-            item = item.encode("utf-8", "surrogatepass")
-        if not isinstance(item, bytes | None):
-            raise UnreadableSource(f"{where}: the value is neither text nor null: {item!r:.60}")
-        yield (chunk.partition, offset, timestamp, NOT_STATED, item, ())
+        value = _content(item, "the value", where)
+        yield (chunk.partition, offset, timestamp, NOT_STATED, value, (), key)
+
+
+def _content(item: object, what: str, where: str) -> bytes | None:
+    if isinstance(item, str):
+        return item.encode("utf-8", "surrogatepass")
+    if not isinstance(item, bytes | None):
+        raise UnreadableSource(f"{where}: {what} is neither text nor null: {item!r:.60}")
+    return item
 
 
 def _number(item: dict[str, Any], name: str, otherwise: int, where: str) -> int:
@@ -186,7 +199,8 @@ def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
             only = "value"
         else:
             raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
-        wanted = [only, *(name for name in ("offset", "timestamp") if name in names)]
+        beside = ("offset", "timestamp", "key") if chunk.keys else ("offset", "timestamp")
+        wanted = list(dict.fromkeys([only, *(name for name in beside if name in names)]))
         limit = RowGroupLimit(chunk.path, parquet)
         number = 0
         for row_group in range(parquet.num_row_groups):

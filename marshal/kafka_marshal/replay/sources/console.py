@@ -73,6 +73,11 @@ _NO_HEADERS: Final = (
     "written without headers."
 )
 
+_NO_KEYS: Final = (
+    "it was printed without print.key=true, so every record was judged as if it had no key."
+)
+_NULL_KEYS: Final = "it prints no key as the word null, so a key of that text counts as none."
+
 
 def _is_noise(line: bytes) -> bool:
     return not line.strip() or _NOISE.match(line) is not None
@@ -146,6 +151,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
             end=end,
             compression=file.compression,
             layout=layout,
+            keys=asked.keys,
         )
         for begin, end in text.pieces(path, file.compression)
     )
@@ -153,13 +159,14 @@ def _survey(file: File, asked: FileRequest) -> Survey:
         CANNOT_PROVE,
         headers=None if "headers" in layout else _NO_HEADERS,
         timestamps=None if "timestamp" in layout else TIME_OF_MESSAGE,
+        keys=_NULL_KEYS if "key" in layout else _NO_KEYS,
     )
     return Survey(chunks, cannot, (NAMES_NO_TOPICS,) if asked.topic else ())
 
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, TextRange)
-    yield from batches_of(chunk.log, order, timed(_rows(chunk)))
+    yield from batches_of(chunk, order, timed(_rows(chunk)))
 
 
 def _rows(chunk: TextRange) -> Iterator[Cells]:
@@ -173,7 +180,8 @@ def _rows(chunk: TextRange) -> Iterator[Cells]:
 def _pattern(layout: Layout) -> re.Pattern[bytes]:
     """A whole record; what is looked at has a group."""
     columns = {name: rb"(?:%b)" % pattern.pattern for name, pattern in _LABELS.items()}
-    columns |= {"headers": rb"(?P<headers>[^\t]*)", "key": rb"[^\t]*", "value": rb"(?P<value>.*)"}
+    columns |= {"headers": rb"(?P<headers>[^\t]*)", "key": rb"(?P<key>[^\t]*)"}
+    columns |= {"value": rb"(?P<value>.*)"}
     return re.compile(rb"\t".join(columns[name] for name in layout), re.DOTALL)
 
 
@@ -192,7 +200,7 @@ def _row(
         raise UnreadableSource(f"{where()}: partition {partition} is not in 0..{PARTITION_MAX}")
     if offset > _INT64_MAX or abs(int(time or 0)) > _INT64_MAX:
         raise UnreadableSource(f"{where()}: a number does not fit 64 bits")
-    headers, value = cells.get("headers"), cells["value"]
+    headers, value, key = cells.get("headers"), cells["value"], cells.get("key")
     return (
         partition,
         offset,
@@ -200,6 +208,7 @@ def _row(
         _STAMPS.get(cells.get("stamp"), NOT_STATED),
         None if value == b"null" else value,
         () if headers is None else _headers(headers),
+        None if key == b"null" else key,
     )
 
 

@@ -162,6 +162,7 @@ def _chunks(
                 compression=file.compression,
                 topic=asked.topic,
                 partition=topic_partition[1] if topic_partition else None,
+                keys=asked.keys,
             )
         if file.compression:
             return
@@ -169,7 +170,7 @@ def _chunks(
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, TextRange)
-    yield from batches_of(chunk.log, order, timed(_rows(chunk)))
+    yield from batches_of(chunk, order, timed(_rows(chunk)))
 
 
 def _rows(chunk: TextRange) -> Iterator[Cells]:
@@ -202,21 +203,24 @@ def _row(record: bytes, partition: int | None, where: Callable[[], str]) -> Cell
     offset, time = int(fields["offset"]), int(fields["time"] or NO_TIME)
     if offset > _INT64_MAX or not -_INT64_MAX - 1 <= time <= _INT64_MAX:
         raise UnreadableSource(f"{where()}: a number does not fit 64 bits")
-    value = _value(record[fields.end() :], int(fields["key"]), int(fields["value"]), where)
-    return (partition, offset, time, _STAMPS.get(fields["stamp"], NOT_STATED), value, ())
+    key, value = _contents(record[fields.end() :], int(fields["key"]), int(fields["value"]), where)
+    return (partition, offset, time, _STAMPS.get(fields["stamp"], NOT_STATED), value, (), key)
 
 
-def _value(rest: bytes, key_size: int, size: int, where: Callable[[], str]) -> bytes | None:
-    """The value after ` key: ... payload: ...`; where the key was garbled, after the first mark."""
-    mark = b" payload: "
+def _contents(
+    rest: bytes, key_size: int, size: int, where: Callable[[], str]
+) -> tuple[bytes | None, bytes | None]:
+    """Key and value of ` key: ... payload: ...`; where the key was garbled, by the first mark."""
+    label, mark = b" key: ", b" payload: "
+    keyed = key_size >= 0 and rest.startswith(label)
+    at = len(label) + key_size if keyed else 0
     if size < 0:
-        return None
-    at = len(b" key: ") + key_size if key_size >= 0 else 0
+        return rest[len(label) :] if keyed else None, None
     if not rest.startswith(mark, at):
         at = rest.find(mark)
     if at < 0:
         raise UnreadableSource(f"{where()}: the value is missing; print it with --print-data-log")
-    return rest[at + len(mark) :]
+    return rest[len(label) : at] if keyed else None, rest[at + len(mark) :]
 
 
 DUMP_LOG: Final = Format(

@@ -5,7 +5,7 @@ what does not look as it should, is read again line by line by `kafka_marshal.ca
 surrogate escapes and reports what is wrong with which line, so the quick way decides nothing.
 
 kcat writes a value's bytes as they are, also where that makes no valid JSON, so values that are not
-UTF-8 come back whole. It prints no key or header that would tell null from missing, and needs none.
+UTF-8 come back whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attrs import frozen
 from kafka_marshal.capture import (
     RawRecord,
     UnreadableSource,
-    parse_line,
+    fields_of,
     record_of,
 )
 from kafka_marshal.codec import PARTITION_MAX
@@ -125,6 +125,7 @@ def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, File
                 compression=file.compression,
                 topic=topic,
                 filtering=asked.topic is not None,
+                keys=asked.keys,
             )
             for begin, end in text.pieces(path, file.compression)
         )
@@ -142,7 +143,7 @@ def _read_of(names: _Names) -> Callable[[int, Chunk], Iterator[pa.RecordBatch]]:
                 rows = [cells_of(raw) for raw in _one_by_one(names, chunk, block)]
                 if not rows:
                     continue
-                batch = batch_of(chunk.log, order, rows)
+                batch = batch_of(chunk.log, order, rows, keys=chunk.keys)
             yield batch
             order += batch.num_rows
 
@@ -163,6 +164,7 @@ def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa
         stamps = [names.stamps.get(fields.get(names.stamp), NOT_STATED) for fields in found]
         kinds = {type(fields.get(names.stamp)) for fields in found}
         headers = [fields.get("headers") for fields in found]
+        keys = [fields.get("key") for fields in found] if chunk.keys else None
         if any("state" in fields for fields in found):
             return None
     except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -184,6 +186,7 @@ def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa
             pa.array(stamps, pa.string()),
             pa.array(values, pa.string()).cast(pa.binary()),
             _quick_headers(headers, flat=names is _KCAT),
+            None if keys is None else pa.array(keys, pa.string()).cast(pa.binary()),
         )
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None
@@ -233,7 +236,10 @@ def _one_by_one(names: _Names, chunk: TextRange, block: text.Block) -> Iterator[
 
 def _parse_capture(line: bytes, chunk: TextRange, where: str) -> RawRecord | None:
     try:
-        return parse_line(line.decode("utf-8"), where)
+        fields = fields_of(line.decode("utf-8"), where)
+        if not chunk.keys:
+            fields.pop("key", None)  # nobody looks at it, as where lines are read together
+        return record_of(fields, where)
     except UnicodeDecodeError as error:
         raise UnreadableSource(f"{where}: not UTF-8 text (byte {error.start})") from None
 
@@ -268,6 +274,8 @@ def _parse_kcat(line: bytes, chunk: TextRange, where: str) -> RawRecord | None:
         "value": fields["payload"],
         "headers": _pairs(fields.get("headers"), where),
     }
+    if chunk.keys:
+        capture["key"] = fields.get("key")
     return record_of(capture, where)
 
 
@@ -297,7 +305,8 @@ _COMMITTED: Final = CannotProve(
 
 CAPTURE: Final = Format(
     "capture",
-    "JSON lines: `partition`, `offset`, `timestamp_ms`, `timestamp_type`, `value`, `headers`",
+    "JSON lines: `partition`, `offset`, `timestamp_ms`, `timestamp_type`, `value`, `headers` and, "
+    "where records have one, `key`",
     "a first line that is an object with `timestamp_ms`, or a name that ends in `.jsonl`",
     False,
     _NOTHING,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +54,7 @@ _NO_HEADERS: Final = CannotProve(
     headers="it has no column 'headers' (Spark writes one if asked with includeHeaders), so every "
     "record was judged as if it had been written without headers."
 )
+_NO_KEYS: Final = "it has no column 'key', so every record was judged as if it had no key."
 CANNOT_PROVE: Final = CannotProve()
 
 
@@ -65,7 +67,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
     with readable(path), pq.ParquetFile(file.path) as parquet:
         schema, metadata = parquet.schema_arrow, parquet.metadata
         partition = _hive_partition(file.path)
-        _check(schema, path, partition)
+        _check(schema, path, partition, keys=asked.keys)
         check_rows(metadata.num_rows, file.path)
         topics: list[frozenset[str]] = [frozenset()] * metadata.num_row_groups
         if "topic" in schema.names:
@@ -90,12 +92,16 @@ def _survey(file: File, asked: FileRequest) -> Survey:
             row_groups=row_groups,
             partition=partition,
             topic=filtering,
+            keys=asked.keys,
         )
         for row_groups in _together(wanted, metadata)
     )
-    without = "headers" not in schema.names
+    cannot = attrs.evolve(
+        CANNOT_PROVE if "headers" in schema.names else _NO_HEADERS,
+        keys=None if "key" in schema.names else _NO_KEYS,
+    )
     notes = (NAMES_NO_TOPICS,) if asked.topic and "topic" not in schema.names else ()
-    return Survey(chunks, _NO_HEADERS if without else CANNOT_PROVE, notes)
+    return Survey(chunks, cannot, notes)
 
 
 def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[tuple[int, ...]]:
@@ -164,13 +170,15 @@ _EXPECTED: Final = {
         "array<struct<key: string, value: binary>>",
     ),
 }
-"""The columns that are read, as Spark's Kafka source names them; the key is not needed."""
+"""The columns that are read, as Spark's Kafka source names them."""
+_KEY: Final = {"key": _EXPECTED["value"]}
+"""Read where keys are asked for."""
 
 
-def _check(schema: pa.Schema, path: str, partition: int | None) -> None:
-    for name, (fits, wanted) in _EXPECTED.items():
+def _check(schema: pa.Schema, path: str, partition: int | None, *, keys: bool) -> None:
+    for name, (fits, wanted) in (_EXPECTED | _KEY if keys else _EXPECTED).items():
         if name not in schema.names:
-            if name == "headers" or (name == "partition" and partition is not None):
+            if name in ("headers", "key") or (name == "partition" and partition is not None):
                 continue
             raise UnreadableSource(f"{path}: column {name!r} is missing")
         kind = schema.field(name).type
@@ -182,7 +190,8 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, RowGroups)
     with readable(chunk.path), pq.ParquetFile(chunk.path) as parquet:
         present = parquet.schema_arrow.names
-        wanted = [name for name in _EXPECTED if name in present]
+        columns = _EXPECTED | _KEY if chunk.keys else _EXPECTED
+        wanted = [name for name in columns if name in present]
         if chunk.topic is not None:
             wanted.append("topic")
         before = range(chunk.row_groups[0])
@@ -270,7 +279,12 @@ def _columns(rows: pa.RecordBatch, chunk: RowGroups, order: int, seen: int) -> p
         pa.DictionaryArray.from_arrays(pc.if_else(stated, stamps, 2).cast(pa.int32()), _STAMPS),
         named["value"].cast(pa.binary()),
         _headers(named["headers"]) if "headers" in named else pa.nulls(count, LEAN_HEADERS),
+        _keys(named.get("key"), count) if chunk.keys else None,
     )
+
+
+def _keys(column: pa.Array | None, count: int) -> pa.Array:
+    return pa.nulls(count, pa.binary()) if column is None else column.cast(pa.binary())
 
 
 def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:

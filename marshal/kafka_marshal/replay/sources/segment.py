@@ -152,6 +152,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
             begin=begin,
             end=end,
             partition=partition,
+            keys=asked.keys,
         )
         for begin, end, records in walked.pieces
     )
@@ -161,7 +162,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, Batches)
-    yield from batches_of(chunk.log, order, _rows(chunk))
+    yield from batches_of(chunk, order, _rows(chunk))
 
 
 def _rows(chunk: Batches) -> Iterator[Cells]:
@@ -196,6 +197,7 @@ def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
                 stamp,
                 record.value,
                 tuple(record.headers),
+                record.key,
             )
     except UnreadableSource:
         raise

@@ -45,10 +45,16 @@ class CannotProve:
     """Where in the log a record stood."""
     committed: str | None = None
     """That a record written in a transaction was committed."""
+    keys: str | None = None
+    """The records' keys; of interest where they are asked for."""
 
     def sentences(self) -> tuple[str, ...]:
         """Everything that it cannot prove."""
         return tuple(text for text in attrs.astuple(self) if text is not None)
+
+    def of_values(self) -> CannotProve:
+        """The same for somebody who does not ask for keys."""
+        return attrs.evolve(self, keys=None)
 
 
 @frozen
@@ -74,6 +80,8 @@ class Chunk:
     log: str
     records: int
     """How many it holds; where a format does not count them, about how many."""
+    keys: bool = False
+    """Records are read with their keys, so that batches have the column `key`."""
 
 
 @frozen(kw_only=True)
@@ -131,6 +139,7 @@ class FileRequest:
 
     log: str
     topic: str | None = None
+    keys: bool = False
 
 
 @frozen
@@ -168,7 +177,8 @@ class Format:
     looks_like: Callable[[FileHead], bool]
     survey: Callable[[File, FileRequest], Survey]
     read: Callable[[int, Chunk], Iterator[pa.RecordBatch]]
-    """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`; the number is where `input_order` begins."""
+    """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`, and with the column `key` if the chunk says
+    so; the number is where `input_order` begins."""
 
 
 def about_records(size: int, *, packed: bool) -> int:

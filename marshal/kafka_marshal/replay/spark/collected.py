@@ -11,6 +11,7 @@ from attrs import frozen
 from pyspark.sql import DataFrame
 
 from kafka_marshal.replay.model.folded_log import FoldedLog, OwnershipDifference
+from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.spark_fold import OnSpark, SparkFoldedLog
@@ -33,11 +34,11 @@ class CollectedFoldedLog(LocalFoldedLog):
         return self.on_spark.parted_from(after, limit, same_rules=same_rules)
 
 
-def nearest(rows: DataFrame, fold: SparkFoldedLog) -> FoldedLog:
+def nearest(rows: DataFrame, fold: SparkFoldedLog, tables: TableSet) -> FoldedLog:
     """The fold of these rows where they are, or here if they are few."""
     if sum(fold.counts.values()) > COLLECTED_ROWS_MAX:
         return fold
-    gathered = GatheredRows()
+    gathered = GatheredRows(tables)
     with plain_errors():
         lines = rows.toArrow()
     for batch in lines.to_batches():

@@ -23,7 +23,6 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from kafka_marshal.replay.fold.jobs import (
-    FOLDED_SCHEMA,
     Job,
     check_counts,
     row_batches,
@@ -31,7 +30,7 @@ from kafka_marshal.replay.fold.jobs import (
 )
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.rows import arrow_rows
-from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
+from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.sources import Chunk
@@ -67,7 +66,7 @@ class SparkEngine:
             return
         rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            yield nearest(rows, SparkFoldedLog.of(rows, _counted(rows)))
+            yield _answering(rows, job.judging.tables)
         finally:
             rows.unpersist()
 
@@ -82,39 +81,43 @@ class SparkEngine:
             self._folded(job).write.parquet(str(folder))
 
     @contextmanager
-    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[FoldedLog]:
+    def fold_of(
+        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
+    ) -> Iterator[FoldedLog]:
         """As `Engine`."""
         if _bytes_in(folders, states) <= ONE_PROCESS_BYTES_MAX:
-            with GatheredRows() as gathered:
+            with GatheredRows(tables) as gathered:
                 gather(gathered, folders, states)
                 yield LocalFoldedLog.of(gathered)
             return
-        ends = self._ends(states).persist(StorageLevel.MEMORY_AND_DISK)
+        ends = self._ends(states, tables).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
-            yield nearest(rows, SparkFoldedLog.of(rows, _counted(rows)))
+            yield _answering(rows, tables)
         finally:
             ends.unpersist()
 
     @contextmanager
     def _in_one_task(self, job: Job) -> Iterator[GatheredRows]:
         """The rows of all tables, from one task."""
+        tables = job.judging.tables
 
         def fold(_: Iterable[int]) -> Iterator[tuple[str, pa.StructArray]]:
             settle()
             for drained in folded(job):
-                for table, rows in drained.tables():
+                for table, rows in drained.tables(tables):
                     yield table.name, arrow_rows(table, rows)
 
         with plain_errors():
             found = self.spark.sparkContext.parallelize([0], 1).mapPartitions(fold).collect()
-        with GatheredRows() as gathered:
+        with GatheredRows(tables) as gathered:
             for name, rows in found:
                 gathered.add_stored(name, rows)
             yield gathered
 
     def _folded(self, job: Job) -> DataFrame:
         """The rows of all tables, one per line, each in the column of its table."""
+        tables = job.judging.tables
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -123,12 +126,12 @@ class SparkEngine:
 
         def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for drained in job.fold(batches):
-                yield from row_batches(drained)
+                yield from row_batches(drained, tables)
 
         count = len(job.chunks)
         numbers = self.spark.range(count, numPartitions=count)
         found = mapped(numbers, read, row_schema(job))
-        return mapped(self._by_log_partition(found), fold, FOLDED_SCHEMA)
+        return mapped(self._by_log_partition(found), fold, tables.schema)
 
     def _by_log_partition(self, found: DataFrame) -> DataFrame:
         """Each coordinating partition whole in one task, in offset order."""
@@ -139,18 +142,18 @@ class SparkEngine:
             "log", "partition", "offset", "input_order"
         )
 
-    def _ends(self, states: Sequence[Path]) -> DataFrame:
+    def _ends(self, states: Sequence[Path], tables: TableSet) -> DataFrame:
         """What every state says if the log ends there."""
         paths = list(states)
 
         def end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    yield from row_batches(take_up(paths[number]).ended())
+                    yield from row_batches(take_up(paths[number]).ended(), tables)
 
         tasks = max(1, min(len(paths), 4 * self.spark.sparkContext.defaultParallelism))
         numbers = self.spark.range(len(paths), numPartitions=tasks)
-        return mapped(numbers, end, FOLDED_SCHEMA)
+        return mapped(numbers, end, tables.schema)
 
 
 def _one_task(chunks: Sequence[Chunk]) -> bool:
@@ -162,12 +165,17 @@ def _bytes_in(folders: Sequence[Path], states: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in itertools.chain(files, states))
 
 
-def _counted(rows: DataFrame) -> Mapping[str, int]:
+def _answering(rows: DataFrame, tables: TableSet) -> FoldedLog:
+    """What answers about these rows."""
+    return nearest(rows, SparkFoldedLog.of(rows, _counted(rows, tables)), tables)
+
+
+def _counted(rows: DataFrame, tables: TableSet) -> Mapping[str, int]:
     """How many rows each table has."""
     with plain_errors():
         counted = rows.agg(
-            *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+            *(sf.count(sf.col(table.name)).alias(table.name) for table in tables)
         ).collect()[0]
-    counts = {name: cast("int", counted[name]) for name in BY_NAME}
+    counts = {name: cast("int", counted[name]) for name in tables.by_name}
     check_counts(counts)
     return counts

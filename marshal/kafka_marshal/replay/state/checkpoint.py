@@ -161,7 +161,7 @@ class Checkpoint:
                     f"{here[name]}: begin anew in another folder"
                 )
         theirs, ours = made_by["options"], here["options"]
-        for name in sorted({*theirs, *ours}):
+        for name in sorted({*theirs, *ours}, key=lambda name: (name != "protocol", name)):
             if theirs.get(name) != ours.get(name):
                 raise CheckpointRefused(
                     f"{self.folder}: the checkpoint was made with {name} "

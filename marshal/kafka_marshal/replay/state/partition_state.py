@@ -19,7 +19,7 @@ import attrs
 from attrs import define, frozen
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.fold.judging import Judging, PlaceFold
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, RowItem, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
@@ -46,7 +46,7 @@ class PartitionState:
     """One coordinating partition on its way through a run."""
 
     partition: int
-    partition_fold: PartitionFold
+    place_fold: PlaceFold
     last: RawRecord | None = None
     """The record with the highest offset that was folded."""
     folded: int = 0
@@ -54,9 +54,9 @@ class PartitionState:
     forked: bool = False
 
     @classmethod
-    def of(cls, log: str, partition: int, judging: JudgingOptions) -> PartitionState:
+    def of(cls, log: str, partition: int, judging: Judging) -> PartitionState:
         """Nothing was folded yet."""
-        return cls(partition, PartitionFold(LogPartition(log, partition), judging))
+        return cls(partition, judging.begin(LogPartition(log, partition)))
 
     @property
     def next_offset(self) -> int:
@@ -65,7 +65,7 @@ class PartitionState:
 
     def feed(self, raw: RawRecord) -> None:
         """The next record by itself."""
-        self.partition_fold.feed(raw)
+        self.place_fold.feed(raw)
         self.fed(raw)
 
     def fed(self, raw: RawRecord) -> None:
@@ -73,9 +73,9 @@ class PartitionState:
         self.folded += 1
         self._took(raw)
 
-    def take(self, item: RowItem, expand: Callable[[Any], Any]) -> None:
-        """The next part of a collapsed log."""
-        self.partition_fold.take(item, expand)
+    def take(self, item: RowItem, give: Callable[[RowItem], None]) -> None:
+        """The next part of a collapsed log; `give` hands it to the fold."""
+        give(item)
         if isinstance(item, ChunkFacts):
             self.folded += item.records
         else:
@@ -97,7 +97,7 @@ class PartitionState:
             last.headers,
         ):
             self.forked = True
-            self.partition_fold.forked(raw)
+            self.place_fold.forked(raw)
 
     def put_aside(self, path: Path) -> Rows:
         """Write the state; give the rows that nothing can change any more.
@@ -105,8 +105,8 @@ class PartitionState:
         Raises:
             OSError: it cannot be written, or the run whose folder it is in is no longer.
         """
-        self.partition_fold.settle()
-        rows = self.partition_fold.drain()
+        self.place_fold.settle()
+        rows = self.place_fold.drain()
         head = StateHead(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
@@ -120,8 +120,8 @@ class PartitionState:
 
     def ended(self) -> Rows:
         """The rows to report if the log ends here; nothing may follow."""
-        self.partition_fold.close()
-        return self.partition_fold.drain()
+        self.place_fold.close()
+        return self.place_fold.drain()
 
 
 _Read = TypeVar("_Read")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
@@ -19,11 +20,18 @@ from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
 
+_GAP_MEANS: Final = (
+    "If records were lost there, who won or released a claim in them is not known, and a record of "
+    "such an owner may be refused here although it was not."
+)
+
 
 class Inputs:
     """What one coordinating partition of the input holds, before anything is decoded."""
 
-    def __init__(self, coordination_partitions: int | None) -> None:
+    def __init__(self, coordination_partitions: int | None, gap_means: str = _GAP_MEANS) -> None:
+        """`gap_means` says what records would have done that were lost in a gap."""
+        self._gap_means = gap_means
         self._coordination_partitions = coordination_partitions
         self._last: RawRecord | None = None
         self._first_offset = 0
@@ -171,8 +179,7 @@ class Inputs:
                 f"{times(self._missing, 'offset')} {'is' if self._missing == 1 else 'are'} missing "
                 f"inside the log, in {times(self._gaps_count, 'gap')}: "
                 f"{_listed(spans, self._gaps_count)}. Transactions and control records leave such "
-                f"gaps. If records were lost there, who won or released a claim in them is not "
-                f"known, and a record of such an owner may be refused here although it was not.",
+                f"gaps. {self._gap_means}",
                 self._gaps_count,
                 offset=self._gaps[0][0],
             )

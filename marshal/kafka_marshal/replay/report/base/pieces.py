@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib import resources
 from typing import Final
 
 from kafka_marshal.markup import Html, el, escape, join, name, visible
@@ -54,6 +55,11 @@ def time(at_ms: int) -> Html:
     return el("td", {"class": "time", "title": f"{moment(at_ms)} UTC"}, time_of_day(at_ms))
 
 
+def time_text(at_ms: int) -> Html:
+    """A time of day within a cell; the date is in its title."""
+    return el("time", {"title": f"{moment(at_ms)} UTC"}, time_of_day(at_ms))
+
+
 def topic(of: str, partition: int | None) -> str:
     """A topic, and its partition where there is one."""
     return name(of) if partition is None else f"{name(of)}/{partition}"
@@ -94,3 +100,9 @@ def property_name(of: str) -> Html:
 def folded(summary: str, content: Html) -> Html:
     """What unfolds on demand."""
     return el("details", None, el("summary", None, summary), content)
+
+
+def asset(file: str) -> Html:
+    """A file of the report as it stands: ours, so it is markup already."""
+    of_report = resources.files(__package__.rpartition(".")[0])
+    return Html(of_report.joinpath(file).read_text(encoding="utf-8"))

@@ -134,7 +134,7 @@ class Timeline:
                 known = {lane.rules for lane in lanes}
                 mine += [p for p in finding_marks if p.finding.rules not in known]
             drawn.append(self._lane(lane, axis, PAD_PX + n * LANE_PX, mine))
-        eventful = bool(finding_marks or divergences or any(lane.marks for lane in lanes))
+        eventful = bool(finding_marks or divergences or self._is_eventful(timeline))
         full = f"{claim.topic}/{claim.topic_partition}"
         label = f"{name(full)}: {words.plural(len(finding_marks), 'finding')}"
         return el(
@@ -158,6 +158,10 @@ class Timeline:
                 *drawn,
             ),
         )
+
+    def _is_eventful(self, timeline: ClaimTimeline) -> bool:
+        """Something happened to a claim that a reader may look for; a finding always is."""
+        return any(lane.marks for lane in timeline.lanes)
 
     def axis(self, axis: Axis) -> Html:
         """The ticks and the hairlines below them, behind the rows that follow."""

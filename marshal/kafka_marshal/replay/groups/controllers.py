@@ -1,0 +1,208 @@
+"""Who controlled a partition of the log, what came of deposed controllers, and who was missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.groups.events import ControllerStarted
+from kafka_marshal.core.groups.state import Controllership
+from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused
+from kafka_marshal.replay.groups.findings import PROOFS_MAX, finding
+from kafka_marshal.replay.groups.seen import SeenEvent
+from kafka_marshal.replay.model.groups.rows import ControllershipRow
+from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.rows import Row
+
+ABSENT_SESSIONS: Final = 1
+"""For how many session timeouts a rebalance may be due while nothing is written."""
+
+
+@define
+class _Epoch:
+    """One controllership."""
+
+    epoch: int
+    controller: int | None
+    host: str | None
+    port: int
+    began: str
+    from_offset: int
+    from_ms: int
+    events: int
+    last_offset: int
+    last_ms: int
+    ended: str = "open"
+    to_offset: int | None = None
+    to_ms: int | None = None
+    refused: int = 0
+    refused_late: int = 0
+    refused_last_ms: int | None = None
+    late: list[SeenEvent] = field(factory=list)
+    """The first events that came when it was deposed."""
+    last_late: SeenEvent | None = None
+    ended_by: SeenEvent | None = None
+
+
+class Controllerships:
+    """The epochs of one partition of the log."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[int, _Epoch] = {}
+        self._current: _Epoch | None = None
+        self._last: SeenEvent | None = None
+        """The last accepted event."""
+
+    def controller_of(self, epoch: int) -> int | None:
+        """The controller of an epoch; None if its start was not seen."""
+        known = self._epochs.get(epoch)
+        return None if known is None else known.controller
+
+    def begin(self, state: Controllership, seen: SeenEvent) -> None:
+        """The state is known from a snapshot on."""
+        self._begin(state, seen, "snapshot")
+
+    def observe(self, seen: SeenEvent, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
+        """Count an event; the findings of a start that came late. `due` is of before it."""
+        if seen.accepted is None:
+            self._refused(seen)
+            return
+        if seen.accepted is GroupAccepted.STARTED:
+            yield from self._absent(seen, due)
+            self._end(seen, "deposed")
+            self._begin(seen.outcome.controllership, seen, "started")
+        elif self._current is not None:
+            self._current.events += 1
+            self._current.last_offset = seen.offset
+            self._current.last_ms = seen.clock_ms
+        self._last = seen
+
+    def _begin(self, state: Controllership, seen: SeenEvent, began: str) -> None:
+        self._current = self._epochs[state.epoch] = _Epoch(
+            epoch=state.epoch,
+            controller=state.controller_id,
+            host=state.host,
+            port=state.port,
+            began=began,
+            from_offset=seen.offset,
+            from_ms=seen.clock_ms,
+            events=1,
+            last_offset=seen.offset,
+            last_ms=seen.clock_ms,
+        )
+
+    def _end(self, seen: SeenEvent | None, ended: str) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            current.ended, current.ended_by = ended, seen
+            if seen is not None:
+                current.to_offset, current.to_ms = seen.offset, seen.clock_ms
+
+    def forget(self, seen: SeenEvent) -> None:
+        """The state is not known any more."""
+        self._end(seen, "unknown")
+        self._last = None
+
+    def _refused(self, seen: SeenEvent) -> None:
+        epoch = self._epochs.get(seen.record.epoch)
+        if epoch is None or isinstance(seen.record.event, ControllerStarted):
+            return
+        epoch.refused += 1
+        if seen.refused is GroupRefused.DEPOSED:
+            epoch.refused_late += 1
+            epoch.refused_last_ms = seen.clock_ms
+            epoch.last_late = seen
+            if len(epoch.late) < PROOFS_MAX - 2:
+                epoch.late.append(seen)
+
+    def _absent(self, seen: SeenEvent, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
+        """Groups of which a rebalance was due while nothing was written, until this start."""
+        if self._last is None:
+            return
+        for name, since in due:
+            group = seen.was.groups.get(name)
+            if group is None:
+                continue
+            waited_ms = seen.clock_ms - self._last.clock_ms
+            if waited_ms > ABSENT_SESSIONS * group.session_timeout_ms:
+                yield self._absent_row(name, since, waited_ms, seen, group.session_timeout_ms)
+
+    def _absent_row(
+        self, name: str, since: SeenEvent, waited_ms: int, seen: SeenEvent | None, session_ms: int
+    ) -> Row:
+        last = self._last
+        assert last is not None
+        who = "nobody" if self._current is None else f"controller {self._current.controller}"
+        until = (
+            "the log ends"
+            if seen is None or not isinstance(seen.record.event, ControllerStarted)
+            else f"controller {seen.record.event.controller_id} started at offset {seen.offset}"
+        )
+        return finding(
+            "controller_absent",
+            f"A rebalance of group {name} was due since offset {since.offset} "
+            f"({clock(since.clock_ms)}), and for {span(waited_ms)} after offset {last.offset} "
+            f"nothing was written to this partition of the log, until {until}. Its controller was "
+            f"{who}; a session timeout is {span(session_ms)}.",
+            [since, *([last] if last is not since else []), *([seen] if seen is not None else [])],
+            group=name,
+        )
+
+    def at_the_end(self, clock_ms: int, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
+        """The rows of all epochs, and the findings about deposed and missing controllers."""
+        if self._last is not None:
+            groups = self._last.outcome.controllership.groups
+            for name, since in due:
+                waited_ms = clock_ms - self._last.clock_ms
+                group = groups.get(name)
+                if group is not None and waited_ms > ABSENT_SESSIONS * group.session_timeout_ms:
+                    yield self._absent_row(name, since, waited_ms, None, group.session_timeout_ms)
+        for epoch in self._epochs.values():
+            yield ControllershipRow(
+                epoch=epoch.epoch,
+                controller=epoch.controller,
+                host=epoch.host,
+                port=epoch.port,
+                began=epoch.began,
+                from_offset=epoch.from_offset,
+                from_ms=epoch.from_ms,
+                ended=epoch.ended,
+                to_offset=epoch.to_offset,
+                to_ms=epoch.to_ms,
+                events=epoch.events,
+                last_offset=epoch.last_offset,
+                last_ms=epoch.last_ms,
+                refused=epoch.refused,
+                refused_late=epoch.refused_late,
+                refused_last_ms=epoch.refused_last_ms,
+            )
+            if epoch.late:
+                yield _deposed(epoch)
+
+
+def _deposed(epoch: _Epoch) -> Row:
+    first, last, by = epoch.late[0], epoch.last_late, epoch.ended_by
+    assert last is not None
+    proofs = [*([by] if by is not None else []), *epoch.late]
+    if last is not proofs[-1]:
+        proofs.append(last)
+    taken = ""
+    if by is not None and isinstance(by.record.event, ControllerStarted):
+        taken = (
+            f" after controller {by.record.event.controller_id} had taken over at offset "
+            f"{by.offset} ({clock(by.clock_ms)}), the last one "
+            f"{span(last.clock_ms - by.clock_ms)} later"
+        )
+    return finding(
+        "deposed_controller",
+        f"Controller {epoch.controller} at {epoch.host}:{epoch.port} wrote "
+        f"{times(epoch.refused_late, 'event')} of its epoch {epoch.epoch}{taken}. "
+        f"{'It was' if epoch.refused_late == 1 else 'All were'} refused.",
+        proofs,
+        member=str(epoch.controller),
+        client=f"controller {epoch.host}:{epoch.port}",
+        count=epoch.refused_late,
+        place=first,
+    )

@@ -1,0 +1,312 @@
+"""Which member owned which partition, from when to when, and which partitions nobody owned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from attrs import define, field
+
+from kafka_marshal.core.groups.events import MemberExpired, MemberLeft
+from kafka_marshal.core.groups.state import Group, GroupPartition, TopicPartition, wanted
+from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.replay.groups.findings import finding, member_name
+from kafka_marshal.replay.groups.seen import SeenEvent
+from kafka_marshal.replay.model.groups.rows import PartitionTenureRow
+from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.rows import Row
+
+WITHOUT_OWNER_SESSIONS: Final = 1
+"""For how many session timeouts a wanted partition may have no owner."""
+
+_BEGAN: Final = {GroupAccepted.RECONCILED: "released", GroupAccepted.SNAPSHOT_TAKEN: "snapshot"}
+_ENDS: Final = (GroupAccepted.LEFT, GroupAccepted.EXPIRED, GroupAccepted.REWOUND)
+_Key: TypeAlias = tuple[str, TopicPartition]
+
+
+@define
+class _Tenure:
+    """A tenure that lasts."""
+
+    member: str
+    client: str
+    tenure: int
+    began: str
+    from_offset: int
+    from_ms: int
+    position_from: int
+    position: int
+    commits: int = 0
+    last_commit_ms: int | None = None
+    revoked_ms: int | None = None
+
+
+class PartitionOwnership:
+    """The open tenures of one partition of the log."""
+
+    def __init__(self) -> None:
+        self._open: dict[_Key, _Tenure] = {}
+
+    def observe(self, seen: SeenEvent) -> Iterator[Row]:
+        """The rows of the tenures that an accepted event ended."""
+        if seen.accepted is None:
+            return
+        for tp, was, now in seen.changed:
+            key = seen.name, tp
+            tenure = self._open.get(key)
+            if tenure is not None and not _goes_on(tenure, now):
+                yield self._ended(key, tenure, seen, was, now)
+                tenure = None
+            if now is None or now.owner is None:
+                continue
+            if tenure is None:
+                tenure = self._open[key] = _Tenure(
+                    member=now.owner,
+                    client=seen.client_of(now.owner) or "",
+                    tenure=now.tenure,
+                    began=_began(seen, was, now),
+                    from_offset=seen.offset,
+                    from_ms=seen.clock_ms,
+                    position_from=now.position,
+                    position=now.position,
+                )
+            elif now.position != tenure.position:
+                tenure.commits += 1
+                tenure.position, tenure.last_commit_ms = now.position, seen.clock_ms
+            if not now.revoking:
+                tenure.revoked_ms = None
+            elif tenure.revoked_ms is None:
+                tenure.revoked_ms = seen.clock_ms
+
+    def _ended(
+        self,
+        key: _Key,
+        tenure: _Tenure,
+        seen: SeenEvent,
+        was: GroupPartition | None,
+        now: GroupPartition | None,
+    ) -> Row:
+        event = seen.record.event
+        del self._open[key]
+        is_commit = seen.accepted is GroupAccepted.RECONCILED and was is not None
+        if is_commit and now is not None and now.position != tenure.position:
+            tenure.commits += 1  # the last word of one that lets go
+            tenure.position, tenure.last_commit_ms = now.position, seen.clock_ms
+        return _row(
+            key,
+            tenure,
+            _ended_by(seen, key[1], tenure, now),
+            reason=event.reason if isinstance(event, MemberLeft | MemberExpired) else None,
+            to_offset=seen.offset,
+            to_ms=seen.clock_ms,
+            silent_ms=event.silent_ms if isinstance(event, MemberExpired) else None,
+        )
+
+    def forget(self, seen: SeenEvent) -> Iterator[Row]:
+        """The state is not known any more: the rows of the tenures that last."""
+        for key, tenure in self._open.items():
+            yield _row(key, tenure, "unknown", to_offset=seen.offset, to_ms=seen.clock_ms)
+        self._open.clear()
+
+    def at_the_end(self) -> Iterator[Row]:
+        """The rows of the tenures that last when the log ends."""
+        for key, tenure in self._open.items():
+            yield _row(key, tenure, "open")
+
+
+def _goes_on(tenure: _Tenure, now: GroupPartition | None) -> bool:
+    return now is not None and (now.owner, now.tenure) == (tenure.member, tenure.tenure)
+
+
+def _began(seen: SeenEvent, was: GroupPartition | None, now: GroupPartition) -> str:
+    verdict = seen.accepted
+    assert verdict is not None
+    if verdict is GroupAccepted.RENEWED and (was is None or was.owner != now.owner):
+        return "released"
+    return _BEGAN.get(verdict, verdict.value)
+
+
+def _ended_by(
+    seen: SeenEvent, tp: TopicPartition, tenure: _Tenure, now: GroupPartition | None
+) -> str:
+    verdict = seen.accepted
+    assert verdict is not None
+    if verdict in _ENDS:
+        return str(verdict.value)
+    if now is not None and now.owner == tenure.member and verdict is GroupAccepted.RENEWED:
+        return "renewed"
+    group = seen.after
+    return "released" if group is not None and group.exists(tp) else "topic_gone"
+
+
+def _row(
+    key: _Key,
+    tenure: _Tenure,
+    ended: str,
+    *,
+    reason: str | None = None,
+    to_offset: int | None = None,
+    to_ms: int | None = None,
+    silent_ms: int | None = None,
+) -> PartitionTenureRow:
+    group, tp = key
+    return PartitionTenureRow(
+        group=group,
+        topic=tp.topic,
+        topic_partition=tp.partition,
+        member=tenure.member,
+        client=tenure.client,
+        tenure=tenure.tenure,
+        began=tenure.began,
+        from_offset=tenure.from_offset,
+        from_ms=tenure.from_ms,
+        position_from=tenure.position_from,
+        ended=ended,
+        reason=reason,
+        to_offset=to_offset,
+        to_ms=to_ms,
+        position_to=tenure.position,
+        commits=tenure.commits,
+        last_commit_ms=tenure.last_commit_ms,
+        revoked_ms=tenure.revoked_ms,
+        silent_ms=silent_ms,
+    )
+
+
+# --- time without an owner ------------------------------------------------------------------------
+
+
+@define
+class _Free:
+    """A wanted partition that nobody owns."""
+
+    since: SeenEvent
+    why: str
+
+
+@define
+class _Unowned:
+    """The partitions of one group that nobody owns."""
+
+    free: dict[TopicPartition, _Free] = field(factory=dict)
+    longest_ms: int | None = None
+    seen_members: object = None
+    seen_topics: object = None
+    wanted: frozenset[TopicPartition] = frozenset()
+
+    def wants(self, group: Group) -> frozenset[TopicPartition]:
+        """The wanted partitions; asked after every event, so they are kept."""
+        if self.seen_members is not group.members or self.seen_topics is not group.topics:
+            self.seen_members, self.seen_topics = group.members, group.topics
+            self.wanted = frozenset(wanted(group))
+        return self.wanted
+
+
+class WithoutOwner:
+    """Times in which a partition that some member wants had no owner.
+
+    A partition that a silent member still owns has an owner here: its controller had not given the
+    member up.
+    """
+
+    def __init__(self, ended: Callable[[str, int, int], None]) -> None:
+        """`ended` takes group, from and to of each such time."""
+        self._ended = ended
+        self._groups: dict[str, _Unowned] = {}
+
+    def observe(self, seen: SeenEvent) -> Iterator[Row]:
+        """The findings about those that had none for too long."""
+        if seen.accepted is None or not seen.name or seen.only_commits:
+            return
+        group = seen.after
+        if group is None:
+            self._groups.pop(seen.name, None)
+            return
+        if group.partitions is (seen.before.partitions if seen.before is not None else None) and (
+            seen.before is not None and group.members is seen.before.members
+        ):
+            return
+        of = self._groups.setdefault(seen.name, _Unowned())
+        now_wanted = of.wants(group)
+        over: list[tuple[TopicPartition, _Free]] = []
+        for tp in [*of.free]:
+            if tp not in now_wanted or group.partitions[tp].owner is not None:
+                over.append((tp, of.free.pop(tp)))
+        for tp in now_wanted:
+            if group.partitions[tp].owner is None and tp not in of.free:
+                of.free[tp] = _Free(seen, _why_free(seen))
+        for _, free in over:
+            self._ended(seen.name, free.since.clock_ms, seen.clock_ms)
+            lasted_ms = seen.clock_ms - free.since.clock_ms
+            of.longest_ms = max(of.longest_ms or 0, lasted_ms)
+        yield from _too_long(seen.name, group, over, seen)
+
+    def longest_ms(self, group: str) -> int | None:
+        """How long a wanted partition of a group had no owner, at most; None: never."""
+        of = self._groups.get(group)
+        return None if of is None else of.longest_ms
+
+    def at_the_end(self, clock_ms: int, groups: Mapping[str, Group]) -> Iterator[Row]:
+        """The findings about those that have none when the log ends."""
+        for name, of in self._groups.items():
+            for free in of.free.values():
+                lasted_ms = clock_ms - free.since.clock_ms
+                of.longest_ms = max(of.longest_ms or 0, lasted_ms)
+                self._ended(name, free.since.clock_ms, clock_ms)
+            if name in groups:
+                yield from _too_long(name, groups[name], [*of.free.items()], None, clock_ms)
+            of.free.clear()
+
+
+def _why_free(seen: SeenEvent) -> str:
+    who = member_name(seen.member, seen.client) if seen.member else ""
+    match seen.accepted:
+        case GroupAccepted.LEFT:
+            return f"{who} left"
+        case GroupAccepted.EXPIRED:
+            return f"{who} was expired"
+        case GroupAccepted.RECONCILED | GroupAccepted.RENEWED:
+            return f"{who} let it go"
+        case GroupAccepted.COUNTED:
+            return "the topic was counted"
+        case GroupAccepted.JOINED | GroupAccepted.WISHES_CHANGED:
+            return f"{who} wanted it and nobody owned it"
+        case _:
+            return "nobody owned it"
+
+
+def _too_long(
+    name: str,
+    group: Group,
+    over: list[tuple[TopicPartition, _Free]],
+    seen: SeenEvent | None,
+    clock_ms: int = 0,
+) -> Iterator[Row]:
+    """One finding for all partitions that were free since one event and got an owner by another."""
+    now_ms = clock_ms if seen is None else seen.clock_ms
+    limit_ms = WITHOUT_OWNER_SESSIONS * group.session_timeout_ms
+    by_event: dict[int, list[tuple[TopicPartition, _Free]]] = {}
+    for tp, free in over:
+        if now_ms - free.since.clock_ms > limit_ms:
+            by_event.setdefault(free.since.offset, []).append((tp, free))
+    for each in by_event.values():
+        each.sort(key=lambda item: item[0])
+        (tp, free), many = each[0], len(each)
+        which = ", ".join(f"{tp.topic}/{tp.partition}" for tp, _ in each[:6])
+        which += f" and {many - 6} more" if many > 6 else ""
+        until = (
+            "the log ends and it has none"
+            if seen is None
+            else f"{clock(now_ms)} (offset {seen.offset})"
+        )
+        yield finding(
+            "without_owner",
+            f"{times(many, 'partition')} of group {name} had no owner for "
+            f"{span(now_ms - free.since.clock_ms)}, from offset {free.since.offset} "
+            f"({clock(free.since.clock_ms)}: {free.why}) until {until}: {which}. A session timeout "
+            f"is {span(group.session_timeout_ms)}.",
+            [free.since] if seen is None else [free.since, seen],
+            group=name,
+            at=tp if many == 1 else None,
+            count=many,
+        )

@@ -1,0 +1,139 @@
+"""Groups with a controller: what a replay of `__marshal_groups` makes of a folded log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from attrs import field, frozen
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.groups.assignment import STRATEGIES
+from kafka_marshal.group_codec.events import decode_event
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.findings.catalogue import FindingKind
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
+from kafka_marshal.replay.groups.groups_fold import GroupsJudging
+from kafka_marshal.replay.groups.whatif import what_if
+from kafka_marshal.replay.model.folded_log import FoldedLog
+from kafka_marshal.replay.model.groups.tables import GROUP_STATES, TARGETS
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import PARTITIONS
+from kafka_marshal.replay.protocols.log_protocol import (
+    Again,
+    Progress,
+    RunFacts,
+    basics,
+    of_empty_files,
+    of_formats,
+    of_run,
+)
+from kafka_marshal.replay.report.groups.page import render
+from kafka_marshal.replay.report_data.groups import groups_report_data
+from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
+from kafka_marshal.replay.report_data.small import title_of
+from kafka_marshal.replay.sources import Chunk, FoundSources
+from kafka_marshal.replay.sources.guessed_time import TIME_OF_MESSAGE
+
+NAME: Final = "groups"
+
+
+def is_event(value: bytes | None) -> bool:
+    """Whether a record's value is an event of groups."""
+    try:
+        decode_event(value)
+    except MalformedRecord:
+        return False
+    return True
+
+
+def strategy_of(texts: Sequence[str]) -> str | None:
+    """What `--what-if strategy=NAME` names; None where it was not given.
+
+    Raises:
+        InvalidOption: another key, or more than one, or there is no such strategy.
+
+    >>> strategy_of(["strategy=sticky"])
+    'sticky'
+    """
+    if not texts:
+        return None
+    key, _, strategy = ",".join(texts).partition("=")
+    if key.strip() != "strategy" or strategy.strip() not in STRATEGIES:
+        raise InvalidOption(
+            f"--what-if of groups is strategy=NAME, one of {', '.join(STRATEGIES)}, "
+            f"not {','.join(texts)!r}"
+        )
+    return strategy.strip()
+
+
+@frozen
+class GroupsProtocol:
+    """As `LogProtocol`."""
+
+    name: ClassVar[str] = NAME
+    catalogue: ClassVar[Mapping[str, FindingKind]] = GROUP_CATALOGUE
+    has_tenures: ClassVar[bool] = False
+
+    judging: GroupsJudging = field(factory=GroupsJudging)
+    strategy: str | None = field(default=None)
+    """What `--what-if` compares with."""
+
+    def check_sources(self, found: FoundSources) -> None:
+        """As `LogProtocol`: every record needs its time, for an event says none.
+
+        Raises:
+            UnreadableSource: some have none.
+        """
+        if any(one.sentence == TIME_OF_MESSAGE for one in found.limitations):
+            raise UnreadableSource(
+                "the sources do not say when a record was appended, and an event of groups does "
+                "not either: print timestamps, or take another format"
+            )
+
+    def account(
+        self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
+    ) -> GroupsAccount:
+        """As `LogProtocol`."""
+        return GroupsAccount(self, fold)
+
+
+@frozen
+class GroupsAccount:
+    """As `Account`."""
+
+    protocol: GroupsProtocol
+    fold: FoldedLog
+    of_logs: Sequence[FindingRow] = field(default=())
+
+    def reported(
+        self, facts: RunFacts, again: Again, on_progress: Progress
+    ) -> tuple[GroupsSummary, str]:
+        """As `Account`; targets are made anew from their rows, so nothing is folded again."""
+        strategy = self.protocol.strategy
+        changed = None
+        if strategy is not None:
+            on_progress("making the targets once more, by the other strategy")
+            changed = tuple(what_if(self.fold.each(TARGETS), strategy))
+        on_progress("writing the report")
+        partitions = self.fold.collect(PARTITIONS)[PARTITIONS]
+        summary = GroupsSummary.of(
+            basics(self.protocol, self.fold, partitions, self.of_logs, facts),
+            caveats=(
+                *of_formats(facts.found),
+                *of_empty_files(facts.found),
+                *of_run(facts.went),
+            ),
+            groups=tuple(self.fold.each(GROUP_STATES)),
+            what_if=changed,
+        )
+        data = groups_report_data(
+            self.fold,
+            title_of(summary.sources, summary.logs, facts.topic),
+            summary.sources,
+            of_logs=self.of_logs,
+            caveats=summary.caveats,
+            instead=changed or (),
+        )
+        return summary, render(data)

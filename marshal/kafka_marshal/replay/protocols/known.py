@@ -1,0 +1,45 @@
+"""Which protocols there are, and which of them a log is of that was taken for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.model.folded_log import FoldedLog
+from kafka_marshal.replay.model.tables import MALFORMED, PARTITIONS
+from kafka_marshal.replay.protocols import claims, groups
+from kafka_marshal.replay.protocols.log_protocol import LogProtocol
+from kafka_marshal.replay.report_data.summary import ReplaySummary
+
+LOOKED_AT_MAX: Final = 20
+"""Records that are looked at, if none is of the protocol that was asked for."""
+
+_LOOKS_LIKE: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
+    claims.NAME: claims.is_message,
+    groups.NAME: groups.is_event,
+}
+"""Whether a value is one of a protocol's, by the protocol's name."""
+
+
+def check_protocol(asked: LogProtocol[ReplaySummary], fold: FoldedLog) -> None:
+    """Refuse a log of which no record is of the protocol, and the first ones all of another.
+
+    Raises:
+        InvalidOption: it is one; the message names the protocol to ask for.
+    """
+    if not fold.counts[MALFORMED.name]:
+        return  # without asking for rows, which on Spark is a job
+    partitions = fold.collect(PARTITIONS)[PARTITIONS]
+    if any(row.malformed < row.records for row in partitions):
+        return
+    values = [
+        None if row.value is None else row.value.encode()
+        for row in fold.first(MALFORMED, LOOKED_AT_MAX)
+    ]
+    for name, looks_like in _LOOKS_LIKE.items():
+        if name != asked.name and values and all(map(looks_like, values)):
+            raise InvalidOption(
+                f"no record is a message of {asked.name}, and the first {len(values)} are of "
+                f"{name}: replay them with --protocol {name}"
+            )

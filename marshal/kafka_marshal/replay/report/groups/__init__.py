@@ -1,0 +1,1 @@
+"""The page of groups with a controller: who owned what, rebalances, controllers, findings."""
