@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import attrs
 
+from kafka_marshal.client.connect.environment import REAL, Stream
 from kafka_marshal.client.groups.connection import AGAIN_S, GO_AGAIN, Address, ServerConnection
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
@@ -29,6 +30,8 @@ _KNOCKING_MAX = 32
 @attrs.define(eq=False)
 class _Member:
     connection: ServerConnection
+    stream: Any
+    """What the connection runs on, for the selector."""
     name: str
     generation: int = -1
     own: Sequence[dict[str, Any]] = ()
@@ -86,10 +89,10 @@ class Crowd:
     def _connect(self, began_s: float) -> None:
         """One more; their heartbeats are spread over the second."""
         number = len(self._members)
-        connection = self._connection()
+        connection, stream = self._connection()
         due_s = began_s + _EVERY_S * number / self._wanted
-        member = _Member(connection, f"m{number:05}", due_s=due_s)
-        self._selector.register(connection, selectors.EVENT_READ, member)
+        member = _Member(connection, stream, f"m{number:05}", due_s=due_s)
+        self._selector.register(stream, selectors.EVENT_READ, member)
         self._members.append(member)
         self._register(member)
 
@@ -100,8 +103,16 @@ class Crowd:
             self._step(now_s)
         return self._beats
 
-    def _connection(self) -> ServerConnection:
-        return self._stack.enter_context(ServerConnection(self._controller, "crowd"))
+    def _connection(self) -> tuple[ServerConnection, Any]:
+        streams = list[Stream]()
+
+        def connect(*given: Any) -> Stream:
+            streams.append(REAL.connect(*given))
+            return streams[-1]
+
+        noted = attrs.evolve(REAL, connect=connect)
+        connection = ServerConnection(self._controller, "crowd", environment=noted)
+        return self._stack.enter_context(connection), streams[-1]
 
     def _step(self, now_s: float) -> None:
         while self._queue and self._queue[0][0] <= now_s:
@@ -123,10 +134,10 @@ class Crowd:
         """
         if self._measures:
             raise RuntimeError(f"the controller ceased to serve {member.name}: {code.name}")
-        self._selector.unregister(member.connection)
+        self._selector.unregister(member.stream)
         member.connection.close()
-        member.connection = self._connection()
-        self._selector.register(member.connection, selectors.EVENT_READ, member)
+        member.connection, member.stream = self._connection()
+        self._selector.register(member.stream, selectors.EVENT_READ, member)
         heapq.heappush(self._queue, (now_s + AGAIN_S, member.name, member))
 
     def _heartbeat(self, member: _Member) -> None:

@@ -162,7 +162,11 @@ class _SocketStream:
     def wait(self, timeout_s: float) -> None:
         import select
 
-        select.select([self._socket], [], [], timeout_s)
+        select.select([self], [], [], timeout_s)
+
+    def fileno(self) -> int:
+        """For those who wait for it beside others."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()
