@@ -1,8 +1,6 @@
 --------------------------- MODULE MCGroupLiveness ---------------------------
 (***************************************************************************)
-(* What happens in the end to a group whose members stop coming and going, *)
-(* and on which assumption it rests: for each there is a model that leaves *)
-(* it out and must fail.                                                   *)
+(* What happens in the end to a group whose members stop coming and going. *)
 (*                                                                         *)
 (* Members and controllers are those of GroupWorld.tla.  A member asks     *)
 (* when a heartbeat told it to register; heartbeats themselves are not     *)
