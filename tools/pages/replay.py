@@ -309,7 +309,7 @@ processor time, with much other work on the two cores:
 
 | log of 16 shared claims with 16 participants each | before | now |
 |---|---|---|
-| 1,000,000 records, every hundredth a heartbeat of the anchor | 40 s | 8.9 s |
+| 1,000,000 records, every hundredth a heartbeat of the anchor | 40 s | 9.3 s |
 | 200,000 records, every tenth a heartbeat of the anchor | 14.9 s | 9.2 s |
 
 The limit is what lies between the tables. A heartbeat of the anchor is folded in Python, and its
