@@ -51,12 +51,12 @@ class Folded:
 
 @define
 class Stint:
-    """From one assignment of a claim to its end, as the application was told."""
+    """From one assignment of a claim to its end, as callbacks say."""
 
     place: Place
     tenure: int
     after_s: float
-    """When the member was told last that this tenure was over; before it was told at all: 0."""
+    """When the member last heard that this tenure was over; 0: it has not."""
     handed_out: list[HandedOut] = field(factory=list)
 
 
@@ -95,7 +95,7 @@ class GroupsJudged:
     def stints(self) -> list[Stint]:
         """All of them, and what was handed out in each."""
         happened: list[Told | HandedOut] = [*self.history.told, *self.history.handed_out]
-        happened.sort(key=lambda one: one.at_s)  # what was told comes first
+        happened.sort(key=lambda one: one.at_s)  # callbacks first
         found: list[Stint] = []
         now: dict[tuple[str, Place], Stint] = {}
         over_s: dict[tuple[str, Place, int], float] = {}
@@ -164,7 +164,7 @@ def begins_at_position(judged: GroupsJudged) -> Iterator[str]:
     """A claim is handed out from the committed position on, in order, each message once.
 
     So what was committed is not handed out again, nothing is skipped, and what is repeated was in
-    hand. A member that is told to let go and then to keep a partition has the same tenure twice.
+    hand. A member that is to let a partition go, and then to keep it, has the same tenure twice.
     """
     for stint in judged.stints:
         granted = judged.tenures.get((stint.place, stint.tenure))

@@ -42,7 +42,7 @@ class Told:
 
 @frozen
 class Done:
-    """Up to where an application has said that it is done, or a commit has returned."""
+    """Up to where an application is done, by its own word, or a commit has returned."""
 
     at_s: float
     member: str
