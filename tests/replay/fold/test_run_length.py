@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,7 @@ from kafka_marshal.replay.fold import run_length as collapse
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.request_runs import items_in_runs
 from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, rows_of
-from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row, arrow_rows
@@ -97,7 +98,7 @@ class Chunked:
             with suppress(MalformedRecord):
                 raw.decoded()
                 self.raws.setdefault((raw.partition, raw.offset), raw)
-        self.items: list[tuple[int, Item]] = []
+        self.items: list[tuple[int, Any]] = []
         rows = [
             batch
             for number, begin in enumerate(range(0, len(raws), size))
