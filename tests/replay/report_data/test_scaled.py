@@ -42,7 +42,7 @@ def told(
         patch.setattr(present, "CLAIMS_MAX", 0)
         patch.setattr(scaled, "WHOLE_MAX", 5)
         patch.setattr(scaled, "BRIEF_MAX", 2)
-        patch.setattr(import_module("kafka_marshal.replay.api"), "render", kept)
+        patch.setattr(import_module("kafka_marshal.replay.protocols.claims"), "render", kept)
         run(
             [str(folder / "log")],
             out=folder / "out",
