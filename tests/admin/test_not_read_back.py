@@ -109,7 +109,8 @@ def test_a_part_that_took_effect_is_named_beside_it() -> None:
             pausing.pause(view, log, "g", 60_000)
 
 
-@pytest.mark.parametrize(("append", "sentence"), SENTENCES[:3])
+# Where nobody knows, it claims anew, and that claim is what was not read back.
+@pytest.mark.parametrize(("append", "sentence"), [SENTENCES[0], SENTENCES[2]])
 def test_a_position_that_is_in_doubt_is_reported_so_too(
     append: Append, sentence: str, kafka: InMemoryKafka, view: View, log: LogWriter
 ) -> None:
