@@ -40,6 +40,9 @@ class MockMessage:
     def value(self) -> bytes:
         return b"Heartbeat/1/1/i/c/%s/t/%d/%d" % (self.group, self.place, self.number)
 
+    def key(self) -> None:
+        return None
+
     def headers(self) -> None:
         return None
 
