@@ -82,10 +82,21 @@ def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
     assert {target.name for target in TARGETS} == declared - short
 
 
+# The dearest. By day `prove`, `tests/tools/chaos` and `test_group_bench` run the same code.
+STARTS_BY_NIGHT = {"prove-full", "chaos", "bench-groups"}
+
+
 # Each starts by its Makefile's line; what it takes is made as small as it can be. Three need a
 # broker of their own, and none needs Spark.
 @pytest.mark.tlc
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.night] if by_night else [])
+        for each in TARGETS
+        for by_night in [each.name in STARTS_BY_NIGHT]
+    ],
+)
 def test_a_long_target_begins_well(target: Target, tmp_path: Path) -> None:
     root, environ = (
         (copied(tmp_path), {"PYTHONPATH": "marshal"}) if target.generates else (ROOT, {})

@@ -52,7 +52,7 @@ def dead_letters(stage: Stage, topic: str) -> list[Fetched]:
         consumer.close()
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.night), 3])
 def test_a_message_that_kills_its_process_is_put_aside_alone(
     kafka_broker: Broker, tmp_path: Path, partitions: int
 ) -> None:
