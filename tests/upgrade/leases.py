@@ -82,6 +82,12 @@ def _count(found: Account, before: FoldedState, now: FoldedState, asks: bool) ->
         assert owner is not None
         from_stale = before.claim.owner_instance not in (None, owner)
         found.turns.append(Turn(owner, now.claim.position, from_stale))
+    if not now.claim.owned and before.claim.owned and found.turns:
+        last = found.turns[-1]
+        alone = last.owner == before.claim.owner_instance != ANCHOR
+        if alone and last.position == now.claim.position and not found.leased(last.owner):
+            # It asked alone before it read that another had said where to begin.
+            found.turns.pop()
     known = {each.id for each in before.ranges.open}
     for each in now.ranges.open:
         if each.id not in known:
