@@ -86,7 +86,7 @@ def _count(found: Account, before: FoldedState, now: FoldedState, asks: bool) ->
         last = found.turns[-1]
         alone = last.owner == before.claim.owner_instance != ANCHOR
         if alone and last.position == now.claim.position and not found.leased(last.owner):
-            # It asked alone before it read that another had said where to begin.
+            # It asked alone, and read afterwards that the position was set already.
             found.turns.pop()
     known = {each.id for each in before.ranges.open}
     for each in now.ranges.open:
