@@ -14,6 +14,7 @@ NEUTRAL = {
     "NO_COLOR": "1",
     "MARSHAL_BOOTSTRAP": "",
     "MARSHAL_CONFIG": os.devnull,
+    "PYTEST_ADDOPTS": "",
     "PYTHONUNBUFFERED": "",  # else `print` writes each of its words alone, and others between them
 }
 """Nothing of who runs the tests."""
