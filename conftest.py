@@ -43,7 +43,7 @@ A file that takes several is in the group of the first.
 """
 
 PARTS = {"kafka": 2}
-"""Groups whose files are dealt in turn to so many processes, each with a fixture of its own.
+"""Into how many processes the files of a group go, in turn; each has a fixture of its own.
 
 Tests of a broker mostly wait, one after the other. In one process they would end long after the
 others. A second broker costs four seconds.

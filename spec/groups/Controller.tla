@@ -87,8 +87,8 @@ AnswerTo(group, m, connection, sent) ==
 
 Owes(group, m) == \E tp \in OwnedBy(group, m) : IsRevoking(group.partitions[tp])
 
-\* A heartbeat is answered "register" while its member has something to learn, or to let go.  A
-\* member that has learned what it must let go, and whose next request is lost, is told again.
+\* A heartbeat is answered "register" while its member has something to learn, or to let go.  The
+\* request in which it lets go may be lost, so the answer asks until that has arrived.
 IsToRegister(group, m, generation) == MustRegister(group, m, generation) \/ Owes(group, m)
 
 (***************************************************************************)

@@ -6,7 +6,7 @@
 (* Retention cuts the head of the log.  A controller therefore writes      *)
 (* snapshots: who is controller, and every group, with nothing between     *)
 (* them.  A controller that was deposed and does not know it writes the    *)
-(* same records, and from there on the log looks right to whoever begins.  *)
+(* same records, and who begins there finds nothing wrong with the log.    *)
 (* So a reader takes a snapshot only where a controller read all of them   *)
 (* back as accepted, and wrote that down: as the position of its claim in  *)
 (* `__marshal`.  Anywhere else it says that it knows nothing.              *)

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import itertools
-import multiprocessing
 import os
 import secrets
 import sys
@@ -28,7 +26,7 @@ from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS
 from tools.simulate.groups import runs as groups
 from tools.simulate.groups.setting import GroupsSetting
-from tools.simulate.runs import Report, Total, settings, shrunk, simulate
+from tools.simulate.runs import Report, Total, of_seeds, settings, shrunk, simulate
 from tools.simulate.setting import SHARED, Setting
 
 NUMBERS: Final = (
@@ -58,19 +56,9 @@ SHARING: Final = ("topics", "shared", "faults", "window")
 
 def many(first: int, hours: float, jobs: int, base: Setting) -> Iterator[Report]:
     """Runs from this seed on, until this many hours are simulated."""
-    run = partial(_run, base)
-    left_s = 3600 * hours
-    seeds = itertools.count(first)
     gc.collect()
     gc.freeze()  # what is there now stays, so no run has to look through it
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
-        pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
-        while pending:
-            report = pending.pop(0).get()
-            left_s -= report.simulated_s
-            if left_s > base.simulated_s * len(pending):
-                pending.append(pool.apply_async(run, (next(seeds),)))
-            yield report
+    return of_seeds(partial(_run, base), first, hours, jobs, base.simulated_s)
 
 
 def table(total: Total, took_s: float) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import multiprocessing
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeVar
 
 import attrs
 from attrs import define, field, frozen
@@ -160,25 +162,57 @@ class Total:
 
 
 def shrunk(report: Report, tries: int = 200) -> Report:
-    """The same seed with as few faults as still give a violation by the same checker.
+    """The same seed with as few faults as still give a violation by the same checker."""
 
-    Takes away halves of the plan, then quarters, down to single faults.
+    def repeat(best: Report, plan: tuple[Happening, ...], is_last: bool) -> Report:
+        setting = best.setting
+        if is_last and plan:  # nothing happens after it
+            setting = attrs.evolve(setting, simulated_s=min(setting.simulated_s, plan[-1].at_s + 1))
+        return simulate(best.seed, setting, plan)
+
+    return with_fewer_faults(report, repeat, tries)
+
+
+class Repeatable(Protocol):
+    """What is kept of a run of any world."""
+
+    @property
+    def plan(self) -> tuple[Happening, ...]:
+        """Its faults."""
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """What was wrong, each after the name of its checker."""
+
+    @property
+    def simulated_s(self) -> float:
+        """How long it lasted in its own time, in seconds."""
+
+
+ReportT = TypeVar("ReportT", bound=Repeatable)
+
+
+def with_fewer_faults(
+    report: ReportT,
+    repeat: Callable[[ReportT, tuple[Happening, ...], bool], ReportT],
+    tries: int,
+) -> ReportT:
+    """The run with as few faults as still give a violation by the same checker.
+
+    Takes away halves of the plan, then quarters, down to single faults. `repeat` runs the best one
+    so far with another plan; its last argument says that the last faults were taken away.
     """
 
-    def by(one: Report) -> set[str]:
+    def by(one: ReportT) -> set[str]:
         return {each.partition(":")[0] for each in one.violations}
 
     best, size = report, max(1, len(report.plan) // 2)
     while tries and size:
         for begin in range(0, len(best.plan), size):
             plan = best.plan[:begin] + best.plan[begin + size :]
-            setting = best.setting
-            if begin + size >= len(best.plan) and plan:  # nothing happens after it
-                setting = attrs.evolve(
-                    setting, simulated_s=min(setting.simulated_s, plan[-1].at_s + 1)
-                )
+            is_last = begin + size >= len(best.plan)
             tries -= 1
-            again = simulate(best.seed, setting, plan)
+            again = repeat(best, plan, is_last)
             if by(again) & by(report):
                 best = again
                 break
@@ -208,3 +242,18 @@ def settings(seed: int, base: Setting) -> Setting:
         signing=signing,
         replayed=replayed,
     )
+
+
+def of_seeds(
+    run: Callable[[int], ReportT], first: int, hours: float, jobs: int, simulated_s: float
+) -> Iterator[ReportT]:
+    """Runs from this seed on, until this many hours are simulated, `simulated_s` by each."""
+    left_s, seeds = 3600 * hours, itertools.count(first)
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
+        pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
+        while pending:
+            report = pending.pop(0).get()
+            left_s -= report.simulated_s
+            if left_s > simulated_s * len(pending):
+                pending.append(pool.apply_async(run, (next(seeds),)))
+            yield report

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-import multiprocessing
 import random
 import time
 from collections import Counter
@@ -19,6 +17,7 @@ from tools.simulate.groups.faults import FAULTS
 from tools.simulate.groups.history import GroupsHistory
 from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.groups.world import GroupsWorld
+from tools.simulate.runs import of_seeds, with_fewer_faults
 
 SHOWN: Final = 10
 """How many violations of a run are printed."""
@@ -105,23 +104,10 @@ def _story(world: GroupsWorld) -> Iterator[str]:
 def shrunk(report: GroupsReport, tries: int = 100) -> GroupsReport:
     """The same seed with as few faults as still give a violation by the same checker."""
 
-    def by(one: GroupsReport) -> set[str]:
-        return {each.partition(":")[0] for each in one.violations}
+    def repeat(best: GroupsReport, plan: tuple[Happening, ...], _: bool) -> GroupsReport:
+        return simulate(best.seed, best.setting, plan)
 
-    best, size = report, max(1, len(report.plan) // 2)
-    while tries and size:
-        for begin in range(0, len(best.plan), size):
-            plan = best.plan[:begin] + best.plan[begin + size :]
-            tries -= 1
-            again = simulate(best.seed, best.setting, plan)
-            if by(again) & by(report):
-                best = again
-                break
-            if not tries:
-                break
-        else:
-            size //= 2
-    return best
+    return with_fewer_faults(report, repeat, tries)
 
 
 @define
@@ -190,13 +176,5 @@ def story(report: GroupsReport) -> str:
 
 def many(first: int, hours: float, jobs: int, setting: GroupsSetting) -> Iterator[GroupsReport]:
     """Runs from this seed on, until this many hours are simulated."""
-    left_s, seeds = 3600 * hours, itertools.count(first)
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
-        run = partial(simulate, setting=setting)
-        pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
-        while pending:
-            report = pending.pop(0).get()
-            left_s -= report.simulated_s
-            if left_s > setting.simulated_s * len(pending):
-                pending.append(pool.apply_async(run, (next(seeds),)))
-            yield report
+    run = partial(simulate, setting=setting)
+    return of_seeds(run, first, hours, jobs, setting.simulated_s)

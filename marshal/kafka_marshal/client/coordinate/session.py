@@ -217,9 +217,10 @@ class Session:
 
     def rest(self, rest_s: float) -> None:
         """From now on read at most once in this many seconds; 0: whatever comes, at once."""
-        self._rest_s = rest_s
+        before, self._rest_s = self._rest_s, rest_s
         if not rest_s:
-            self._roused.set()
+            if before:
+                self._roused.set()
         elif self._roused.is_set() and not self._stopped:
             self._roused = self._new_event()
 
