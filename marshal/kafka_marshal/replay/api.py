@@ -113,11 +113,6 @@ def run(
         force_interval=force_interval,
     )
     otherwise = None if what_if is None else what_if.of(judging)
-    if checkpoint is not None and otherwise is not None:
-        raise InvalidOption(
-            "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
-            "one of them out"
-        )
     return replayed(
         ClaimsProtocol(judging, otherwise, keyring),
         sources,
@@ -163,11 +158,6 @@ def run_groups(
     Raises:
         InvalidOption: there is no such strategy.
     """
-    if checkpoint is not None and strategy is not None:
-        raise InvalidOption(
-            "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
-            "one of them out"
-        )
     return replayed(
         GroupsProtocol(GroupsJudging(certain_from=certain_from or {}), strategy),
         sources,
@@ -210,6 +200,11 @@ def replayed(
     """
     progress = on_progress or (lambda _: None)
     out, judging = Path(out), log_protocol.judging
+    if checkpoint is not None and log_protocol.compares:
+        raise InvalidOption(
+            "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
+            "one of them out"
+        )
     refuse_existing(out)
     exports.check(out)
     if exports.perfetto is not None and not log_protocol.has_tenures:

@@ -42,8 +42,8 @@ from kafka_marshal.replay.model.chunk_items import (
     rest_of,
 )
 from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
-from kafka_marshal.replay.model.published import FindingRow, MalformedRow
-from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import Row, RowT
 from kafka_marshal.replay.model.tables import OF_CLAIMS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
@@ -339,7 +339,7 @@ class PartitionFold:
         try:
             record = raw.decoded()
         except MalformedRecord as error:
-            self._malformed(raw, error)
+            self._emit(self._inputs.malformed(raw, error))
             return None
         interval_ms = self._intervals.judging(record)
         judged = [
@@ -369,7 +369,7 @@ class PartitionFold:
             try:
                 raw.decoded()
             except MalformedRecord as error:  # as to who knows no ranges
-                self._malformed(raw, error)
+                self._emit(self._inputs.malformed(raw, error))
             return
         message = record.message
         assert isinstance(message, ClaimingRange)
@@ -394,18 +394,6 @@ class PartitionFold:
             row = divergences.observe(key, fenced.claim(key), original.claim(key), judged)
             if row is not None:
                 self._emit(row)
-
-    def _malformed(self, raw: RawRecord, error: MalformedRecord) -> None:
-        self._inputs.malformed(raw)
-        self._emit(
-            MalformedRow(
-                offset=raw.offset,
-                timestamp_ms=raw.timestamp_ms,
-                field=error.field,
-                reason=error.reason,
-                value=readable_bytes(raw.value),
-            )
-        )
 
     def forked(self, raw: RawRecord) -> None:
         """Note that the input holds another record where this account folded one long ago."""

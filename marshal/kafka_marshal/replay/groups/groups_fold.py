@@ -39,8 +39,7 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.groups.rows import GroupsRow
 from kafka_marshal.replay.model.groups.tables import OF_GROUPS
 from kafka_marshal.replay.model.phrasing import clock, times
-from kafka_marshal.replay.model.published import MalformedRow
-from kafka_marshal.replay.model.rows import Row, readable_bytes
+from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import Rows, TableSet
 
 ROWS_WAITING_MAX: Final = 50_000
@@ -143,7 +142,7 @@ class GroupsFold:
                 raw.partition, raw.offset, raw.timestamp_ms, raw.key, raw.value, raw.headers
             )
         except MalformedRecord as error:
-            self._malformed(raw, error)
+            self._emit(self._inputs.malformed(raw, error))
             return
         if self._state is None:
             self._wait_for_snapshot(raw, record)
@@ -234,18 +233,6 @@ class GroupsFold:
                 f"From there on nothing is known, up to the next snapshot.",
                 [seen],
                 group=seen.name or None,
-            )
-        )
-
-    def _malformed(self, raw: RawRecord, error: MalformedRecord) -> None:
-        self._inputs.malformed(raw)
-        self._emit(
-            MalformedRow(
-                offset=raw.offset,
-                timestamp_ms=raw.timestamp_ms,
-                field=error.field,
-                reason=error.reason,
-                value=readable_bytes(raw.value),
             )
         )
 

@@ -62,6 +62,11 @@ class ClaimsProtocol:
     keyring: Keyring | None = field(default=None)
     """Verifies every record, in this process and beside the fold; None: nothing does."""
 
+    @property
+    def compares(self) -> bool:
+        """As `LogProtocol`."""
+        return self.otherwise is not None
+
     def check_sources(self, found: FoundSources) -> None:
         """As `LogProtocol`: what is missing are caveats."""
 

@@ -80,6 +80,11 @@ class GroupsProtocol:
     strategy: str | None = field(default=None)
     """What `--what-if` compares with."""
 
+    @property
+    def compares(self) -> bool:
+        """As `LogProtocol`."""
+        return self.strategy is not None
+
     def check_sources(self, found: FoundSources) -> None:
         """As `LogProtocol`: every record needs its time, for an event says none.
 

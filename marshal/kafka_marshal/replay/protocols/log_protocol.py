@@ -79,6 +79,10 @@ class LogProtocol(Protocol[SummaryT]):
     def has_tenures(self) -> bool:
         """It has the table of claims' tenures, from which a trace for Perfetto is made."""
 
+    @property
+    def compares(self) -> bool:
+        """`--what-if` was given: the report compares the log with what it might have been."""
+
     def check_sources(self, found: FoundSources) -> None:
         """Refuse sources that lack what this protocol needs.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join
+from kafka_marshal.markup import Html, Json, el
 from kafka_marshal.replay.report.base import glyphs, pieces
 from kafka_marshal.replay.report.base.data import ClaimTimeline, ReportData
+from kafka_marshal.replay.report.base.document import document
 from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.base.scale import Scale
 from kafka_marshal.replay.report.sections import (
@@ -76,42 +77,16 @@ def render(data: ReportData) -> str:
         }
     first_error = findings.first_error(data, found, drawn, log_anchors)
     embedded: Json = {"tenures": drawn.tenures, "marks": drawn.marks}
-    head = el(
-        "head",
-        None,
-        el("meta", {"charset": "utf-8"}),
-        el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        el("meta", {"name": "color-scheme", "content": "light dark"}),
-        el("title", None, summary.title(data)),
-        el("style", None, base_style(), pieces.asset("style.css")),
-        el("style", None, pieces.asset("explore.css")) if scale is not None else None,
-    )
-    body = el(
-        "body",
-        None,
+    return document(
+        summary.title(data),
         glyphs.definitions(),
-        el(
-            "main",
-            None,
-            summary.header(data, first_error),
-            _contents([anchor for anchor, part in parts.items() if part is not None]),
-            *parts.values(),
-            el(
-                "footer",
-                None,
-                el(
-                    "p",
-                    None,
-                    "Written by kafka-marshal. The tables beside this file hold every row.",
-                ),
-            ),
-        ),
-        el("div", {"id": "tip", "role": "tooltip", "hidden": True}),
-        el("script", {"type": "application/json", "id": "data"}, embedded_json(embedded)),
-        el("script", None, pieces.asset("report.js")),
-        *scripts,
+        summary.header(data, first_error),
+        parts,
+        _CONTENTS,
+        embedded,
+        styles=() if scale is None else ("explore.css",),
+        scripts=scripts,
     )
-    return "<!doctype html>\n" + el("html", {"lang": "en"}, head, body) + "\n"
 
 
 _CONTENTS = {
@@ -129,8 +104,3 @@ _CONTENTS = {
 
 def _detailed(scale: Scale) -> list[ClaimTimeline]:
     return [detail.timeline for detail in scale.details.values()]
-
-
-def _contents(anchors: list[str]) -> Html:
-    links = (el("a", {"href": f"#{anchor}"}, _CONTENTS[anchor]) for anchor in anchors)
-    return el("nav", {"aria-label": "Contents"}, join(links, " "))

@@ -5,11 +5,13 @@ This room knows columns and values; which rows a page shows it does not know.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.model.folded_log import CLAIM, ClaimName, CountedClaim
-from kafka_marshal.replay.model.internal import MarkRow, RangeRow
+from kafka_marshal.replay.model.internal import MarkRow, PartitionRow, RangeRow
 from kafka_marshal.replay.model.published import (
     ClaimRow,
     DivergenceRow,
@@ -32,6 +34,24 @@ def name_of(row: ClaimRow | FindingRow | DivergenceRow | CountedClaim) -> ClaimN
 def claim_id(name: ClaimName) -> page.ClaimId:
     """The claim of that name."""
     return page.ClaimId(*name)
+
+
+def logs_of(partitions: Iterable[PartitionRow], names: Iterable[str]) -> Iterator[page.ReportLog]:
+    """The logs of these names, from the rows of all their partitions."""
+    by_log: dict[str, list[PartitionRow]] = defaultdict(list)
+    for row in partitions:
+        by_log[row.log].append(row)
+    for name in names:
+        rows = by_log[name]
+        yield page.ReportLog(
+            name=name,
+            records=sum(row.records for row in rows),
+            from_ms=min((row.from_ms for row in rows), default=None),
+            to_ms=max((row.to_ms for row in rows), default=None),
+            partitions=len(rows),
+            malformed=sum(row.malformed for row in rows),
+            create_time=any(row.create_time for row in rows),
+        )
 
 
 def lane_of(rules: str, rows: Rows) -> page.Lane:
@@ -95,8 +115,8 @@ def mark_of(row: MarkRow) -> page.RecordGlyph:
     )
 
 
-def finding_of(row: FindingRow) -> page.Finding:
-    """From a row of `findings`."""
+def finding_of(row: FindingRow, catalogue: Mapping[str, FindingKind] = CATALOGUE) -> page.Finding:
+    """From a row of `findings`; what to do is in the catalogue."""
     return page.Finding(
         rules=row.rules,
         code=row.code,
@@ -111,7 +131,7 @@ def finding_of(row: FindingRow) -> page.Finding:
         offset=row.offset,
         at_ms=row.timestamp_ms,
         records=tuple(proof_of(proof) for proof in row.records),
-        what_to_do=CATALOGUE[row.code].what_to_do,
+        what_to_do=catalogue[row.code].what_to_do,
     )
 
 

@@ -6,7 +6,7 @@ can hold, group by group. The tables hold the rest, and a caveat says so.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -22,12 +22,11 @@ from kafka_marshal.replay.model.groups.tables import (
     REBALANCES,
     REFUSED_EVENTS,
 )
-from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, MALFORMED, PARTITIONS
 from kafka_marshal.replay.report.base import data as page
 from kafka_marshal.replay.report.base.groups import GroupsReportData, InsteadMoves
-from kafka_marshal.replay.report_data.convert import proof_of
+from kafka_marshal.replay.report_data.convert import finding_of, logs_of
 
 GROUPS_MAX: Final = 300
 TENURES_MAX: Final = 10_000
@@ -63,7 +62,7 @@ def groups_report_data(
         records=sum(row.records for row in partitions),
         malformed=fold.counts[MALFORMED.name],
         refused=fold.counts[REFUSED_EVENTS.name],
-        logs=tuple(_logs(partitions)),
+        logs=tuple(logs_of(partitions, sorted({row.log for row in partitions}))),
         caveats=(*caveats, *_left_out(fold, len(drawn))),
         groups=tuple(groups),
         drawn=tuple(drawn),
@@ -71,29 +70,9 @@ def groups_report_data(
         marks=tuple(row for row in fold.first(GROUP_MARKS, TENURES_MAX) if _key(row) in whole),
         rebalances=tuple(fold.first(REBALANCES, REBALANCES_MAX)),
         controllerships=tuple(fold.first(CONTROLLERSHIPS, CONTROLLERS_MAX)),
-        findings=tuple(map(group_finding_of, findings)),
+        findings=tuple(finding_of(row, GROUP_CATALOGUE) for row in findings),
         findings_count=fold.counts[FINDINGS.name] + len(of_logs),
         instead=tuple(map(_instead, instead)),
-    )
-
-
-def group_finding_of(row: FindingRow) -> page.Finding:
-    """From a row of `findings`; what to do is in the catalogue of groups."""
-    return page.Finding(
-        rules=None,
-        code=row.code,
-        severity=page.Severity(row.severity),
-        property=row.property,
-        sentence=row.sentence,
-        log=row.log,
-        coordinating_partition=row.coordinating_partition,
-        group=row.group,
-        topic=row.topic,
-        topic_partition=row.topic_partition,
-        offset=row.offset,
-        at_ms=row.timestamp_ms,
-        records=tuple(map(proof_of, row.records)),
-        what_to_do=GROUP_CATALOGUE[row.code].what_to_do,
     )
 
 
@@ -150,19 +129,3 @@ def _instead(answer: WhatIfStrategy) -> InsteadMoves:
         largest_share=share,
         largest_share_instead=share_instead,
     )
-
-
-def _logs(partitions: Iterable[PartitionRow]) -> Iterable[page.ReportLog]:
-    by_log: dict[str, list[PartitionRow]] = defaultdict(list)
-    for row in partitions:
-        by_log[row.log].append(row)
-    for name, rows in sorted(by_log.items()):
-        yield page.ReportLog(
-            name=name,
-            records=sum(row.records for row in rows),
-            from_ms=min(row.from_ms for row in rows),
-            to_ms=max(row.to_ms for row in rows),
-            partitions=len(rows),
-            malformed=sum(row.malformed for row in rows),
-            create_time=any(row.create_time for row in rows),
-        )

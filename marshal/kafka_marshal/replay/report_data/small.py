@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.folded_log import ClaimName, FoldedLog
-from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import ClaimRow, FindingRow
 from kafka_marshal.replay.model.tables import Rows
@@ -25,6 +24,7 @@ from kafka_marshal.replay.report_data.convert import (
     divergence_of,
     finding_of,
     lane_of,
+    logs_of,
     name_of,
 )
 from kafka_marshal.replay.report_data.large import scale
@@ -71,7 +71,7 @@ def report_data(
             findings=summary.rows["findings"],
             divergences=summary.rows["divergences"],
         ),
-        logs=tuple(_logs(summary)),
+        logs=tuple(logs_of(summary.partitions, summary.logs)),
         caveats=summary.caveats,
         groups=summary.groups,
         claims=tuple(_timelines(fold, names, summary.rules)),
@@ -137,20 +137,3 @@ def _timelines(
                 records = claim.records
                 lanes.append(lane_of(rule_set, rows))
         yield page.ClaimTimeline(claim_id(name), tuple(lanes), records)
-
-
-def _logs(summary: Summary) -> Iterable[page.ReportLog]:
-    by_log: dict[str, list[PartitionRow]] = defaultdict(list)
-    for row in summary.partitions:
-        by_log[row.log].append(row)
-    for name in summary.logs:
-        rows = by_log[name]
-        yield page.ReportLog(
-            name=name,
-            records=sum(row.records for row in rows),
-            from_ms=min((row.from_ms for row in rows), default=None),
-            to_ms=max((row.to_ms for row in rows), default=None),
-            partitions=len(rows),
-            malformed=sum(row.malformed for row in rows),
-            create_time=any(row.create_time for row in rows),
-        )

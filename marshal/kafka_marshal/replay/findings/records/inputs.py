@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.chunk_items import LISTED_MAX, ChunkFacts, PlainRecord
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
-from kafka_marshal.replay.model.published import FindingRow, ProofRow
+from kafka_marshal.replay.model.published import FindingRow, MalformedRow, ProofRow
+from kafka_marshal.replay.model.rows import readable_bytes
 
 _GAP_MEANS: Final = (
     "If records were lost there, who won or released a claim in them is not known, and a record of "
@@ -127,11 +128,18 @@ class Inputs:
         else:
             self.forked(raw)
 
-    def malformed(self, raw: RawRecord) -> None:
-        """The value is no message."""
+    def malformed(self, raw: RawRecord, error: MalformedRecord) -> MalformedRow:
+        """The value is no message; the row that says why."""
         self._malformed_count += 1
         if len(self._malformed) < LISTED_MAX:
             self._malformed.append(PlainRecord.of(raw))
+        return MalformedRow(
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            field=error.field,
+            reason=error.reason,
+            value=readable_bytes(raw.value),
+        )
 
     def more_about_topic(self, topic: str, count: int) -> None:
         """Note more records that speak of a data topic of which one did before."""

@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join, name, visible
+from kafka_marshal.markup import Html, Json, el, join, name, visible
 from kafka_marshal.replay.model.groups.rows import (
     FinalGroupRow,
     GroupMarkRow,
     PartitionTenureRow,
     RebalanceRow,
 )
-from kafka_marshal.replay.report.base import pieces, words
+from kafka_marshal.replay.report.base import words
 from kafka_marshal.replay.report.base.clock import Axis, span
 from kafka_marshal.replay.report.base.data import (
     ClaimId,
@@ -22,8 +22,9 @@ from kafka_marshal.replay.report.base.data import (
     ReportData,
     Severity,
 )
+from kafka_marshal.replay.report.base.document import document, legend
 from kafka_marshal.replay.report.base.groups import GroupsReportData
-from kafka_marshal.replay.report.base.palette import HUES, Palette
+from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.groups import glyphs, tables
 from kafka_marshal.replay.report.groups.timeline import (
     GroupTimeline,
@@ -67,45 +68,15 @@ def render(data: GroupsReportData) -> str:
     }
     first_error = findings.first_error(as_claims, found, drawn, logs)
     embedded: Json = {"tenures": drawn.tenures, "marks": drawn.marks}
-    head = el(
-        "head",
-        None,
-        el("meta", {"charset": "utf-8"}),
-        el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        el("meta", {"name": "color-scheme", "content": "light dark"}),
-        el("title", None, f"{visible(data.title, 160)}, {span(data.from_ms, data.to_ms)}"),
-        el("style", None, base_style(), pieces.asset("style.css"), pieces.asset("groups.css")),
-    )
-    links = [
-        el("a", {"href": f"#{anchor}"}, _CONTENTS[anchor])
-        for anchor, part in parts.items()
-        if part is not None
-    ]
-    body = el(
-        "body",
-        None,
+    return document(
+        f"{visible(data.title, 160)}, {span(data.from_ms, data.to_ms)}",
         glyphs.definitions(),
-        el(
-            "main",
-            None,
-            _header(data, first_error),
-            el("nav", {"aria-label": "Contents"}, join(links, " ")),
-            *parts.values(),
-            el(
-                "footer",
-                None,
-                el(
-                    "p",
-                    None,
-                    "Written by kafka-marshal. The tables beside this file hold every row.",
-                ),
-            ),
-        ),
-        el("div", {"id": "tip", "role": "tooltip", "hidden": True}),
-        el("script", {"type": "application/json", "id": "data"}, embedded_json(embedded)),
-        el("script", None, pieces.asset("report.js")),
+        _header(data, first_error),
+        parts,
+        _CONTENTS,
+        embedded,
+        styles=("groups.css",),
     )
-    return "<!doctype html>\n" + el("html", {"lang": "en"}, head, body) + "\n"
 
 
 def _as_claims(data: GroupsReportData) -> ReportData:
@@ -274,21 +245,6 @@ def _group(
 
 
 def _legend(data: GroupsReportData, palette: Palette) -> Html:
-    clients = [
-        el(
-            "li",
-            None,
-            el("i", {"class": f"swatch {palette.client(client)}"}),
-            el("bdi", None, name(client, 24)),
-        )
-        for client in palette.clients[:HUES]
-    ]
-    if len(palette.clients) > HUES:
-        clients.append(
-            el("li", None, f"and {len(palette.clients) - HUES:,} more, in the same colours again")
-        )
-    if palette.shaded:
-        clients.append(el("li", None, "its members in shades of the colour"))
     kinds: dict[str, str] = {
         kind: told
         for kind, told in glyphs.MARKS.items()
@@ -296,19 +252,6 @@ def _legend(data: GroupsReportData, palette: Palette) -> Html:
     }
     if data.findings:
         kinds["finding"] = "a finding"
-    marks = [
-        el(
-            "li",
-            None,
-            el(
-                "svg",
-                {"width": 16, "height": 16, "viewBox": "-8 -8 16 16", "aria-hidden": "true"},
-                el("use", {"href": f"#g-{kind}", "class": f"mark {kind}"}),
-            ),
-            told,
-        )
-        for kind, told in kinds.items()
-    ]
     stretches = [
         ("nobody", "nobody owns"),
         ("stale", "nothing was heard of the owner"),
@@ -317,17 +260,7 @@ def _legend(data: GroupsReportData, palette: Palette) -> Html:
         ("letting-go", "its target is written"),
         ("late", "somebody held it up"),
     ]
-    return el(
-        "div",
-        {"class": "legend"},
-        el("ul", {"class": "owners", "aria-label": "Owners"}, *clients) if clients else None,
-        el("ul", {"aria-label": "Marks"}, *marks),
-        el(
-            "ul",
-            {"aria-label": "Stretches of time"},
-            *(el("li", None, el("i", {"class": f"swatch {k}"}), told) for k, told in stretches),
-        ),
-    )
+    return legend(palette, "its members in shades of the colour", kinds.items(), stretches)
 
 
 # --- what was replayed ----------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from itertools import groupby
 from typing import Final
 
 from kafka_marshal.markup import Html, el, name
+from kafka_marshal.replay.report.base import document
 from kafka_marshal.replay.report.base.clock import Axis, span
 from kafka_marshal.replay.report.base.data import ClaimTimeline, MarkKind, ReportData, ReportLog
-from kafka_marshal.replay.report.base.palette import HUES, Palette
+from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.sections.causes import Group, worst_groups
 from kafka_marshal.replay.report.sections.timeline import Timeline
 
@@ -25,38 +26,10 @@ def legend(
     data: ReportData, claims: Sequence[ClaimTimeline], palette: Palette, flags: bool = False
 ) -> Html:
     """What colours and glyphs mean; only those that occur."""
-    owners = [
-        el(
-            "li",
-            None,
-            el("i", {"class": f"swatch {palette.client(c)}"}),
-            el("bdi", None, name(c, 24)),
-        )
-        for c in palette.clients[:HUES]
-    ]
-    if len(palette.clients) > HUES:
-        owners.append(
-            el("li", None, f"and {len(palette.clients) - HUES:,} more, in the same colours again")
-        )
-    if palette.shaded:
-        owners.append(el("li", None, "its instances in shades of the colour"))
     kinds = {mark.kind for c in claims for lane in c.lanes for mark in lane.marks}
     glyphs = [(kind.value, kind.sentence) for kind in MarkKind if kind in kinds]
     if flags:
         glyphs.append(("finding", "a finding that is none of these"))
-    marks = [
-        el(
-            "li",
-            None,
-            el(
-                "svg",
-                {"width": 16, "height": 16, "viewBox": "-8 -8 16 16", "aria-hidden": "true"},
-                el("use", {"href": f"#g-{kind}", "class": f"mark {kind}"}),
-            ),
-            label,
-        )
-        for kind, label in glyphs
-    ]
     spans = [("stale", "owner stale"), ("nobody", "nobody owns")]
     if any(lane.pauses for c in claims for lane in c.lanes):
         spans.append(("paused", "paused"))
@@ -64,16 +37,7 @@ def legend(
         spans.append(("owners", "the rule sets name different owners"))
         if any(not d.owners_differ for d in data.divergences):
             spans.append(("positions", "different positions"))
-    stretches = [
-        el("li", None, el("i", {"class": f"swatch {kind}"}), label) for kind, label in spans
-    ]
-    return el(
-        "div",
-        {"class": "legend"},
-        el("ul", {"class": "owners", "aria-label": "Owners"}, *owners) if owners else None,
-        el("ul", {"aria-label": "Marks"}, *marks),
-        el("ul", {"aria-label": "Stretches of time"}, *stretches),
-    )
+    return document.legend(palette, "its instances in shades of the colour", glyphs, spans)
 
 
 def ownership(
