@@ -24,6 +24,8 @@ from kafka_marshal.core.messages import NO_HEADERS
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.kernel import columns
 from kafka_marshal.replay.fold.partition_fold import PartitionFold
+from kafka_marshal.replay.model.published import MalformedRow
+from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.sources import console
 from kafka_marshal.replay.state import checkpoint
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused
@@ -148,10 +150,18 @@ PLANTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = {
     ),
     "a record that is no message is not counted": (
         "garbage",
-        lambda patch: patch.setattr(PartitionFold, "_malformed", lambda self, raw, error: None),
+        lambda patch: patch.setattr(PartitionFold, "_emit", _no_malformed_row),
         "differs",
     ),
 }
+
+
+_EMIT = PartitionFold._emit
+
+
+def _no_malformed_row(fold: PartitionFold, row: Row, rules: str | None = None) -> None:
+    if not isinstance(row, MalformedRow):
+        _EMIT(fold, row, rules)
 
 
 def _next_offset(fields: dict[str, object], where: str) -> capture.RawRecord:
