@@ -54,7 +54,7 @@ from kafka_marshal import World
 from kafka_marshal.replay import run
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
-from kafka_marshal.replay.spark.session import local_session
+from kafka_marshal.replay.spark.session import opened_session
 from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
     """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
-    with Scratch("desk") as desk, local_session() as spark:
+    with Scratch("desk") as desk, opened_session() as spark:
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, WARM)
         replay(spark, warm, desk / "warm")
@@ -322,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         @functools.cache
         def spark() -> SparkSession:
-            return opened.enter_context(local_session())
+            return opened.enter_context(opened_session())
 
         warm = desk / "warm.parquet"
         logs.write(warm, min(WARM, asked.records))

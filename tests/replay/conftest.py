@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_marshal.replay.spark.session import local_session
+from kafka_marshal.replay.spark.session import opened_session
 from tests.replay import connector
 from tests.replay.sizes import as_a_large_log
 
@@ -20,7 +20,7 @@ def spark() -> Iterator[SparkSession]:
     """
     with ExitStack() as opened:
         with connector.on_the_class_path():
-            session = opened.enter_context(local_session())
+            session = opened.enter_context(opened_session())
         # Java would compile code for each query, for a few hundred rows.
         session.conf.set("spark.sql.codegen.wholeStage", "false")
         session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -238,14 +238,15 @@ both sides have these findings.
 ## Which engine: `--engine auto|local|spark`
 
 `local` folds in the process of the command and needs no Java. `spark` folds on Spark, on the cores
-of the machine, or from Python in a session on a cluster. Tables, `summary.json`, report, exports,
-`--what-if` and exit codes are the same, and either engine takes up a `--checkpoint` of the other.
-Tests compare both on every capture of the repository and on generated logs.
+of the machine, or on the cluster that `--master` names ([how](how-to/replay-on-a-cluster.md)).
+Tables, `summary.json`, report, exports, `--what-if` and exit codes are the same, and either engine
+takes up a `--checkpoint` of the other. Tests compare both on every capture of the repository and on
+generated logs.
 
-`auto`, the default, takes Spark for more than 2,000,000 records, or if `run` is given a session. It
-counts the rows of Parquet and of segments; of other formats it estimates, 150 bytes for a record
-and ten times as many records if they are compressed. The command prints which engine it chose, and
-why. `local` folds on one core, and holds what it reads in memory.
+`auto`, the default, takes Spark for more than 2,000,000 records, or if there is a `--master`
+(in Python a session). It counts the rows of Parquet and of segments. Of other formats it estimates:
+150 bytes for a record, and ten times as many records if they are compressed. The command prints
+which engine it chose, and why. `local` folds on one core, and holds what it reads in memory.
 
 How Spark goes about it depends on the size, and the output does not:
 

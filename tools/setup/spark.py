@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kafka_marshal.java import class_data
 from kafka_marshal.java.finder import JavaNotFoundError, find_java_for_spark
 from kafka_marshal.replay.errors import SparkFailed
-from kafka_marshal.replay.spark.session import jars, local_session
+from kafka_marshal.replay.spark.session import jars, opened_session
 from kafka_marshal.scratch import Scratch
 
 
@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _start_a_session(java_options: Sequence[str]) -> None:
-    with Scratch("setup") as folder, local_session(java_options) as spark:
+    with Scratch("setup") as folder, opened_session(java_options=java_options) as spark:
         rows = spark.range(1000).selectExpr("id", "id % 7 AS k")
         rows.repartition("k").write.parquet(f"{folder}/rows")
         read = spark.read.parquet(f"{folder}/rows")

@@ -25,7 +25,7 @@ from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError
 if TYPE_CHECKING:
     from kafka_marshal.replay.api import run, run_groups
     from kafka_marshal.replay.exports.files import Exports
-    from kafka_marshal.replay.options import RULES
+    from kafka_marshal.replay.options import RULES, SparkMaster
     from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
     from kafka_marshal.replay.report_data.summary import FindingCount, ReplaySummary, Summary
     from kafka_marshal.replay.report_data.whatif import Change, WhatIf
@@ -44,6 +44,7 @@ __all__ = [
     "ReplayError",
     "ReplaySummary",
     "SparkFailed",
+    "SparkMaster",
     "Summary",
     "UnreadableSource",
     "WhatIf",
@@ -58,6 +59,7 @@ _LATER: Final = {
     "GroupsSummary": "report_data.groups_summary",
     "RULES": "options",
     "ReplaySummary": "report_data.summary",
+    "SparkMaster": "options",
     "Summary": "report_data.summary",
     "WhatIf": "report_data.whatif",
     "run": "api",

@@ -27,7 +27,7 @@ from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS, TENURES
-from kafka_marshal.replay.options import judging_of
+from kafka_marshal.replay.options import SparkMaster, judging_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol
@@ -59,7 +59,7 @@ def run(
     checkpoint: Path | None = None,
     keyring: Keyring | None = None,
     engine: str = EngineName.auto,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
@@ -89,7 +89,9 @@ def run(
             not authentic is a finding.
         engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
             on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
-        spark: a session to use; None: a local one, stopped at the end, if Spark is the engine.
+        spark: a session to use, or the master where one is opened and stopped at the end; None: a
+            local one, if Spark is the engine. All executors see sources and outputs under the same
+            paths.
         on_engine: called with the engine that was chosen, and why.
         on_progress: called with a few words on what happens next.
         on_tasks: called now and then with the number of tasks that are done, and of all tasks (of
@@ -144,7 +146,7 @@ def run_groups(
     exports: Exports = NO_EXPORTS,
     checkpoint: Path | None = None,
     engine: str = EngineName.auto,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
@@ -188,7 +190,7 @@ def replayed(
     exports: Exports = NO_EXPORTS,
     checkpoint: Path | None = None,
     engine: str = EngineName.auto,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
@@ -218,7 +220,7 @@ def replayed(
         keys=judging.keys,
     )
     log_protocol.check_sources(found)
-    choice = choose(engine, found.chunks, session=spark is not None)
+    choice = choose(engine, found.chunks, spark)
     if on_engine is not None:
         on_engine(choice)
     with (

@@ -1,4 +1,4 @@
-"""By what a replay judges, from options as they are given.
+"""By what a replay judges, and where Spark runs, from options as they are given.
 
 This room knows the options' names and not who gives them: a command, a notebook, a test.
 """
@@ -6,7 +6,11 @@ This room knows the options' names and not who gives them: a command, a notebook
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from attrs import field, frozen
 
 from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
 from kafka_marshal.replay.errors import InvalidOption
@@ -14,6 +18,46 @@ from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 
 RULES: Final = ("fenced", "original", "both")
 """What `rules` may be."""
+_MASTERS: Final = re.compile(r"local(\[.+\])?|spark://.+:\d+.*|k8s://.+|yarn")
+
+
+@frozen
+class SparkMaster:
+    """The master of a Spark, and settings of the session that a replay opens there."""
+
+    url: str
+    settings: Mapping[str, str] = field(factory=dict)
+    """Spark's own, such as `spark.executor.memory`. They win over what a replay sets."""
+
+    @classmethod
+    def parsed(cls, url: str, settings: Sequence[str] = ()) -> SparkMaster:
+        """As `--master URL --spark-conf KEY=VALUE ...` say it.
+
+        Raises:
+            InvalidOption: the URL is no master's, or a setting is not `spark.KEY=VALUE`.
+        """
+        if url.startswith("sc://"):
+            raise InvalidOption(
+                f"--master {url} is Spark Connect, which runs no function outside of a query; "
+                "name the master itself"
+            )
+        if not _MASTERS.fullmatch(url):
+            raise InvalidOption(
+                f"--master must be local[N], spark://HOST:PORT, yarn or k8s://URL, not {url!r}"
+            )
+        pairs = [(each, *each.partition("=")[::2]) for each in settings]
+        for each, key, value in pairs:
+            if not key.startswith("spark.") or not value:
+                raise InvalidOption(f"--spark-conf must be spark.KEY=VALUE, not {each!r}")
+        return cls(url, {key: value for _, key, value in pairs})
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it runs on this machine, in children of this process."""
+        return self.url.startswith("local")
+
+    def __str__(self) -> str:
+        return f"--master {self.url}"
 
 
 def judging_of(

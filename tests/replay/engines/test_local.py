@@ -19,7 +19,7 @@ from benchmarks.written import written
 from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
+from kafka_marshal.replay import Change, Exports, InvalidOption, SparkMaster, Summary, run
 from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
 from kafka_marshal.replay.fold.jobs import row_batches
 from kafka_marshal.replay.model import tables
@@ -304,7 +304,7 @@ def test_auto_folds_here_what_is_small_and_says_why() -> None:
         "spark",
         "Folded on Spark: about 2,000,001 records, more than 2,000,000.",
     )
-    assert choose("auto", chunks_of([1]), session=True).engine == "spark"
+    assert choose("auto", chunks_of([1]), SparkMaster("yarn")).engine == "spark"
     assert choose("local", chunks_of([LOCAL_RECORDS_MAX + 1])).engine == "local"
     assert choose("spark", chunks_of([1])).engine == "spark"
     with pytest.raises(InvalidOption, match="--engine must be one of auto, local, spark"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kafka_marshal.replay import run
-from kafka_marshal.replay.spark.session import local_session
+from kafka_marshal.replay.spark.session import opened_session
 from tests.replay.sizes import as_a_large_log
 
 
@@ -44,7 +44,7 @@ def finish(folder: Path, spark: SparkSession) -> None:
 def main(folder: Path, size: str) -> None:
     """In a session of its own."""
     sizes = as_a_large_log() if size == "large" else nullcontext()
-    with sizes, local_session() as spark:
+    with sizes, opened_session() as spark:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         finish(folder, spark)
 

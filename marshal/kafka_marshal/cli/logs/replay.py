@@ -177,6 +177,23 @@ def replay(
             "there are millions of records."
         ),
     ] = EngineOption.auto,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default=False,
+            help="Fold on this Spark: spark://HOST:PORT, yarn, k8s://URL or local[N]. All its "
+            "executors see sources and outputs under the same paths.",
+        ),
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            show_default=False,
+            help="A setting of that Spark, like spark.executor.memory=4g; repeat.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
     ] = False,
@@ -196,6 +213,7 @@ def replay(
             GroupsSummary,
             JavaNotFoundError,
             ReplayError,
+            SparkMaster,
             Summary,
             UnreadableSource,
             run,
@@ -221,6 +239,9 @@ def replay(
             bar.update(task, completed=done, total=of)
 
         chosen: list[EngineChoice] = []
+        if spark_conf and master is None:
+            fail("--spark-conf is for the Spark that --master names, and there is none")
+        spark = None if master is None else SparkMaster.parsed(master, spark_conf or ())
         strategy = change = None
         if protocol is ProtocolOption.groups:
             _refuse_options_of_claims(
@@ -271,6 +292,7 @@ def replay(
                 exports=exports,
                 checkpoint=checkpoint,
                 engine=engine.value,
+                spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,
                 on_tasks=on_tasks,
@@ -293,6 +315,7 @@ def replay(
                 checkpoint=checkpoint,
                 keyring=keyring_of(keys),
                 engine=engine.value,
+                spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,
                 on_tasks=on_tasks,

@@ -20,6 +20,7 @@ from kafka_marshal.replay.fold.jobs import Job, WholeLog
 from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import TableSet
+from kafka_marshal.replay.options import SparkMaster
 from kafka_marshal.replay.sources import Chunk
 
 if TYPE_CHECKING:
@@ -51,19 +52,24 @@ class EngineChoice:
         return f"Folded {where}: {self.why}."
 
 
-def choose(asked: str, chunks: Sequence[Chunk], *, session: bool = False) -> EngineChoice:
-    """Which engine reads these chunks. `session`: the caller has a session of Spark.
+def choose(
+    asked: str, chunks: Sequence[Chunk], spark: SparkSession | SparkMaster | None = None
+) -> EngineChoice:
+    """Which engine reads these chunks; `spark`, if it is to be Spark, and which.
 
     Raises:
-        InvalidOption: there is no such engine.
+        InvalidOption: there is no such engine, or it folds here and a master is named.
     """
     if asked not in set(EngineName):
         raise InvalidOption(f"--engine must be one of {', '.join(EngineName)}, not {asked!r}")
     engine = EngineName(asked)
+    if isinstance(spark, SparkMaster) and engine is EngineName.local:
+        raise InvalidOption(f"--engine local folds here, and {spark} names a Spark: leave one out")
     if engine is not EngineName.auto:
         return EngineChoice(engine, f"--engine {engine}")
-    if session:
-        return EngineChoice(EngineName.spark, "a session was given")
+    if spark is not None:
+        why = str(spark) if isinstance(spark, SparkMaster) else "a session was given"
+        return EngineChoice(EngineName.spark, why)
     records = sum(chunk.records for chunk in chunks)
     about, limit = f"about {records:,} records", f"{LOCAL_RECORDS_MAX:,}"
     if records <= LOCAL_RECORDS_MAX:
@@ -96,11 +102,11 @@ class Engine(Protocol):
 @contextmanager
 def started(
     choice: EngineChoice,
-    spark: SparkSession | None = None,
+    spark: SparkSession | SparkMaster | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> Iterator[Engine]:
-    """The engine that was chosen; of Spark, with its session or a local one that is then stopped.
+    """The engine that was chosen; of Spark, with its session or one that is stopped at the end.
 
     Raises:
         JavaNotFoundError: there is no Java for Spark.
@@ -115,7 +121,7 @@ def started(
     try:
         from kafka_marshal.replay.spark.pipeline import SparkEngine
         from kafka_marshal.replay.spark.progress import tasks_reported
-        from kafka_marshal.replay.spark.session import local_session
+        from kafka_marshal.replay.spark.session import HERE, opened_session
         from kafka_marshal.replay.spark.spark_errors import plain_errors
     except ModuleNotFoundError as error:
         raise ReplayError(
@@ -123,8 +129,11 @@ def started(
             "pip install 'kafka-marshal[replay]', or fold in this process: --engine local"
         ) from None
     on_progress("starting Spark")
+    master = HERE if spark is None else spark
     with (
-        local_session() if spark is None else nullcontext(spark) as session,
+        opened_session(master)
+        if isinstance(master, SparkMaster)
+        else nullcontext(master) as session,
         tasks_reported(session, on_tasks),
         plain_errors(),
     ):

@@ -30,7 +30,7 @@ from kafka_marshal.replay.live.watch_context import (
     WatchOptions,
     WatchResult,
 )
-from kafka_marshal.replay.spark.session import local_session
+from kafka_marshal.replay.spark.session import opened_session
 from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.workers import mapped
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
@@ -91,7 +91,7 @@ def watch_on_spark(
         starts, ends = watch_context.begin(), watch_context.ends
         if ends is not None and _reached(starts, ends):
             return watch_context.watched
-        session = opened.enter_context(local_session() if spark is None else nullcontext(spark))
+        session = opened.enter_context(opened_session() if spark is None else nullcontext(spark))
         batches = _Batches(watch_context)
         most = max(1, int(RECORDS_A_SECOND * max(trigger_s, TRIGGER_S)))
         session.dataSource.register(source(watching.settings, watching.topic, starts, ends, most))

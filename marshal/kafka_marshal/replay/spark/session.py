@@ -1,4 +1,4 @@
-"""A quiet local Spark session: no web page, no log, no files left behind."""
+"""A quiet Spark session, here or at a master: no web page, no log, no files left behind."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import pyspark
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kafka_marshal.java import class_data
 from kafka_marshal.java.finder import find_java_for_spark, spark_environment
 from kafka_marshal.replay.errors import SparkFailed
+from kafka_marshal.replay.options import SparkMaster
+from kafka_marshal.replay.spark import packed
+from kafka_marshal.replay.spark.spark_errors import root_cause
 from kafka_marshal.scratch import Scratch
 
 _QUIET = """\
@@ -43,11 +46,19 @@ def jars() -> list[Path]:
     return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
 
 
-@contextmanager
-def local_session(java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
-    """A session on all cores of this machine, stopped and swept away at the end.
+HERE: Final = SparkMaster("local[*]")
+"""All cores of this machine."""
 
-    With `java_options` Java starts with these, and without the classes that it kept.
+
+@contextmanager
+def opened_session(
+    master: SparkMaster = HERE, *, java_options: Sequence[str] = ()
+) -> Iterator[SparkSession]:
+    """A session, on all cores of this machine or at a master, stopped and swept away at the end.
+
+    With `java_options` Java starts with these, and without the classes that it kept. At a master
+    the driver runs here. Executors start `$PYSPARK_PYTHON`, else `python3`, with what
+    `packed` holds.
 
     Raises:
         SparkFailed: it did not start.
@@ -56,13 +67,13 @@ def local_session(java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
     active = SparkSession.getActiveSession()
     if active is not None:
         raise SparkFailed("this process has a Spark session already; pass it as `spark`")
-    environment = {
-        **spark_environment(),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
+    environment = {**spark_environment(), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if master.is_local:
+        environment |= {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
     before = {name: os.environ.get(name) for name in environment}
     artifacts = Path("artifacts").absolute()
     _remove_empty(artifacts)  # of a session that was killed
@@ -73,8 +84,10 @@ def local_session(java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
         os.environ.update(environment)
         quiet = scratch / "log4j2.properties"
         quiet.write_text(_QUIET)
-        with _silenced_stderr(), _temporary_files_in(scratch):
-            spark = _start(scratch, quiet, tuple(java_options) or _kept_classes())
+        printed = scratch / "printed"
+        with _stderr_in(printed), _temporary_files_in(scratch):
+            java = tuple(java_options) or _kept_classes()
+            spark = _start(master, _settings(master, scratch, quiet, java), printed)
         try:
             yield spark
         finally:
@@ -111,38 +124,63 @@ def _kept_classes() -> tuple[str, ...]:
     return class_data.options(find_java_for_spark(), jars())
 
 
-def _start(scratch: Path, quiet: Path, java_options: Sequence[str]) -> SparkSession:
-    cores = os.cpu_count() or 1
+def _settings(
+    master: SparkMaster, scratch: Path, quiet: Path, java_options: Sequence[str]
+) -> dict[str, str]:
+    """Those of the session; what the user set wins."""
     options = (
         f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} "
         # Python does the work; a JVM that compiles less starts sooner. Its default room for code
         # is then too small for many queries.
         f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m {shlex.join(java_options)}"
     )
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("kafka-marshal replay")
-        .config("spark.driver.extraJavaOptions", options)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(2 * cores))
-        .config("spark.sql.session.timeZone", "UTC")
-    )
+    settings = {
+        "spark.driver.extraJavaOptions": options,
+        "spark.driver.memory": "2g",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.is_local:
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(scratch),
+            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        }
+    else:
+        settings |= packed.executor_settings(scratch)
+    return {**settings, **master.settings}
+
+
+def _start(master: SparkMaster, settings: Mapping[str, str], printed: Path) -> SparkSession:
+    builder = SparkSession.builder.master(master.url).appName("kafka-marshal replay")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     try:
         with _interrupts_deferred() as interrupts:
             spark = builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
-        raise SparkFailed(f"Spark did not start: {error}") from None
+        cause = _cause(error, printed)
+        _forget_gateway()
+        raise SparkFailed(f"Spark did not start ({master}): {cause}") from None
     if interrupts:
         spark.stop()
         _forget_gateway()
         raise KeyboardInterrupt
     return spark
+
+
+def _cause(error: Exception, printed: Path) -> str:
+    """What Java says, without its trace. If it never answered, what it printed."""
+    if isinstance(error, Py4JJavaError):
+        said = root_cause(error).splitlines()[0]
+        if "stopped SparkContext" in said:
+            return "the master does not answer, or refused the application or all its executors"
+        return said.partition(": ")[2] or said
+    thrown = re.search(r"^Exception in thread .*?: (.+)", printed.read_text(), re.MULTILINE)
+    return str(error) if thrown is None else thrown[1]
 
 
 @contextmanager
@@ -190,11 +228,14 @@ def _forget_gateway() -> None:
 
 
 @contextmanager
-def _silenced_stderr() -> Iterator[None]:
-    """Spark's launcher prints what it will use and warns of native code; nobody can act on it."""
+def _stderr_in(file: Path) -> Iterator[None]:
+    """Spark's launcher prints what it will use and warns of native code; nobody can act on it.
+
+    Only where it does not start, it says there why.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    nowhere = os.open(file, os.O_WRONLY | os.O_CREAT)
     try:
         os.dup2(nowhere, 2)
         yield

@@ -28,7 +28,7 @@ def plain_errors() -> Iterator[None]:
         _raise_plainly(text)
         raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
     except Py4JJavaError as error:  # also of a task that is no query's
-        cause = _root_cause(error)
+        cause = root_cause(error)
         _raise_plainly(cause)
         if "Traceback" in cause:
             raise SparkFailed(f"a Spark task failed: {_last_line(cause)}") from error
@@ -46,7 +46,7 @@ def _raise_plainly(text: str) -> None:
         raise UnreadableSource(reasons[-1].strip()) from None
 
 
-def _root_cause(error: Py4JJavaError) -> str:
+def root_cause(error: Py4JJavaError) -> str:
     """What the innermost Java exception says, for example that the disk is full."""
     try:
         cause = error.java_exception
