@@ -66,7 +66,7 @@ test-all: setup ## All tests, those of the night and all seeds, too
 	$(BIN)/python -m pytest -n 5 --all $(ARGS)
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
-	$(BIN)/python -m pytest model_tests
+	$(BIN)/python -m pytest --all model_tests
 
 model-full: setup ## Every model's graph and every edge of an instance, by the Python machines
 	$(BIN)/python -m model_tests.explorer $(ARGS)

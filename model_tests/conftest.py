@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -13,3 +14,13 @@ from model_tests.transitions.exports import Exported, export_all
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Exported]:
     """Every triple of every model that exports its steps."""
     return export_all(tmp_path_factory.mktemp("edges"))
+
+
+@pytest.fixture(scope="session")
+def share(request: pytest.FixtureRequest) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """What is tried of rows that TLC exported: with `--all` every one, else every fourth.
+
+    The reducer is held to all of them by day, too.
+    """
+    step = 1 if request.config.getoption("all") else 4
+    return lambda rows: rows[::step]

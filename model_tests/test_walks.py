@@ -36,14 +36,14 @@ def complain(problem: Broken | None) -> None:
 
 
 def test_no_walk_breaks_a_promise() -> None:
-    problem, _ = search(100)
+    problem, _ = search(60)
     complain(problem)
 
 
 def test_a_machine_answers_as_the_log_says_it_must() -> None:
     """Whatever it is asked for. Walks that did next to nothing would prove nothing."""
     reached: set[str] = set()
-    problem, _ = search(250, guards=True, seed=1, reached=reached)
+    problem, _ = search(120, guards=True, seed=1, reached=reached)
     complain(problem)
     assert {*ACTIONS, "Append", "Read", "Tick"} <= reached
 

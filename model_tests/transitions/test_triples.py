@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from tests import triples
@@ -41,9 +41,9 @@ def test_the_reducer_takes_every_step_as_the_specification_does(
 
 
 def test_the_kernel_takes_every_step_as_the_specification_does(
-    exports: Mapping[str, Exported],
+    exports: Mapping[str, Exported], share: Callable[[Sequence[Triple]], Sequence[Triple]]
 ) -> None:
-    every = (triple for exported in exports.values() for triple in exported.triples)
+    every = (triple for exported in exports.values() for triple in share(exported.triples))
     for triple, after, verdict in stepped(every):
         assert (after, verdict) == (triple.after, triple.verdict), triple
 

@@ -386,6 +386,7 @@ def test_a_topic_of_ours_is_fine_and_a_missing_one_and_a_missing_cluster_are_sai
     assert (nobody.returncode, nobody.stdout) == (2, "")
 
 
+@pytest.mark.night
 def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
     kafka_cluster: Cluster,
 ) -> None:

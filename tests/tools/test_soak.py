@@ -62,7 +62,7 @@ def test_a_sample_that_nobody_can_take_is_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "soak.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("leak", [None, "leaks_handles"])
+@pytest.mark.parametrize("leak", [pytest.param(None, marks=pytest.mark.night), "leaks_handles"])
 def test_a_short_soak_is_flat_and_finds_a_leak(
     leak: str | None, kafka_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -385,6 +385,7 @@ def test_a_compacted_log_that_is_taken_for_whole_is_found(
     assert simulate(12, setting).violations
 
 
+@pytest.mark.night
 def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -183,8 +183,16 @@ def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecor
     return told
 
 
-@pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize("interval", [500, INTERVAL_MS, 60_000])
+@pytest.mark.parametrize(
+    ("interval", "forced"),
+    [
+        pytest.param(interval, forced, marks=[] if by_day else [pytest.mark.night])
+        for interval in (500, INTERVAL_MS, 60_000)
+        for forced in (False, True)
+        for by_day in [(interval == 500) == forced]
+        if interval != INTERVAL_MS or not forced
+    ],
+)
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     seed: int, interval: int, forced: bool

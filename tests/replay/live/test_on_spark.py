@@ -214,6 +214,7 @@ def test_a_watch_on_spark_that_is_killed_tells_everything_once(
     assert by_partition(out.read_text().splitlines()) == expected
 
 
+@pytest.mark.night
 def test_what_breaks_a_batch_is_told_as_what_it_was_and_loses_nothing(
     spark: SparkSession,
     kafka_broker: Broker,
