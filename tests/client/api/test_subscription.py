@@ -147,6 +147,26 @@ def test_what_was_removed_stays_away_and_stops_no_other_subscription(kafka: Kafk
         until(lambda: topics(consumer) == [])
 
 
+def test_what_is_being_removed_is_not_taken_again_by_who_looks_at_that_moment(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
+        consumer.subscribe("^orders-")
+        loop = consumer._coordinator.loop
+        remove = loop.remove_topic
+
+        def seen(topic: str) -> None:
+            remove(topic)
+            consumer._look_for_topics()
+
+        monkeypatch.setattr(loop, "remove_topic", seen)
+        consumer.remove_topic("orders-eu")
+        with pytest.raises(InvalidOption):
+            consumer.remove_topic("orders-asia")
+        kafka.create("orders-asia")
+        until(lambda: topics(consumer) == ["orders-asia", "orders-us"])
+
+
 def test_how_far_a_claim_is_can_be_asked(kafka: Kafka) -> None:
     with kafka.consumer() as consumer:
         consumer.add_topic("bills")

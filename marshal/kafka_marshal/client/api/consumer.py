@@ -425,8 +425,14 @@ class Consumer:
             InvalidOption: the topic was not added.
             ConsumerClosed: the consumer was closed before.
         """
-        self._remove(topic)
-        self._removed.add(topic)
+        again = topic in self._removed
+        self._removed.add(topic)  # first, or who looks for topics meanwhile takes it again
+        try:
+            self._remove(topic)
+        except InvalidOption:
+            if not again:
+                self._removed.discard(topic)
+            raise
 
     def _remove(self, topic: str) -> None:
         self._unless_stopped(lambda: self._coordinator.loop.remove_topic(topic))
