@@ -9,6 +9,7 @@ clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1`
 - pool: at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread.
 - amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size.
 - claims: from the first request to the last win of 256 partitions.
+- idle: processor time and memory of a consumer with 1,000 claims and no messages.
 - failover: from kill -9 of a consumer until another one owns its claims.
 - catch_up: until a coordination topic of a million records is folded, and from a snapshot.
 """
@@ -374,6 +375,40 @@ def claims(place: Place) -> None:
             say(f"claims: 256 partitions, {name}: {time.perf_counter() - began:.2f} s")
 
 
+def idle(place: Place) -> None:
+    """Of this process, for half a minute: in it each claim has one of its two heartbeats."""
+    count = left = place.scaled(1_000)
+    topic = place.topic(place.name("idle"), count)
+    done = threading.Event()
+
+    def count_down(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+
+    with place.ours(place.coordination(), on_claimed=count_down) as consumer:
+        before = _resident_bytes()
+        consumer.add_topic(topic)
+        taking = threading.Thread(target=lambda: [None for _ in consumer])
+        taking.start()
+        if not done.wait(60):
+            raise SystemExit(f"idle: {left} of {count} partitions were not claimed within 60 s")
+        time.sleep(5)
+        claim_kb = (_resident_bytes() - before) / count / 1000
+        began, used = time.perf_counter(), time.process_time()
+        time.sleep(30)
+        share = (time.process_time() - used) / (time.perf_counter() - began)
+        consumer.stop()
+        taking.join()
+    say(f"idle: {count:,} claims: {share:.2%} of a core, {claim_kb:.1f} kB a claim")
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 CHILD = """
 import sys
 from kafka_marshal.client.api.consumer import Consumer
@@ -509,6 +544,7 @@ ALL = {
     "pool": pool,
     "amo": amo,
     "claims": claims,
+    "idle": idle,
     "failover": failover,
     "catch_up": catch_up,
 }

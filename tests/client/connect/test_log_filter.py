@@ -159,6 +159,7 @@ PLAIN: Final = (
     pairs(b"0"),
     pairs(b"0", b"1", b"5"),
     (*pairs(b"0"), AMENDED[0]),
+    (*pairs(b"0", b"1", b"5"), AMENDED[0]),
     (*pairs(b"0", b"1", b"5"), *AMENDED),
 )
 """Headers of heartbeats that make a run."""
@@ -190,6 +191,9 @@ def test_a_heartbeat_that_begins_to_say_where_its_sender_began_is_kept() -> None
         {"headers": pairs(b"0", b"1", b"x")},
         {"headers": pairs(b"0", AGE, b"5")},
         {"headers": pairs(b"0", b"1", AGE)},
+        {"headers": pairs(b"0", b"0" * 24 + b"1", b"5")},
+        {"headers": (*pairs(b"0"), ("marshal-supersedes", b"1"), ("marshal-clock", b"5"))},
+        {"headers": (*pairs(b"0", b"1"), ("marshal-supersedes", b"1"))},
         {"headers": pairs(b"0", None, b"5")},
         {"headers": pairs(b"0", b"1", None)},
         {"headers": pairs(b"x")},
@@ -199,6 +203,8 @@ def test_a_heartbeat_that_begins_to_say_where_its_sender_began_is_kept() -> None
         {"headers": pairs(b"0", b"1", b"5", first="supersedes")},
         {"headers": (*pairs(b"0"), ("marshal-set-position", b"1"))},
         {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-start", b"x"))},
+        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"))},
+        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"), AMENDED[1])},
         {"headers": AMENDED},
         {"value": b"Heartbeat/1/4/j/c/g/t/0/6"},
         {"value": b"Heartbeat/1/4/i/d/g/t/0/6"},

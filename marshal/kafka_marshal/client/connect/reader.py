@@ -359,7 +359,7 @@ class CoordinationReader:
             BrokerFailed: reading failed for good.
         """
         following: set[int] = set()
-        latest: dict[int | None, Message] = {}
+        latest: dict[int, Message] = {}
         gave_at = self._monotonic()
         self._resume()
         with self._plainly():
@@ -382,16 +382,16 @@ class CoordinationReader:
                 yield None
                 continue
             data = [message for message in messages if message.error() is None]
-            newest = {one.partition(): one for one in data}
+            ends = [*filter(self._at_end, messages)] if len(data) < len(messages) else []
+            newest = log_filter.add(data)
             latest.update(newest)
             reached = dict(map(_next, newest.values()))
-            read_to = self._ended(messages, reached) if len(data) < len(messages) else {}
+            read_to = _ended(ends, reached)
             ended = set(read_to)
             # The client reports an end only half a second later, when a fetch has waited for
             # nothing, and in a busy log never. But its last fetch brought the end offset.
             left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
             ended.update(n for n in left if left[n] <= 0)
-            log_filter.add(data)
             for n, end in read_to.items():
                 log_filter.end(n, end)
             near = {n for n in left if left[n] <= FAR or log_filter.held(n) > HELD_MAX} | ended
@@ -416,15 +416,6 @@ class CoordinationReader:
         """
         extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
-
-    def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> dict[int, int]:
-        """Partitions of which the client says that it is at their end, and gave nothing since.
-
-        Also the end: what lay before it and did not come is gone.
-        """
-        ends = [one for one in messages if one.error() is not None and self._at_end(one)]
-        found = [_position(one) for one in ends if _is_end(one)]
-        return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
         try:
@@ -506,6 +497,15 @@ def _next(message: Message) -> tuple[int, int]:
 def _is_end(message: Message) -> bool:
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+def _ended(ends: list[Message], reached: Mapping[int, int]) -> dict[int, int]:
+    """Partitions of which the client says that it is at their end, and gave nothing since.
+
+    Also the end: what lay before it and did not come is gone.
+    """
+    found = [_position(one) for one in ends if _is_end(one)]
+    return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
 
 class MutedLogger:

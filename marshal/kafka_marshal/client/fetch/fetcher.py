@@ -39,8 +39,10 @@ from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed
 
-FETCH_MAX: Final = 1_000
-"""The most messages that are taken from Kafka's client at once."""
+FETCH_MAX: Final = 500
+"""The most messages that are taken from Kafka's client at once. Python looks for cycles each time
+that it has made some 700 objects more than it has freed, and looks at every message then. So an
+application that is done with each chunk before it takes the next one never waits for that."""
 BUSY_S: Final = 0.02
 """After how long without a request the application counts as busy, in seconds. Our own thread polls
 for it then."""
