@@ -33,6 +33,10 @@ class Counted(ControllerObserver):
         self.events: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.served: set[int] = set()
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         self.events[f"{event} {accepted}"] += 1
@@ -95,6 +99,24 @@ def test_any_bytes_leave_a_controller_at_work(kafka_broker: Broker) -> None:
         assert counted.events["GroupCreated True"] == 1
         until(lambda: len(counted.served) == 16)
     assert not counted.served
+
+
+@pytest.mark.night
+def test_a_record_too_large_for_the_log_is_refused_and_reported_once(kafka_broker: Broker) -> None:
+    fleet, counted = Fleet(kafka_broker), Counted()
+    fleet.cluster.create_topic(fleet.groups_topic, 16, 1, {"max.message.bytes": "4000"})
+    wishes = {"ConsumerGroup": "g", "ConsumerId": "m1", "Generation": -1, "Static": []}
+    wishes |= {"Topics": [f"topic-{number}" for number in range(400)], "Held": [], "Positions": []}
+    with fleet.controller(counted) as address, Controllers(address, "test") as controllers:
+        create(controllers, "g", fleet.topic)
+        for _ in range(2):
+            answer, _ = controllers.asked("RegisterConsumer", "g", wishes, patiently())
+            assert answer.code is ErrorCode.MESSAGE_TOO_LARGE
+        Scripted(controllers, "g", "m2", fleet.topic).registers()
+    [sentence] = counted.notes
+    assert sentence.startswith("group g: MemberRegistered has ")
+    assert f"{fleet.groups_topic} takes 2,976: it is not appended" in sentence
+    assert counted.events["ControllerStarted True"] == 16
 
 
 def claims(fleet: Fleet) -> list[ListedClaim]:

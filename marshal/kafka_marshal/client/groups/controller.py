@@ -49,6 +49,7 @@ from kafka_marshal.machines.groups.effects import (
     Effect,
     ForwardRequest,
     MovePosition,
+    ReportTooLarge,
     ResolveOffsets,
     SendAnswer,
 )
@@ -76,6 +77,8 @@ DRAIN_S: Final = 2.0
 RELEASE_S: Final = 10.0
 """How long a stop waits until the claims are given back, in seconds."""
 _ID_BITS: Final = 31
+_TOO_LARGE_MAX: Final = 1_000
+"""Of how many groups and kinds of events it is reported at most that they are too large."""
 _PARKED: Final = "Heartbeat"
 """Its answer may wait for a change, so a stop does not wait for it."""
 
@@ -125,7 +128,8 @@ class ControllerService:
         logs = LoggingControllerObserver(self._environment.monotonic)
         self._observers = ControllerObservers([logs, *observers])
         self._cluster = ClusterMetadata(settings)
-        self._snapshot_interval_ms = ensure_groups_topic(self._cluster, options.topic)
+        self._topic = ensure_groups_topic(self._cluster, options.topic)
+        self._too_large: set[tuple[str, str]] = set()
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: set[int] = set()
@@ -174,7 +178,8 @@ class ControllerService:
                 advertised.host,
                 advertised.port,
                 partitions=PARTITIONS,
-                snapshot_interval_ms=self._snapshot_interval_ms,
+                snapshot_interval_ms=self._topic.snapshot_interval_ms,
+                event_bytes_max=self._topic.event_bytes_max,
                 forget=options.forget,
             )
         )
@@ -336,6 +341,8 @@ class ControllerService:
             match effect:
                 case AppendEvent(record):
                     self._log.append(record, self._not_appended)
+                case ReportTooLarge(record, size_bytes):
+                    self._report(record, size_bytes)
                 case SendAnswer(connection, answer):
                     self._port.answer(connection, answer)
                 case CloseConnection(connection, why):
@@ -356,6 +363,18 @@ class ControllerService:
                     self._questions.do(partial(self._claims.move, number, offset))
                 case _:
                     assert_never(effect)
+
+    def _report(self, record: EventRecord, size_bytes: int) -> None:
+        """Report it once of a group and a kind of event: who asked will ask again."""
+        kind = (record.group, type(record.event).__name__)
+        if kind in self._too_large or len(self._too_large) >= _TOO_LARGE_MAX:
+            return
+        self._too_large.add(kind)
+        self._observers.note(
+            f"group {record.group}: {kind[1]} has {size_bytes:,} bytes, and {self._options.topic} "
+            f"takes {self._topic.event_bytes_max:,}: it is not appended. Raise max.message.bytes "
+            "of the topic and message.max.bytes of the controllers, or make the group smaller"
+        )
 
     def _answered(self, ask: Callable[[], list[Effect]]) -> None:
         self._soon(lambda: self._carry_out(ask()))
