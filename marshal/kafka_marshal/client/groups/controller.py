@@ -35,6 +35,7 @@ from kafka_marshal.client.groups.observing import (
     HungUp,
     LoggingControllerObserver,
 )
+from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
 from kafka_marshal.client.groups.port import Port, PortLimits
 from kafka_marshal.client.groups.questions import Questions
 from kafka_marshal.client.observe.observers import Observer
@@ -99,6 +100,8 @@ class ControllerOptions:
     limits: PortLimits = field(factory=PortLimits)
     tls: ssl.SSLContext | None = None
     """For those that connect; None: no TLS."""
+    permissions: Permissions | None = None
+    """Which clients may use which groups; None: all may use all."""
     tls_to_others: ssl.SSLContext | None = None
     """For connections to other controllers."""
     forget: bool = False
@@ -129,6 +132,8 @@ class ControllerService:
         self._observers = ControllerObservers([logs, *observers])
         self._cluster = ClusterMetadata(settings)
         self._topic = ensure_groups_topic(self._cluster, options.topic)
+        self._may_use: dict[int, tuple[str, ...]] = {}
+        """The groups that the client of each connection may use, if there are permissions."""
         self._too_large: set[tuple[str, str]] = set()
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -287,10 +292,13 @@ class ControllerService:
 
     def connected(self, connection: int, host: str) -> None:
         """A client is there."""
+        if (permissions := self._options.permissions) is not None:
+            self._may_use[connection] = permissions.of(self._port.certificate(connection))
         self._carry_out(self._server.connected(connection, self._now_ms))
 
     def disconnected(self, connection: int) -> None:
         """It is gone."""
+        self._may_use.pop(connection, None)
         self._carry_out(self._server.disconnected(connection, self._now_ms))
 
     def requested(self, connection: int, request: RpcRequest) -> None:
@@ -299,6 +307,10 @@ class ControllerService:
         A request that the machine trips over must not end one controller after the other: it is
         answered UNKNOWN_SERVER_ERROR, and the log says how.
         """
+        groups = self._may_use.get(connection)
+        if groups is not None and not may_ask(groups, request):
+            self._port.answer(connection, _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
         try:
             self._carry_out(self._server.requested(connection, request, self._now_ms))
         except Exception:
@@ -344,7 +356,9 @@ class ControllerService:
                 case ReportTooLarge(record, size_bytes):
                     self._report(record, size_bytes)
                 case SendAnswer(connection, answer):
-                    self._port.answer(connection, answer)
+                    groups = self._may_use.get(connection)
+                    told = answer if groups is None else without_others(groups, answer)
+                    self._port.answer(connection, told)
                 case CloseConnection(connection, why):
                     self._port.hang_up(connection, HungUp.CONTROLLER, why)
                 case AskEnd(number, token):
