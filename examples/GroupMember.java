@@ -1,9 +1,9 @@
 import java.io.*;
-import java.net.InetSocketAddress;
-import java.net.Socket;
+import java.net.*;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.*;
+import java.util.concurrent.FutureTask;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -33,10 +33,8 @@ public final class GroupMember {
   private final Map<TopicPartition, Long> done = new HashMap<>();
   private Socket socket;
   private String here = "";
-  private boolean registeredHere;
   private int first;
-  private long generation = -1, correlation, session = NEW_SESSION_MS;
-  private long beatAt, leaseUntil = System.nanoTime();
+  private long generation = -1, correlation, session = NEW_SESSION_MS, beatAt, leaseUntil;
   private volatile boolean stopped;
 
   private GroupMember(String[] words) {
@@ -53,14 +51,11 @@ public final class GroupMember {
   public static void main(String[] words) throws InterruptedException {
     GroupMember member = new GroupMember(words);
     Thread running = Thread.currentThread();
-    Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+    Runtime.getRuntime().addShutdownHook(new Thread(new FutureTask<>(() -> {
       member.stopped = true;
-      try {
-        running.join(10_000);
-      } catch (InterruptedException ended) {
-        // Nobody waits for it any more.
-      }
-    }));
+      running.join(10_000);
+      return null;
+    })));
     member.run();
   }
 
@@ -99,9 +94,8 @@ public final class GroupMember {
     int code = answer.readShort();
     beatAt = sent + Math.min(1_000, session / 10) * 1_000_000;
     if (isForgotten(code)) return;
-    // What is older than what it knows says nothing (G9).
-    if ((code == NONE || code == REGISTER_AGAIN) && told < generation) return;
     if (code != NONE && code != REGISTER_AGAIN) throw new IOException("Heartbeat: " + code);
+    if (told < generation) return; // What is older than what it knows says nothing (G9).
     prolong(sent);
     // Once to hear what it owns, and again to say that it holds the rest no more.
     while (code == REGISTER_AGAIN && register()) continue;
@@ -122,31 +116,20 @@ public final class GroupMember {
 
   /** Where the group's controller is; null if there is none yet. */
   private String controller(DataInputStream answer) throws IOException {
+    String where = null;
     read(answer);
-    String host = "";
     for (int groups = answer.readInt(); groups > 0; groups--) {
       read(answer);
-      skip(answer, 1, 0); // its members
-      skip(answer, 1, 0); // its topics
+      skip(answer, 0); // its members
+      skip(answer, 0); // its topics
       answer.skipBytes(4);
-      host = read(answer);
-      answer.skipBytes(10);
+      String host = read(answer);
+      int port = answer.readUnsignedShort();
+      if (!host.isEmpty()) where = host + ":" + port;
+      answer.skipBytes(8);
     }
-    if (answer.readShort() == NO_GROUP) {
-      create();
-      return null;
-    }
-    if (answer.readInt() == 0 || host.isEmpty()) return null;
-    answer.skipBytes(8);
-    read(answer);
-    answer.skipBytes(2);
-    for (int owners = answer.readInt(); owners > 0; owners--) {
-      read(answer);
-      answer.skipBytes(4);
-      read(answer);
-      answer.skipBytes(16);
-    }
-    return host + ":" + answer.readInt();
+    if (answer.readShort() == NO_GROUP) create();
+    return where;
   }
 
   private void create() throws IOException {
@@ -158,16 +141,13 @@ public final class GroupMember {
 
   /** Say what it holds and has done, and hear what it owns; returns whether it let something go. */
   private boolean register() throws IOException {
-    // "I hold nothing" is said only over a connection on which nothing was heard.
-    if (generation < 0 && registeredHere) connect(here);
-    registeredHere = true;
     long sent = System.nanoTime();
     List<Object> held = new ArrayList<>(List.of(owned.size()));
     owned.keySet().forEach(each -> held.addAll(List.of(each.topic(), each.partition())));
     DataInputStream answer = ask(REGISTER, group, id, generation, 1, topic, 0, held, positions());
     read(answer);
     read(answer);
-    skip(answer, 1, 10); // what it owns, as version 0 says it
+    skip(answer, 10); // what it owns, as version 0 says it
     int code = answer.readShort();
     if (isForgotten(code)) return false;
     if (code != NONE) throw new IOException("RegisterConsumer: " + code);
@@ -186,21 +166,16 @@ public final class GroupMember {
 
   /** Stop what is not its own, and start anew where the tenure is another. */
   private boolean obey(Map<TopicPartition, Told> own) {
-    boolean letsGo = !own.keySet().containsAll(owned.keySet());
-    Map<TopicPartition, Told> before = new HashMap<>(owned);
-    owned.clear();
-    owned.putAll(own);
+    boolean letsGo = owned.keySet().retainAll(own.keySet());
+    done.keySet().retainAll(own.keySet());
     data.assign(own.keySet());
-    List<TopicPartition> fromTheStart = new ArrayList<>();
     own.forEach((each, told) -> {
-      Told known = before.get(each);
+      Told known = owned.put(each, told);
       if (known != null && known.tenure == told.tenure) return;
       done.remove(each);
-      if (told.offset < 0) fromTheStart.add(each);
+      if (told.offset < 0) data.seekToBeginning(List.of(each));
       else data.seek(each, told.offset);
     });
-    if (!fromTheStart.isEmpty()) data.seekToBeginning(fromTheStart);
-    done.keySet().retainAll(own.keySet());
     return letsGo;
   }
 
@@ -208,10 +183,8 @@ public final class GroupMember {
   private boolean isForgotten(int code) throws IOException {
     if (code != UNKNOWN_MEMBER && code != OTHER_CONNECTION && code != NO_GROUP) return false;
     generation = -1;
-    leaseUntil = System.nanoTime();
-    done.clear();
     obey(Map.of());
-    disconnect();
+    disconnect(); // "I hold nothing" is said only over a connection on which nothing was heard.
     return true;
   }
 
@@ -231,7 +204,7 @@ public final class GroupMember {
     for (ConsumerRecord<String, String> each : records) {
       TopicPartition partition = new TopicPartition(each.topic(), each.partition());
       if (System.nanoTime() - leaseUntil >= 0) {
-        // Whoever it was that slept: what was fetched is fetched again, if it is still ours.
+        // It, or the machine, has slept: what was fetched is fetched again, if it is still ours.
         for (TopicPartition one : records.partitions()) {
           data.seek(one, done.getOrDefault(one, records.records(one).get(0).offset()));
         }
@@ -245,7 +218,7 @@ public final class GroupMember {
 
   private void commit() throws IOException {
     DataInputStream answer = ask(COMMIT, group, 0, id, positions());
-    skip(answer, 1, 12); // what was committed, as version 0 says it
+    skip(answer, 12); // what was committed, as version 0 says it
     int code = answer.readShort();
     if (isForgotten(code)) return;
     if (code != NONE) throw new IOException("CommitOffsets: " + code);
@@ -275,11 +248,8 @@ public final class GroupMember {
     body.writeTo(frame);
     frame.writeTo(socket.getOutputStream());
     DataInputStream from = new DataInputStream(socket.getInputStream());
-    byte[] message = new byte[from.readInt()];
-    from.readFully(message);
-    DataInputStream answer = new DataInputStream(new ByteArrayInputStream(message));
-    int version = answer.readShort();
-    if (version != VERSION || answer.readLong() != correlation) throw new IOException("it answers something else");
+    DataInputStream answer = new DataInputStream(new ByteArrayInputStream(from.readNBytes(from.readInt())));
+    if (answer.readShort() != VERSION || answer.readLong() != correlation) throw new IOException("another answer");
     return answer;
   }
 
@@ -287,13 +257,11 @@ public final class GroupMember {
     disconnect();
     here = address;
     int colon = address.lastIndexOf(':');
-    Socket made = new Socket();
-    made.connect(
+    socket = new Socket();
+    socket.connect(
         new InetSocketAddress(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1))), 1_000);
-    made.setTcpNoDelay(true);
-    made.setSoTimeout((int) Math.max(1_000, session / 3));
-    socket = made;
-    registeredHere = false;
+    socket.setTcpNoDelay(true);
+    socket.setSoTimeout((int) Math.max(1_000, session / 3));
   }
 
   private void disconnect() {
@@ -321,16 +289,11 @@ public final class GroupMember {
   }
 
   private static String read(DataInputStream from) throws IOException {
-    byte[] bytes = new byte[from.readShort()];
-    from.readFully(bytes);
-    return new String(bytes, StandardCharsets.UTF_8);
+    return new String(from.readNBytes(from.readShort()), StandardCharsets.UTF_8);
   }
 
-  /** Pass over a list of so many texts, and so many bytes, each. */
-  private static void skip(DataInputStream from, int texts, int bytes) throws IOException {
-    for (int left = from.readInt(); left > 0; left--) {
-      for (int text = 0; text < texts; text++) read(from);
-      from.skipBytes(bytes);
-    }
+  /** Pass over a list: a text and so many bytes each. */
+  private static void skip(DataInputStream from, int bytes) throws IOException {
+    for (int left = from.readInt(); left > 0; left--) from.skipBytes(from.readShort() + bytes);
   }
 }

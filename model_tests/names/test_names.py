@@ -138,7 +138,7 @@ def checked(*kinds: models.ModelKind) -> set[str]:
 def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name() -> None:
     holding = (models.ModelKind.SAFETY, models.ModelKind.LIVENESS, models.ModelKind.CONFORMANCE)
     names_only = {"KnownVerdicts", "KnownReasons", "ClaimsAreApart", "SuffixGuessGrows"}
-    names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart"}
+    names_only |= {"ReducerInvariant", "MachineInvariant", "IdsAreApart", "NeverFull"}
     known = {prop.value for prop in Property} | ACCEPTED.keys() | OF_A_MACHINE | OF_A_TENURE
     known |= OF_WHO_ENDS_A_PAUSE | OF_WHO_COUNTS | OF_RANGES | OF_CHECKPOINTS | OF_A_PARTICIPANT
     known |= OF_GROUP_EVENTS | OF_GROUPS
@@ -165,9 +165,12 @@ OF_GROUPS = {
         "OneGeneration",
         "SuffixExact",
         "PositionIsEnough",
+        "RebalanceEnds",
+        "DeadMemberReplaced",
+        "ControllerReplaced",
     ),
 }
-"""What `GroupProperties.tla` promises of controllers and members."""
+"""What is promised of controllers and members, and in the end (`MCGroupLiveness.tla`)."""
 
 OF_CHECKPOINTS = {"LieIsNoticed", "TruthProtects"}
 """Of `MCRangesSuffix`: they ask what each reader takes both for, which no one step knows."""

@@ -104,6 +104,7 @@ def test_a_mistake_is_one_sentence(at: str, arguments: tuple[str, ...], said: st
         (("--tls-cert", "c"), "--tls-cert and --tls-key belong together"),
         (("--tls-cert", "c", "--tls-key", "k"), "--tls-cert c: there is no such file"),
         (("--tls-client-ca", "c"), "--tls-client-ca and --tls-ca need --tls-cert and --tls-key"),
+        (("--tls-permissions", "p"), "--tls-permissions needs --tls-client-ca: only then does"),
         ((), "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set"),
         (("--metrics", "x"), "--metrics must be PORT or HOST:PORT, not 'x'"),
     ],

@@ -16,7 +16,7 @@ PAGE: Final = """\
 
 <!-- Printed by `python -m tools.pages.mutants`; do not edit. -->
 
-`make simulated-mutants` puts one mistake at a time into the consumer that ships and runs the
+`make simulated-mutants` puts one mistake at a time into what ships and runs the
 [simulation](../simulation.md) until a checker finds it. Runs are counted from seed {seed} on, in
 the worlds of `tools/simulate/mutants/worlds.py`: in one where it is named, else in all, in turn. A
 run that raises, hangs or takes all memory is a
@@ -24,6 +24,8 @@ find, too. Results are kept with the commit that was run; ARGS="--again" searche
 
 - *once*: mistakes that this client had, kept in `tests/client/fleet/test_mutants.py`;
 - *hand*: edits of the runtime that somebody thought of, `tools/simulate/mutants/by_hand.py`;
+- *groups*: edits of controllers and members of groups, `tools/simulate/mutants/of_groups.py`,
+  looked for in the world of `make simulate-groups`;
 - *generated*: made by the operators of `make mutants`, of the client's runtime. They are sampled
   by a seed among statements that simulated runs reach.
 

@@ -31,8 +31,10 @@ AloneAmong(count, rebalance) ==
       Rebalance(AllTo("m1", count))>>
 
 AloneOne   == AloneAmong(1, "incremental")
-AloneTwo   == AloneAmong(2, "incremental")
 AloneEager == AloneAmong(2, "eager")
+
+\* m2 is a member and owns nothing, and no rebalance is due.
+RestedOne == WithAll(AloneOne, <<Register("m2", {"t"}, {}, TRUE), Rebalance(AllTo("m1", 1))>>)
 
 Nothing             == {}
 NoRequest(m)        == 0
@@ -152,15 +154,45 @@ NextLiving ==
     \/ LosesOne
 
 (***************************************************************************)
-(* Fairness, one assumption at a time.                                     *)
+(* Fairness, one assumption at a time.  Each says when it can be done, as  *)
+(* its action does: to find that out, TLC would try the action in every    *)
+(* state, and take minutes for a thousand of them.                         *)
 (***************************************************************************)
-FairLog      == \A c \in Controllers : WF_all(ReadsOn(c)) /\ WF_all(LandsOne(c))
-FairRequests == /\ \A c \in Controllers : WF_all(Receives(c)) /\ WF_all(AnswersOne(c))
-                /\ WF_all(HangsUpOne)
-FairMembers  == \A m \in Ms : WF_all(Registers(m)) /\ WF_all(HearsOne(m))
-FairTargets  == \A c \in Controllers : WF_all(Rebalances(c))
-FairSessions == \A c \in Controllers : WF_all(GivesUpOne(c))
-FairClaims   == \A c \in Controllers : WF_all(Takes(c))
+CanRead(c)      == Reads(c) /\ controllers[c].read < Length(appended)
+CanLand(c)      == Length(sending[c]) > 0
+CanRebalance(c) == Serves(c) /\ IsDue(Foreseen(c))
+CanGiveUp(c)    == Serves(c) /\ \E m \in dead : IsMember(Foreseen(c), m)
+CanTake(c)      == c \notin gone /\ NobodyServes
+CanReceive(c)   ==
+    /\ Serves(c)
+    /\ \E request \in requests :
+           request.to \in {c, NONE} /\ ~IsVoid(controllers[c], request)
+CanAnswer(c)    ==
+    Serves(c) /\ \E wait \in controllers[c].waiting : HasLanded(controllers[c], View(c), wait)
+CanHangUp       == \E request \in requests : IsRefused(request)
+CanRegister(m)  ==
+    /\ m \notin dead
+    /\ ~IsUnderWay(m)
+    /\ \E c \in Controllers : Serves(c) /\ (members[m].fresh \/ IsTold(m, c))
+CanHear(m)      == \E answer \in answers : answer.member = m
+
+FairRead(c)      == []<>~CanRead(c)      \/ []<><<ReadsOn(c)>>_all
+FairLand(c)      == []<>~CanLand(c)      \/ []<><<LandsOne(c)>>_all
+FairRebalance(c) == []<>~CanRebalance(c) \/ []<><<Rebalances(c)>>_all
+FairGiveUp(c)    == []<>~CanGiveUp(c)    \/ []<><<GivesUpOne(c)>>_all
+FairTake(c)      == []<>~CanTake(c)      \/ []<><<Takes(c)>>_all
+FairReceive(c)   == []<>~CanReceive(c)   \/ []<><<Receives(c)>>_all
+FairAnswer(c)    == []<>~CanAnswer(c)    \/ []<><<AnswersOne(c)>>_all
+FairHangUp       == []<>~CanHangUp       \/ []<><<HangsUpOne>>_all
+FairRegister(m)  == []<>~CanRegister(m)  \/ []<><<Registers(m)>>_all
+FairHear(m)      == []<>~CanHear(m)      \/ []<><<HearsOne(m)>>_all
+
+FairLog      == \A c \in Controllers : FairRead(c) /\ FairLand(c)
+FairRequests == (\A c \in Controllers : FairReceive(c) /\ FairAnswer(c)) /\ FairHangUp
+FairMembers  == \A m \in Ms : FairRegister(m) /\ FairHear(m)
+FairTargets  == \A c \in Controllers : FairRebalance(c)
+FairSessions == \A c \in Controllers : FairGiveUp(c)
+FairClaims   == \A c \in Controllers : FairTake(c)
 
 Living == InitLiving /\ [][NextLiving]_all
 
@@ -217,7 +249,5 @@ ToldOnce(group, m, generation) == MustRegister(group, m, generation)
 
 \* Only those who come are a reason.
 DueToJoins(group) == Members(group) \ DOMAIN group.target_of.members # {}
-
-AnswersTheLast(c, view, wait) == FALSE
 
 =============================================================================

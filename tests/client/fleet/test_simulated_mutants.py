@@ -13,6 +13,7 @@ from tools.simulate.mutants import search
 from tools.simulate.mutants.__main__ import SEED, main, results
 from tools.simulate.mutants.by_hand import BY_HAND
 from tools.simulate.mutants.edits import Edit
+from tools.simulate.mutants.of_groups import OF_GROUPS
 from tools.simulate.reached import Reached, branches, run
 from tools.simulate.world import World
 
@@ -23,7 +24,7 @@ OFFSETS = "client/process/offsets.py"
 
 
 def test_each_mutant_by_hand_changes_one_place() -> None:
-    for edit in BY_HAND:
+    for edit in BY_HAND + OF_GROUPS:
         compile(edit.module_text(), edit.path, "exec")
     with pytest.raises(LookupError, match="self' 12 times"):
         Edit(OFFSETS, "InFlightOffsets.finished", "self", "x").module_text()

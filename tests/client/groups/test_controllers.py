@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import pytest
+import trustme
 
 from kafka_marshal.admin.view import ListedClaim, View
 from kafka_marshal.client.connect.settings import settings_of
@@ -19,6 +22,8 @@ from kafka_marshal.client.groups.connection import (
     groups_of,
 )
 from kafka_marshal.client.groups.observing import ControllerObserver
+from kafka_marshal.client.groups.permissions import permissions_of
+from kafka_marshal.client.groups.tls import server_context
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.groups.server import ServerSettings
@@ -33,6 +38,10 @@ class Counted(ControllerObserver):
         self.events: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.served: set[int] = set()
+        self.notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         self.events[f"{event} {accepted}"] += 1
@@ -95,6 +104,51 @@ def test_any_bytes_leave_a_controller_at_work(kafka_broker: Broker) -> None:
         assert counted.events["GroupCreated True"] == 1
         until(lambda: len(counted.served) == 16)
     assert not counted.served
+
+
+@pytest.mark.night
+def test_a_record_too_large_for_the_log_is_refused_and_reported_once(kafka_broker: Broker) -> None:
+    fleet, counted = Fleet(kafka_broker), Counted()
+    fleet.cluster.create_topic(fleet.groups_topic, 16, 1, {"max.message.bytes": "4000"})
+    wishes = {"ConsumerGroup": "g", "ConsumerId": "m1", "Generation": -1, "Static": []}
+    wishes |= {"Topics": [f"topic-{number}" for number in range(400)], "Held": [], "Positions": []}
+    with fleet.controller(counted) as address, Controllers(address, "test") as controllers:
+        create(controllers, "g", fleet.topic)
+        for _ in range(2):
+            answer, _ = controllers.asked("RegisterConsumer", "g", wishes, patiently())
+            assert answer.code is ErrorCode.MESSAGE_TOO_LARGE
+        Scripted(controllers, "g", "m2", fleet.topic).registers()
+    [sentence] = counted.notes
+    assert sentence.startswith("group g: MemberRegistered has ")
+    assert f"{fleet.groups_topic} takes 2,976: it is not appended" in sentence
+    assert counted.events["ControllerStarted True"] == 16
+
+
+@pytest.mark.night
+def test_a_client_uses_the_groups_of_its_certificate_and_no_other(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    ours, fleet = trustme.CA(), Fleet(kafka_broker)
+    ours.cert_pem.write_to_path(str(tmp_path / "ca"))
+    server = ours.issue_cert("localhost")
+    server.private_key_pem.write_to_path(str(tmp_path / "key"))
+    server.cert_chain_pems[0].write_to_path(str(tmp_path / "cert"))
+    table = tmp_path / "table.toml"
+    table.write_text('[[client]]\nsubject = {CN = "worker"}\ngroups = ["g*"]\n')
+    client = ssl.create_default_context()
+    ours.configure_trust(client)
+    ours.issue_cert("member", common_name="worker").configure_cert(client)
+    tls = server_context(tmp_path / "cert", tmp_path / "key", tmp_path / "ca")
+    with (
+        fleet.controller(tls=tls, host="localhost", permissions=permissions_of(table)) as address,
+        Controllers(f"localhost:{address.rpartition(':')[2]}", "test", tls=client) as controllers,
+    ):
+        create(controllers, "g", fleet.topic)
+        body = {"ConsumerGroups": ["other"]}
+        answer, _ = controllers.asked_any("ListGroups", body, patiently())
+        assert answer.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        listed, _ = controllers.asked_any("ListGroups", {"ConsumerGroups": []}, patiently())
+        assert [one["GroupName"] for one in groups_of(listed)] == ["g"]
 
 
 def claims(fleet: Fleet) -> list[ListedClaim]:

@@ -71,6 +71,12 @@ def test_runs_meet_every_fault_and_break_nothing() -> None:
     assert met.keys() == FAULTS.keys()
 
 
+@pytest.mark.night
+def test_nothing_is_handed_out_before_the_application_knows_that_it_is_assigned() -> None:
+    """An answer that came between the callbacks and the next request began a partition."""
+    assert simulate(17).violations == ()
+
+
 # --- each checker finds a mistake -----------------------------------------------------------------
 
 Patch = pytest.MonkeyPatch

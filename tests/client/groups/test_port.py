@@ -351,7 +351,7 @@ async def test_with_a_client_ca_only_its_clients_are_let_in() -> None:
         client = ssl.create_default_context()
         ours.configure_trust(client)
         if signed_by is not None:
-            signed_by.issue_cert("member").configure_cert(client)
+            signed_by.issue_cert("member", common_name="worker").configure_cert(client)
         return client
 
     async with listening(tls=server) as it:
@@ -364,6 +364,9 @@ async def test_with_a_client_ca_only_its_clients_are_let_in() -> None:
                 assert connection.receive(0.0) is None
                 return connection.ask("Heartbeat", {"SessionTimeout": 5}, 10.0, version=0).code
 
+        number, _ = it.receiver.requests[0]
+        subject = [attribute for rdn in it.port.certificate(number)["subject"] for attribute in rdn]
+        assert ("commonName", "worker") in subject
         assert await asyncio.to_thread(as_a_command_does) is ErrorCode.NONE
         for stranger in (context(theirs), context(None)):
             try:

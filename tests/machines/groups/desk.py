@@ -41,6 +41,7 @@ class Desk:
         self.closed: set[int] = set()
         self.forwarded: list[effects.ForwardRequest] = []
         self.positions: list[int] = []
+        self.too_large: list[tuple[type[object], int]] = []
         self._asked = 0
         self._connections = 0
         for _ in range(servers):
@@ -72,6 +73,8 @@ class Desk:
             match effect:
                 case effects.AppendEvent(record):
                     self.sent[number].append(record)
+                case effects.ReportTooLarge(record, size_bytes):
+                    self.too_large.append((type(record.event), size_bytes))
                 case effects.AskEnd(_, token):
                     self.questions[number].append(token)
                 case effects.SendAnswer(_, answer):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafka_marshal.core.groups.events import GroupSnapshot, MemberRegistered
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
 from kafka_marshal.machines.groups.effects import FORWARDED
@@ -159,6 +160,54 @@ def test_a_group_has_so_many_members_and_no_more(monkeypatch: pytest.MonkeyPatch
     told = desk.told("RegisterConsumer", connection, ConsumerId="m2", Generation=-1)
     assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
     desk.join("m1")
+
+
+def test_what_is_remembered_of_connections_does_not_grow_while_one_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition, "MEMBERS_MAX", 2)
+    desk, stays = a_group()
+    newcomer = desk.connect()
+    first, _ = desk.join("first")
+    desk.join("first")
+    for number in range(6):
+        member, _ = desk.join(f"m{number}")
+        desk.told("DeregisterConsumer", member, ConsumerId=f"m{number}")
+        desk.pass_ms(100)
+    for connection, name in ((stays, "m0"), (newcomer, "m5"), (first, "first")):
+        told = desk.told("RegisterConsumer", connection, ConsumerId=name, Generation=-1)
+        assert told["ErrorCode"] is Code.COORDINATOR_LOAD_IN_PROGRESS
+        assert connection in desk.closed
+    desk.join("m0")
+
+
+def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on() -> None:
+    desk = Desk(event_bytes_max=600).serve().create()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    epoch, generation = desk.state.epoch, desk.group.generation
+    topics = ["t", *(f"topic-{number}" for number in range(60))]
+    told = desk.told("RegisterConsumer", member, Generation=generation, Topics=topics)
+    assert told["ErrorCode"] is Code.MESSAGE_TOO_LARGE
+    [(kind, size_bytes)] = desk.too_large
+    assert kind is MemberRegistered
+    assert size_bytes > 600
+    told = desk.told("CommitOffsets", member, PositionsV1=at(t0=(generation, 5)))
+    assert told["ErrorCode"] is Code.NONE
+    assert desk.state.epoch == epoch
+    assert desk.servers[0].serves(0)
+
+
+def test_no_reader_begins_at_snapshots_of_which_one_is_too_large() -> None:
+    desk = Desk(event_bytes_max=600, snapshot_interval_ms=1_000).serve().create()
+    desk.pass_ms(1_500)
+    assert len(desk.positions) == 1
+    for number in range(3):
+        desk.join(f"m{number}")
+    desk.pass_ms(3_000)
+    assert {kind for kind, _ in desk.too_large} == {GroupSnapshot}
+    assert len(desk.positions) == 1
+    assert desk.servers[0].serves(0)
 
 
 def test_any_server_lists_groups_and_names_their_controller() -> None:

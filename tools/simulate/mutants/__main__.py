@@ -2,14 +2,14 @@
 
     python -m tools.simulate.mutants                    those that nothing has found yet
     python -m tools.simulate.mutants --again            all of them
-    python -m tools.simulate.mutants --kind hand        those of one kind: once, hand, generated
+    python -m tools.simulate.mutants --kind groups      of one kind: once, hand, generated, groups
     python -m tools.simulate.mutants --only pause       those with this in their names
     python -m tools.simulate.mutants --world alone      in one world, whose runs are counted alone
 
-Three kinds: mistakes that were made once (tests/client/fleet/test_mutants.py), some by hand, and a
-sample of generated ones. Results go into results.json, and from there into
-docs/reference/simulated-mutants.md. Exit code 1: one was not found, and explained.toml does not
-say why.
+Mistakes that were made once (tests/client/fleet/test_mutants.py), some by hand, a sample of
+generated ones, and some of groups with a controller, in a world of their own. Results go into
+results.json, and from there into docs/reference/simulated-mutants.md. Exit code 1: one was not
+found, and explained.toml does not say why.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from attrs import frozen
 from tests.client.fleet import test_mutants
 from tools.simulate.mutants.by_hand import BY_HAND
 from tools.simulate.mutants.edits import Edit, Generated, generated
+from tools.simulate.mutants.of_groups import OF_GROUPS
 from tools.simulate.mutants.search import Search, searched
-from tools.simulate.mutants.worlds import WORLDS
+from tools.simulate.mutants.worlds import GROUPS, WORLDS
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results.json"
@@ -42,8 +43,8 @@ SEED: Final = 13
 """Of the sample of generated mutants, and of the first run."""
 GENERATED: Final = 36
 
-KINDS: Final = ("once", "hand", "generated")
-"""Made once by us, thought of by hand, made by operators."""
+KINDS: Final = ("once", "hand", "generated", "groups")
+"""Made once by us, thought of by hand, made by operators; and of groups, by hand."""
 
 
 @frozen
@@ -51,7 +52,7 @@ class Mutant:
     """One of those that are looked for."""
 
     kind: str
-    """`once`, `hand` or `generated`."""
+    """One of `KINDS`."""
     name: str
     where: str
     put_in: Callable[[pytest.MonkeyPatch], None]
@@ -70,6 +71,7 @@ class Result:
 def mutants(kind: str = "") -> dict[str, Mutant]:
     """All of them, by name, or all of a kind; it takes seconds to generate some."""
     edits: list[tuple[str, Edit | Generated]] = [("hand", one) for one in BY_HAND]
+    edits += [("groups", one) for one in OF_GROUPS]
     if kind in ("", "generated"):
         kept = {one.search.mutant for one in results().values() if one.kind == "generated"}
         edits += [("generated", one) for one in generated(SEED, GENERATED, reached(), kept)]
@@ -157,7 +159,10 @@ def main(arguments: list[str] | None = None) -> int:
     ).stdout.strip()
     why, missed = explained(), 0
     with multiprocessing.get_context("fork").Pool(asked.jobs, maxtasksperchild=1) as pool:
-        todo = [(name, asked.seed, asked.seconds, asked.world) for name in names]
+        todo = [
+            (name, asked.seed, asked.seconds, GROUPS if _ALL[name].kind == GROUPS else asked.world)
+            for name in names
+        ]
         for name, search in pool.imap_unordered(_searched, todo):
             known[name] = Result(_ALL[name].kind, search, commit)
             save(known, asked.results)

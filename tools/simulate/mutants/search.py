@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from model_tests.mutants.children import in_child, limited
-from tools.simulate.mutants.worlds import setting
-from tools.simulate.runs import simulate
+from tools.simulate.groups import runs as groups
+from tools.simulate.groups.runs import GroupsReport
+from tools.simulate.mutants.worlds import GROUPS, setting
+from tools.simulate.runs import Report, simulate
 
 HANGS_S = 90.0
 """A run that takes that much CPU time hangs; most take a second."""
@@ -45,6 +47,11 @@ class Run:
     found: str
 
 
+def simulated_in(world: str, seed: int) -> Report | GroupsReport:
+    """What comes of a seed in this world."""
+    return groups.simulate(seed) if world == GROUPS else simulate(seed, setting(seed, world))
+
+
 def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None], world: str = "") -> Run:
     """One run with a mutant. An error that escapes from it is found, and so is a run that hangs.
 
@@ -60,7 +67,7 @@ def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None], world: str = ""
             except Exception as error:
                 return f"it cannot be put in: {type(error).__name__}: {error}"
             try:
-                report = simulate(seed, setting(seed, world))
+                report = simulated_in(world, seed)
             except BaseException as error:
                 at = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(at.filename).name}: {at.name}"

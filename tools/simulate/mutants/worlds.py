@@ -90,6 +90,8 @@ WORLDS: Final[dict[str, Setting]] = {
     "paused": PAUSED,
     "signed": SIGNED,
 }
+GROUPS: Final = "groups"
+"""The world of groups, which is none of these: other processes, other faults, other checkers."""
 
 
 def setting(seed: int, world: str = "") -> Setting:

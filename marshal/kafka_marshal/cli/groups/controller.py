@@ -74,6 +74,14 @@ def controller(
             help="Let in only clients whose certificate this CA signed.",
         ),
     ] = None,
+    tls_permissions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Which certificates may use which groups, in TOML.",
+        ),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -115,6 +123,7 @@ def controller(
         from kafka_marshal.client.groups.connection import Address
         from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
         from kafka_marshal.client.groups.metrics import PrometheusControllerObserver
+        from kafka_marshal.client.groups.permissions import permissions_of
         from kafka_marshal.client.groups.port import PortLimits
         from kafka_marshal.client.groups.tls import client_context, server_context
         from kafka_marshal.client.observe.metrics import PrometheusObserver
@@ -122,6 +131,8 @@ def controller(
         fail("--tls-cert and --tls-key belong together")
     if tls_cert is None and (tls_client_ca or tls_ca) is not None:
         fail("--tls-client-ca and --tls-ca need --tls-cert and --tls-key")
+    if tls_permissions is not None and tls_client_ca is None:
+        fail("--tls-permissions needs --tls-client-ca: only then does a client have a certificate")
     with one_sentence(MarshalError):
         host, _, port = listen.rpartition(":")
         if advertise is None and host in _EVERYWHERE:
@@ -132,6 +143,7 @@ def controller(
         if tls_cert is not None and tls_key is not None:
             tls = server_context(tls_cert, tls_key, tls_client_ca)
             to_others = client_context(tls_ca or tls_client_ca, tls_cert, tls_key)
+        permissions = None if tls_permissions is None else permissions_of(tls_permissions)
         settings = attrs.evolve(
             connection(bootstrap, properties, options), keyring=keyring_of(None)
         )
@@ -159,6 +171,7 @@ def controller(
                 coordination_topic=coordination_topic,
                 limits=PortLimits(connections_max=_connections_max(PortLimits().connections_max)),
                 tls=tls,
+                permissions=permissions,
                 tls_to_others=to_others,
                 forget=forget,
             ),

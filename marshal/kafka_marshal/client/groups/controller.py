@@ -35,6 +35,7 @@ from kafka_marshal.client.groups.observing import (
     HungUp,
     LoggingControllerObserver,
 )
+from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
 from kafka_marshal.client.groups.port import Port, PortLimits
 from kafka_marshal.client.groups.questions import Questions
 from kafka_marshal.client.observe.observers import Observer
@@ -49,6 +50,7 @@ from kafka_marshal.machines.groups.effects import (
     Effect,
     ForwardRequest,
     MovePosition,
+    ReportTooLarge,
     ResolveOffsets,
     SendAnswer,
 )
@@ -76,6 +78,8 @@ DRAIN_S: Final = 2.0
 RELEASE_S: Final = 10.0
 """How long a stop waits until the claims are given back, in seconds."""
 _ID_BITS: Final = 31
+_TOO_LARGE_MAX: Final = 1_000
+"""Of how many groups and kinds of events it is reported at most that they are too large."""
 _PARKED: Final = "Heartbeat"
 """Its answer may wait for a change, so a stop does not wait for it."""
 
@@ -96,6 +100,8 @@ class ControllerOptions:
     limits: PortLimits = field(factory=PortLimits)
     tls: ssl.SSLContext | None = None
     """For those that connect; None: no TLS."""
+    permissions: Permissions | None = None
+    """Which clients may use which groups; None: all may use all."""
     tls_to_others: ssl.SSLContext | None = None
     """For connections to other controllers."""
     forget: bool = False
@@ -125,7 +131,10 @@ class ControllerService:
         logs = LoggingControllerObserver(self._environment.monotonic)
         self._observers = ControllerObservers([logs, *observers])
         self._cluster = ClusterMetadata(settings)
-        self._snapshot_interval_ms = ensure_groups_topic(self._cluster, options.topic)
+        self._topic = ensure_groups_topic(self._cluster, options.topic)
+        self._may_use: dict[int, tuple[str, ...]] = {}
+        """The groups that the client of each connection may use, if there are permissions."""
+        self._too_large: set[tuple[str, str]] = set()
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: set[int] = set()
@@ -174,7 +183,8 @@ class ControllerService:
                 advertised.host,
                 advertised.port,
                 partitions=PARTITIONS,
-                snapshot_interval_ms=self._snapshot_interval_ms,
+                snapshot_interval_ms=self._topic.snapshot_interval_ms,
+                event_bytes_max=self._topic.event_bytes_max,
                 forget=options.forget,
             )
         )
@@ -282,10 +292,13 @@ class ControllerService:
 
     def connected(self, connection: int, host: str) -> None:
         """A client is there."""
+        if (permissions := self._options.permissions) is not None:
+            self._may_use[connection] = permissions.of(self._port.certificate(connection))
         self._carry_out(self._server.connected(connection, self._now_ms))
 
     def disconnected(self, connection: int) -> None:
         """It is gone."""
+        self._may_use.pop(connection, None)
         self._carry_out(self._server.disconnected(connection, self._now_ms))
 
     def requested(self, connection: int, request: RpcRequest) -> None:
@@ -294,6 +307,10 @@ class ControllerService:
         A request that the machine trips over must not end one controller after the other: it is
         answered UNKNOWN_SERVER_ERROR, and the log says how.
         """
+        groups = self._may_use.get(connection)
+        if groups is not None and not may_ask(groups, request):
+            self._port.answer(connection, _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
         try:
             self._carry_out(self._server.requested(connection, request, self._now_ms))
         except Exception:
@@ -336,8 +353,12 @@ class ControllerService:
             match effect:
                 case AppendEvent(record):
                     self._log.append(record, self._not_appended)
+                case ReportTooLarge(record, size_bytes):
+                    self._report(record, size_bytes)
                 case SendAnswer(connection, answer):
-                    self._port.answer(connection, answer)
+                    groups = self._may_use.get(connection)
+                    told = answer if groups is None else without_others(groups, answer)
+                    self._port.answer(connection, told)
                 case CloseConnection(connection, why):
                     self._port.hang_up(connection, HungUp.CONTROLLER, why)
                 case AskEnd(number, token):
@@ -356,6 +377,18 @@ class ControllerService:
                     self._questions.do(partial(self._claims.move, number, offset))
                 case _:
                     assert_never(effect)
+
+    def _report(self, record: EventRecord, size_bytes: int) -> None:
+        """Report it once of a group and a kind of event: who asked will ask again."""
+        kind = (record.group, type(record.event).__name__)
+        if kind in self._too_large or len(self._too_large) >= _TOO_LARGE_MAX:
+            return
+        self._too_large.add(kind)
+        self._observers.note(
+            f"group {record.group}: {kind[1]} has {size_bytes:,} bytes, and {self._options.topic} "
+            f"takes {self._topic.event_bytes_max:,}: it is not appended. Raise max.message.bytes "
+            "of the topic and message.max.bytes of the controllers, or make the group smaller"
+        )
 
     def _answered(self, ask: Callable[[], list[Effect]]) -> None:
         self._soon(lambda: self._carry_out(ask()))

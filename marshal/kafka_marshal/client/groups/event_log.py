@@ -37,6 +37,11 @@ PARTITIONS: Final = 16
 RETENTION_MS: Final = 30 * 24 * 3_600_000
 """Of a new topic. With no controller for longer than that, all groups are gone."""
 _QUARTER: Final = 4
+_TAKEN_BYTES: Final = 1_048_588
+_SENT_BYTES: Final = 1_000_000
+"""Kafka's defaults: of a topic, and of a client that appends."""
+_AROUND_BYTES: Final = 1_024
+"""For key, headers, and what Kafka adds."""
 _BATCHES_MAX: Final = 4
 """Batches that were read and not taken yet."""
 _WAIT_S: Final = 0.2
@@ -66,8 +71,18 @@ class Reached:
 Read: TypeAlias = PartitionBegun | Reached | EventRecord
 
 
-def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> int:
-    """Create the log unless it exists, and return how often snapshots must be written, in ms.
+@frozen
+class GroupsTopic:
+    """What the log's settings ask of a controller."""
+
+    snapshot_interval_ms: int
+    """How often snapshots must be written."""
+    event_bytes_max: int
+    """The largest event that it takes, and that a client of Kafka sends."""
+
+
+def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> GroupsTopic:
+    """Create the log unless it exists.
 
     Raises:
         BrokerFailed: the cluster did not answer, or the topic has another number of partitions.
@@ -78,9 +93,18 @@ def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> in
             f"{cluster.settings.bootstrap}: topic {topic} has {len(found.partitions)} partitions, "
             f"and groups need {PARTITIONS}: let it be made by a controller"
         )
-    retention = cluster.topic_settings(topic).get("retention.ms", "")
-    retention_ms = int(retention) if retention.isdecimal() else RETENTION_MS
-    return max(1, min(retention_ms, RETENTION_MS) // _QUARTER)
+    hold = cluster.topic_settings(topic)
+    retention_ms = _number(hold, "retention.ms", RETENTION_MS)
+    taken = _number(hold, "max.message.bytes", _TAKEN_BYTES)
+    sent = _number(cluster.settings.values, "message.max.bytes", _SENT_BYTES)
+    return GroupsTopic(
+        max(1, min(retention_ms, RETENTION_MS) // _QUARTER), min(taken, sent) - _AROUND_BYTES
+    )
+
+
+def _number(hold: Mapping[str, str], name: str, default: int) -> int:
+    found = hold.get(name, "")
+    return int(found) if found.isdecimal() else default
 
 
 class EventLog:

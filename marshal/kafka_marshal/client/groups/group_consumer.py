@@ -350,6 +350,8 @@ class GroupConsumer:
         self._run_callbacks()
         self._raise_if_closed()  # by a callback
         self._step(may_let_go=True)
+        self._run_callbacks()  # what begins now is assigned before anything of it is handed out
+        self._raise_if_closed()
         failure = self._membership.failure
         if failure is not None:
             raise self._refused("RegisterConsumer", failure)
@@ -452,6 +454,14 @@ class GroupConsumer:
             self._calls_back = False
 
     def _call_back(self) -> None:
+        while self._revoked or self._assigned:
+            self._call_of_revoked()
+            assigned = [claim for claim in self._assigned if claim.owned]
+            self._assigned.clear()
+            if assigned:
+                _call(self._on_assigned, assigned)
+
+    def _call_of_revoked(self) -> None:
         while self._revoked:
             revoked = [*self._revoked]
             _call(self._on_revoked, revoked)
@@ -465,11 +475,6 @@ class GroupConsumer:
                 self._fenced |= {TopicPartition(*each) for each in error.partitions}
             except (OutcomeUnknown, RequestRefused) as error:
                 logger.warning("%s: a later commit tries again", error)
-        if self._assigned:
-            assigned = [claim for claim in self._assigned if claim.owned]
-            self._assigned.clear()
-            if assigned:
-                _call(self._on_assigned, assigned)
 
     # --- messages ---------------------------------------------------------------------------------
 

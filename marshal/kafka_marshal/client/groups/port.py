@@ -10,8 +10,8 @@ import asyncio
 import os
 import ssl
 from collections import Counter, deque
-from collections.abc import Callable
-from typing import Final, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, cast
 
 from attrs import field, frozen
 
@@ -123,6 +123,11 @@ class Port:
         if peer is not None:
             peer.answer(answer)
 
+    def certificate(self, connection: int) -> Mapping[str, Any]:
+        """What the client's certificate says, as `ssl` has it; empty without one."""
+        peer = self.peers.get(connection)
+        return {} if peer is None else peer.certificate
+
     def hang_up(self, connection: int, why: HungUp, detail: str) -> None:
         """End a connection, after the answers that were given."""
         peer = self.peers.get(connection)
@@ -233,6 +238,11 @@ class Peer(asyncio.Protocol):
         self._gone()
 
     # --- what the port calls ----------------------------------------------------------------------
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """The client's; empty without one."""
+        return (self._transport and self._transport.get_extra_info("peercert")) or {}
 
     def answer(self, answer: RpcAnswer) -> None:
         """Send an answer."""

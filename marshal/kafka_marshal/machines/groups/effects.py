@@ -35,6 +35,17 @@ class AppendEvent:
 
 
 @frozen
+class ReportTooLarge:
+    """This event is larger than the log takes, and is not appended.
+
+    A request that it came of is answered MESSAGE_TOO_LARGE, which names no size: so report it.
+    """
+
+    record: EventRecord
+    size_bytes: int
+
+
+@frozen
 class SendAnswer:
     """Send this answer over the connection. One that is closed needs none."""
 
@@ -120,6 +131,7 @@ class MovePosition:
 
 Effect: TypeAlias = (
     AppendEvent
+    | ReportTooLarge
     | SendAnswer
     | CloseConnection
     | AskEnd

@@ -19,6 +19,7 @@ from kafka_marshal.core.groups.state import Controllership, Topic, TopicPartitio
 from kafka_marshal.machines.groups.control.answering import Answering
 from kafka_marshal.machines.groups.control.bodies import delete_answer, list_answer, text, texts
 from kafka_marshal.machines.groups.control.controlled_log import (
+    EVENT_BYTES_MAX,
     ControlledLog,
     ControllerConfig,
     LogKnowledge,
@@ -50,6 +51,8 @@ class ServerSettings:
     """After how many events snapshots are written, whatever the time."""
     count_interval_ms: int = 60_000
     """How often it looks whether topics have grown."""
+    event_bytes_max: int = EVENT_BYTES_MAX
+    """The largest event that the log takes, without key and headers."""
     forget: bool = False
     """Whether a partition whose head is cut, without a snapshot there, begins anew: as if nothing
     had been in it. Else it is not served."""
@@ -81,7 +84,9 @@ class GroupServer:
 
     def _partition(self, number: int) -> PartitionController:
         mine = self.settings
-        config = ControllerConfig(mine.controller_id, mine.host, mine.port, mine.forget)
+        config = ControllerConfig(
+            mine.controller_id, mine.host, mine.port, mine.forget, mine.event_bytes_max
+        )
         intervals = HousekeepingIntervals(
             mine.snapshot_interval_ms, mine.snapshot_events, mine.count_interval_ms
         )

@@ -18,6 +18,7 @@ from kafka_marshal.core.groups.events import (
     ControllerStarted,
     Event,
     EventRecord,
+    Reconciled,
 )
 from kafka_marshal.core.groups.reducer import (
     GroupOutcome,
@@ -29,6 +30,7 @@ from kafka_marshal.core.groups.reducer import (
 from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.core.values import evolved
+from kafka_marshal.group_codec.events import encode_event
 from kafka_marshal.machines.groups.controller import (
     ControllerState,
     after_reading,
@@ -40,10 +42,20 @@ from kafka_marshal.machines.groups.controller import (
     speculative,
     stopped,
 )
-from kafka_marshal.machines.groups.effects import NOT_APPENDED, AppendEvent, AskEnd, Effect
+from kafka_marshal.machines.groups.effects import (
+    NOT_APPENDED,
+    AppendEvent,
+    AskEnd,
+    Effect,
+    ReportTooLarge,
+)
 
 COMPETE_AGAIN_MS: Final = 1_000
 """How long a controller waits that was deposed, or whose start or event was refused."""
+EVENT_BYTES_MAX: Final = 998_976
+"""Of an event: a client of Kafka sends at most 1,000,000 bytes, with key and headers."""
+MEASURED_FROM: Final = 256
+"""A commit of fewer partitions is not measured: it is frequent, and small."""
 ASK_AGAIN_MS: Final = 1_000
 """How long the answer to `AskEnd` may take before it is asked again."""
 
@@ -69,6 +81,7 @@ class ControllerConfig:
     host: str
     port: int
     forget: bool = False
+    event_bytes_max: int = EVENT_BYTES_MAX
 
     def start(self, supersedes: int) -> ControllerStarted:
         """Its ControllerStarted."""
@@ -278,15 +291,22 @@ class ControlledLog:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def decide(self, group: str, event: Event) -> GroupOutcome:
+    def decide(self, group: str, event: Event) -> bool:
         """Send an event behind all others, unless a guard refuses it as things will be.
+
+        False: it is larger than the log takes. To send it would end the epoch, for all groups.
 
         Spec: Decide, Sending.
         """
         record = sending(self.c, self.view, self.partition, group, event)
+        is_commit = isinstance(event, Reconciled) and len(event.positions) < MEASURED_FROM
+        size_bytes = 0 if is_commit else len(encode_event(event))
+        if size_bytes > self.config.event_bytes_max:
+            self.out.append(ReportTooLarge(record, size_bytes))
+            return False
         before = self.ahead
         self.c, outcome = sent(self.c, self.view, record)
         if isinstance(outcome.verdict, GroupAccepted):
             self._sent.append((before, record, outcome))
             self.out.append(AppendEvent(record))
-        return outcome
+        return True

@@ -167,9 +167,10 @@ class Housekeeping:
             return
         first = self.log.ahead.number + 1
         self.log.decide("", self.log.config.snapshot())
-        for name, group in self.log.ahead.groups.items():
-            self.log.decide(name, GroupSnapshot(group))
-        self._snapshot = _Snapshot(first, self.log.ahead.number)
+        groups = self.log.ahead.groups.items()
+        is_whole = all(self.log.decide(name, GroupSnapshot(group)) for name, group in groups)
+        # Who began at snapshots of which one is missing would not know that group.
+        self._snapshot = _Snapshot(first, self.log.ahead.number) if is_whole else None
         self._snapshot_number = self.log.ahead.number
         self._snapshot_at_ms = now_ms + self.intervals.snapshot_ms
 

@@ -13,6 +13,7 @@ from attrs import define, field
 
 from kafka_marshal.core.groups.events import (
     At,
+    Event,
     EventRecord,
     GroupDeleted,
     MemberExpired,
@@ -78,7 +79,7 @@ class PartitionController:
     _given_up: dict[MemberKey, int] = field(factory=dict)
     """Of members that left or expired, the latest connection that there was then."""
     _from_before: int = 0
-    """The latest connection that may be older than the start."""
+    """The latest connection that may be older than the start, or than what is remembered."""
     _ticks_left: int = 0
     _creating: list[Wait] = field(factory=list)
     """Groups to create, whose topics are being counted."""
@@ -210,6 +211,15 @@ class PartitionController:
             case name:
                 raise AssertionError(name)
 
+    def _decide(self, wait: Wait, event: Event) -> None:
+        """Send an event of a request.
+
+        Raises:
+            BadRequest: it is larger than the log takes.
+        """
+        expect(self.log.decide(wait.key.group, event), ErrorCode.MESSAGE_TOO_LARGE)
+        wait.has_events = True
+
     def _group(self, name: str) -> Group:
         """The group as it will be.
 
@@ -271,8 +281,7 @@ class PartitionController:
             self.log.c = taken(self.log.c, key, connection.number)
             self._given_up.pop(key, None)
         for event in events_of_request(group, request):
-            self.log.decide(key.group, event)
-            wait.has_events = True
+            self._decide(wait, event)
         connection.members.add(key)
         connection.registering.add(key)
         wait.registers = True
@@ -334,15 +343,13 @@ class PartitionController:
         verdicts = {tp: position_verdict(group, event, tp) for tp in positions}
         wait.codes = {tp: OF_A_POSITION[verdict] for tp, verdict in verdicts.items()}
         if OfAPosition.COMMITTED in verdicts.values():
-            self.log.decide(wait.key.group, event)
-            wait.has_events = True
+            self._decide(wait, event)
 
     def _deregister(self, wait: Wait) -> None:
         group = self._member_of(wait)
         positions = bodies.positions(bodies.rows(wait.request, "Positions"))
         self._decide_commit(wait, group, positions)
-        self.log.decide(wait.key.group, MemberLeft(wait.key.member, "left"))
-        wait.has_events = True
+        self._decide(wait, MemberLeft(wait.key.member, "left"))
         self.housekeeping.gone(wait.key)
         self.answering.wait(wait)
 
@@ -389,8 +396,7 @@ class PartitionController:
     def _decide_rewind(self, wait: Wait, offsets: dict[TopicPartition, int]) -> None:
         if offsets:
             by = bodies.client_id(wait.request)
-            self.log.decide(wait.key.group, PartitionsRewound(offsets, by))
-            wait.has_events = True
+            self._decide(wait, PartitionsRewound(offsets, by))
         wait.rewound = offsets
         self.answering.wait(wait)
 
@@ -431,8 +437,7 @@ class PartitionController:
             event = bodies.created(wait.request, wait.counts)
             known = self.log.ahead.groups.get(wait.key.group)
             if known is None:
-                self.log.decide(wait.key.group, event)
-                wait.has_events = True
+                self._decide(wait, event)
             else:  # somebody else created it meanwhile
                 is_same = bodies.is_same(wait.request, known)
                 expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -452,8 +457,7 @@ class PartitionController:
         elif group.members:
             wait.code = ErrorCode.NON_EMPTY_GROUP
         else:
-            self.log.decide(name, GroupDeleted())
-            wait.has_events = True
+            self._decide(wait, GroupDeleted())
         self.answering.wait(wait)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -492,10 +496,14 @@ class PartitionController:
             del self._resolving[token]
 
     def _forget_connections(self) -> None:
-        """What is older than every open connection says nothing more."""
-        oldest = self.connections.oldest
+        """Remember the connections of about as many members as there may be."""
         if len(self._given_up) > MEMBERS_MAX:
-            self._given_up = {key: n for key, n in self._given_up.items() if n >= oldest}
+            self._given_up = self._latest_of(self._given_up)
         if len(self.log.c.newest) > 2 * MEMBERS_MAX:
-            newest = {key: n for key, n in self.log.c.newest.items() if n > oldest}
-            self.log.c = evolved(self.log.c, newest=newest)
+            self.log.c = evolved(self.log.c, newest=self._latest_of(self.log.c.newest))
+
+    def _latest_of(self, known: Mapping[MemberKey, int]) -> dict[MemberKey, int]:
+        """The latest half. Over an earlier connection no member may begin without memory."""
+        last = sorted(known.values())[len(known) // 2]
+        self._from_before = max(self._from_before, last)
+        return {key: connection for key, connection in known.items() if connection > last}

@@ -16,7 +16,7 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 CLOSING: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.FENCED_INSTANCE_ID: "its member has registered over another connection",
     ErrorCode.UNKNOWN_MEMBER_ID: "its member was given up",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "it may be older than the controller's start",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "it may be older than what the controller remembers",
     ErrorCode.INVALID_REQUEST: "a request came while one was unanswered",
 }
 """Codes after which a connection may be closed, and what a log says."""
@@ -103,11 +103,6 @@ class Connections:
         if connection is not None:
             connection.is_open = False
         return connection
-
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest that is open, or one above all."""
-        return min(self._all, default=self.latest + 1)
 
     def took(self, wait: Wait) -> None:
         """A request is to be answered."""
