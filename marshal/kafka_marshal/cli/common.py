@@ -59,6 +59,24 @@ class ReplayRules(StrEnum):
     both = "both"
 
 
+class ProtocolOption(StrEnum):
+    """What a log may be of."""
+
+    claims = "claims"
+    groups = "groups"
+
+
+TOPICS: Final = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__marshal_groups"}
+"""The coordination topic, where it is not named."""
+
+
+def refuse_options_of_claims(given: dict[str, bool]) -> None:
+    """Stop if an option was given that has no meaning for groups."""
+    for option, is_given in given.items():
+        if is_given:
+            fail(f"{option} is of claims, and --protocol groups judges by none")
+
+
 def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
     """The length of time that an option holds, in milliseconds.
 

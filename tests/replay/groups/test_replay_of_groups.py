@@ -142,9 +142,6 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
         ran = marshal(*asked, *options)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert why in ran.stderr
-    ran = marshal("watch", "--topic", "__marshal_groups", "--bootstrap", "localhost:1")
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "a watch follows claims" in ran.stderr
 
 
 def test_a_log_without_its_head_is_certain_from_the_controllers_claim_on(tmp_path: Path) -> None:

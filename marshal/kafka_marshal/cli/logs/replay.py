@@ -17,6 +17,7 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
+    TOPICS,
     Bootstrap,
     CoordinationPartitions,
     ForceInterval,
@@ -26,6 +27,7 @@ from kafka_marshal.cli.common import (
     Options,
     PauseMax,
     Properties,
+    ProtocolOption,
     ReplayRules,
     connection,
     console,
@@ -34,6 +36,7 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    refuse_options_of_claims,
 )
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.scratch import Scratch
@@ -44,17 +47,6 @@ if TYPE_CHECKING:
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
-
-
-class ProtocolOption(StrEnum):
-    """What a log may be of."""
-
-    claims = "claims"
-    groups = "groups"
-
-
-TOPICS = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__marshal_groups"}
-"""The coordination topic, where it is not named."""
 
 
 class EngineOption(StrEnum):
@@ -223,7 +215,7 @@ def replay(
         chosen: list[EngineChoice] = []
         strategy = change = None
         if protocol is ProtocolOption.groups:
-            _refuse_options_of_claims(
+            refuse_options_of_claims(
                 {
                     "--heartbeat-interval": heartbeat_interval is not None,
                     "--force-interval": force_interval,
@@ -322,13 +314,6 @@ def _progress(*, quiet: bool) -> Progress:
         transient=True,
         disable=quiet or not errors.is_terminal,
     )
-
-
-def _refuse_options_of_claims(given: dict[str, bool]) -> None:
-    """Say which option has no meaning for groups."""
-    for option, is_given in given.items():
-        if is_given:
-            fail(f"{option} is of claims, and --protocol groups judges by none")
 
 
 def _dumped(
