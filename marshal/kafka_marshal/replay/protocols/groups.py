@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
@@ -17,8 +17,15 @@ from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.groups.whatif import what_if
 from kafka_marshal.replay.model.folded_log import FoldedLog
-from kafka_marshal.replay.model.groups.tables import GROUP_STATES, TARGETS
+from kafka_marshal.replay.model.groups.tables import (
+    CONTROLLERSHIPS,
+    GROUP_STATES,
+    PARTITION_TENURES,
+    REBALANCES,
+    TARGETS,
+)
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PARTITIONS
 from kafka_marshal.replay.protocols.log_protocol import (
     Again,
@@ -74,7 +81,7 @@ class GroupsProtocol:
 
     name: ClassVar[str] = NAME
     catalogue: ClassVar[Mapping[str, FindingKind]] = GROUP_CATALOGUE
-    has_tenures: ClassVar[bool] = False
+    spans: ClassVar[Sequence[Table[Any]]] = (PARTITION_TENURES, REBALANCES, CONTROLLERSHIPS)
 
     judging: GroupsJudging = field(factory=GroupsJudging)
     strategy: str | None = field(default=None)
