@@ -59,6 +59,22 @@ class ReplayRules(StrEnum):
     both = "both"
 
 
+CertainFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PARTITION:OFFSET",
+        show_default="of a live topic what its controllers' claims say",
+        help="Of groups, where the log's head is missing: the position of the controllers' claim, "
+        "as marshal ls __marshal_controllers shows it. A snapshot lies there that was accepted. "
+        "Repeat for several partitions.",
+    ),
+]
+CoordinationTopic = Annotated[
+    str,
+    typer.Option(metavar="TOPIC", help="Of groups: the topic in which their controllers claim."),
+]
+
+
 class ProtocolOption(StrEnum):
     """What a log may be of."""
 

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.groups.events import (
@@ -38,6 +41,7 @@ from tests.replay.groups.test_findings_of_groups import STORIES
 from tests.replay.live.feeding import append, make_topic
 from tests.replay.live.test_stories import lists_in
 from tests.replay.live.test_watch import watched
+from tests.replay.told import records as told_records
 
 PLACE = LogPartition("log", 0)
 LISTS = lists_in("\nFindings of groups, and when they are reported:")
@@ -249,3 +253,63 @@ def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], why: str
     assert (ran.returncode, ran.stdout) == (2, "")
     assert why in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+# --- a log whose head is missing ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cut(kafka_broker: Broker) -> tuple[str, int]:
+    """A topic of which retention left the snapshots and what follows, and where they begin."""
+    log, topic = shared(), "cut"
+    first = len(log.records)
+    log.snapshots().at(40).expires("m2").target(*["m1"] * 4)
+    make_topic(kafka_broker, topic, 2)
+    append(kafka_broker, topic, [raw_of(record) for record in log.records])
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, first - 1)]).values():
+        future.result(30)
+    claims = f"g=__marshal_controllers topic={topic} p=0"
+    make_topic(kafka_broker, "cut-claims", 3)
+    said = told_records([f"0 CP a1/A {claims}", f"1 HB a1/A {first} epoch=0 {claims}"])
+    append(kafka_broker, "cut-claims", said)
+    return topic, first
+
+
+def test_a_live_log_without_its_head_is_certain_from_the_controllers_claim_on(
+    kafka_broker: Broker, cut: tuple[str, int], tmp_path: Path
+) -> None:
+    topic, first = cut
+    of = ("--protocol", "groups", "--topic", topic, "--bootstrap", kafka_broker.bootstrap)
+    claims = ("--coordination-topic", "cut-claims")
+    ran = marshal("watch", *of, *claims, "--until-end", "--owners")
+    known = f"what its groups were is known from offset {first} on, which the controllers' claim"
+    assert f"Note: partition 0 begins at offset {first - 1}: {known} names\n" in ran.stderr
+    assert "client-m1 (m1)  orders: 0-3" in ran.stdout
+    for name, options, certain in (
+        ("claims", claims, True),
+        ("nowhere", ("--coordination-topic", "nowhere"), False),
+        ("given", ("--certain-from", f"0:{first}", "--coordination-topic", "nowhere"), True),
+    ):
+        ran = marshal("replay", *of, *options, "--out", tmp_path / name)
+        rows = pq.read_table(tmp_path / name / "partition_tenures").to_pylist()
+        assert {row["certain"] for row in rows} == {certain}
+        assert ("from there on it is certain" in ran.stdout) is certain
+        no_claims = "Note: from where on cut is certain is not known: "
+        assert ran.stderr.startswith(no_claims) is (name == "nowhere")
+
+
+@pytest.mark.parametrize("command", [("replay", "x.jsonl", "--out", "out"), ("watch",)])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("--protocol", "groups", "--certain-from", "3"), "--certain-from is PARTITION:OFFSET"),
+        (("--certain-from", "3:4"), "--certain-from is of groups: add --protocol groups"),
+    ],
+)
+def test_where_a_log_is_certain_is_refused_if_it_makes_no_sense(
+    command: tuple[str, ...], given: tuple[str, ...], why: str, tmp_path: Path
+) -> None:
+    ran = marshal(*command, *given, MARSHAL_BOOTSTRAP="localhost:1", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert why in ran.stderr

@@ -16,6 +16,8 @@ from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     TOPICS,
     Bootstrap,
+    CertainFrom,
+    CoordinationTopic,
     ForceInterval,
     Keys,
     LogsInterval,
@@ -40,7 +42,7 @@ from kafka_marshal.cli.logs.owners import OwnersTable, rebalance_sentence
 from kafka_marshal.cli.logs.replay import COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafka_marshal.replay.live.live_findings import LiveEvent
     from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
@@ -68,6 +70,8 @@ def watch(
             help="The topic to watch.",
         ),
     ] = None,
+    certain_from: CertainFrom = None,
+    coordination_topic: CoordinationTopic = "__marshal",
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
     checkpoint: Annotated[
@@ -158,6 +162,8 @@ def watch(
         )
         if spark:
             fail("--spark is of claims: groups are folded in one process")
+    elif certain_from:
+        fail("--certain-from is of groups: add --protocol groups")
     if owners and not of_groups:
         fail("--owners is of groups; marshal ls shows who owns claims")
     if owners and json:
@@ -169,27 +175,37 @@ def watch(
         from kafka_marshal.replay.fold.judging import LiveJudging
         from kafka_marshal.replay.groups.groups_fold import GroupsJudging
         from kafka_marshal.replay.options import judging_of
+        from kafka_marshal.replay.protocols.groups import certain_from_of
     with needs("kafka"):
+        from kafka_marshal.replay.live.certainty import certain_from as claimed
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
         from kafka_marshal.replay.live.watch_context import WatchOptions
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = Stop()
+
+    def note(sentence: str) -> None:
+        errors.print(f"Note: {sentence}")
+
     with one_sentence(ReplayError), OwnersTable() if owners else nullcontext() as table:
-        judging: LiveJudging = (
-            GroupsJudging()
-            if of_groups
-            else judging_of(
+        settings = connection(bootstrap, properties, options)
+        judging: LiveJudging
+        if of_groups:
+            begins: Mapping[int, int] = certain_from_of(certain_from or [])
+            if certain_from is None:
+                begins = claimed(settings, topic, coordination_topic, note)
+            judging = GroupsJudging(certain_from=begins)
+        else:
+            judging = judging_of(
                 rules.value, heartbeat_interval, pause_max, None, force_interval=force_interval
             )
-        )
         counted = None if metrics is None else Metrics(judging.gauges)
         if counted is not None and metrics is not None:
             counted.serve(metrics)
         watched = _engine(spark, trigger)(
             WatchOptions(
-                settings=connection(bootstrap, properties, options),
+                settings=settings,
                 topic=topic,
                 judging=judging,
                 checkpoint=checkpoint,
@@ -201,7 +217,7 @@ def watch(
                 metrics=counted,
                 keyring=None if of_groups else keyring_of(keys),
                 on_accounts=None if table is None else table.show,
-                on_note=lambda sentence: errors.print(f"Note: {sentence}"),
+                on_note=note,
             ),
             stop,
         )

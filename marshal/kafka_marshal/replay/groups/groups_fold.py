@@ -312,7 +312,11 @@ class GroupsFold:
         )
         unknown = f"{times(self._unknown, 'event')} could not be judged. "
         if self._first is None:
-            told = "No snapshot lies in it, so nothing of its groups is known."
+            at = self._certain_from
+            which = (
+                "" if at is None else f" from offset {at} on, which the controllers' claim names"
+            )
+            told = f"No snapshot lies in it{which}, so nothing of its groups is known."
             proofs: list[SeenEvent] = []
         else:
             proofs = [self._first]
@@ -321,7 +325,7 @@ class GroupsFold:
                 f"({clock(self._first.clock_ms)})"
             )
             told += (
-                ", which the controllers' claim names."
+                ", which the controllers' claim names: from there on it is certain."
                 if self._certain_from == self._first.offset
                 else ". That it was accepted the log alone does not prove."
             )

@@ -75,6 +75,26 @@ def strategy_of(texts: Sequence[str]) -> str | None:
     return strategy.strip()
 
 
+def certain_from_of(texts: Sequence[str]) -> dict[int, int]:
+    """What `--certain-from PARTITION:OFFSET` names, by partition.
+
+    Raises:
+        InvalidOption: one is not written so, or a partition is named twice.
+
+    >>> certain_from_of(["3:120", "4:7"])
+    {3: 120, 4: 7}
+    """
+    found: dict[int, int] = {}
+    for text in texts:
+        partition, _, offset = text.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal()):
+            raise InvalidOption(f"--certain-from is PARTITION:OFFSET, like 3:120, not {text!r}")
+        if int(partition) in found:
+            raise InvalidOption(f"--certain-from names partition {int(partition)} twice")
+        found[int(partition)] = int(offset)
+    return found
+
+
 @frozen
 class GroupsProtocol:
     """As `LogProtocol`."""
