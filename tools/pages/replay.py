@@ -337,6 +337,10 @@ owner, epoch, offsets and positions; each finding that has a time is an instant 
 lasts when the log ends is drawn to its owner's last accepted record. If the name ends in `.gz` it
 is packed; an existing file is refused.
 
+A group with a controller is a process with a thread for each partition, one for its rebalances and
+one for the times in which a rebalance was due. A partition of `__marshal_groups` is a process, too,
+with its controllers. What lasts there is drawn to the end of the log.
+
 ## The report
 
 `report.html` is one file that fetches nothing. Its title names the topic and the cluster of a live

@@ -59,6 +59,40 @@ class ReplayRules(StrEnum):
     both = "both"
 
 
+CertainFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PARTITION:OFFSET",
+        show_default="of a live topic what its controllers' claims say",
+        help="Of groups, where the log's head is missing: the position of the controllers' claim, "
+        "as marshal ls __marshal_controllers shows it. A snapshot lies there that was accepted. "
+        "Repeat for several partitions.",
+    ),
+]
+CoordinationTopic = Annotated[
+    str,
+    typer.Option(metavar="TOPIC", help="Of groups: the topic in which their controllers claim."),
+]
+
+
+class ProtocolOption(StrEnum):
+    """What a log may be of."""
+
+    claims = "claims"
+    groups = "groups"
+
+
+TOPICS: Final = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__marshal_groups"}
+"""The coordination topic, where it is not named."""
+
+
+def refuse_options_of_claims(given: dict[str, bool]) -> None:
+    """Stop if an option was given that has no meaning for groups."""
+    for option, is_given in given.items():
+        if is_given:
+            fail(f"{option} is of claims, and --protocol groups judges by none")
+
+
 def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
     """The length of time that an option holds, in milliseconds.
 

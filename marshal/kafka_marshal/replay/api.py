@@ -26,7 +26,7 @@ from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
-from kafka_marshal.replay.model.tables import FINDINGS, TENURES
+from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.options import SparkMaster, judging_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
@@ -209,8 +209,6 @@ def replayed(
         )
     refuse_existing(out)
     exports.check(out)
-    if exports.perfetto is not None and not log_protocol.has_tenures:
-        raise InvalidOption(f"--perfetto draws tenures of claims; {log_protocol.name} has none")
     _check_places(sources, out, checkpoint)
     found = find(
         [str(source) for source in sources],
@@ -241,14 +239,15 @@ def replayed(
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         (folder / "report.html").write_text(html, encoding="utf-8")
         findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
-        tenures = fold.each(TENURES) if exports.perfetto is not None else ()
+        drawn = log_protocol.spans if exports.perfetto is not None else ()
         with exports.written(
             findings,
             summary.logs,
             summary.rules,
             summary.version,
-            tenures,
+            (row for table in drawn for row in fold.each(table)),
             log_protocol.catalogue,
+            {(row.log, row.coordinating_partition): row.to_ms for row in summary.partitions},
         ):
             pass
         # The next run goes on from here. What is killed before it changed nothing; what is killed

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 from attrs import define
@@ -283,6 +284,53 @@ def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
             f"\n  {produced} messages, {MEMBERS + 2} processes killed: 0 lost, {repeats} repeated"
         )
     assert killed == MEMBERS
+
+
+# What two members print of partition 0, in good order: the first is killed with offset 1 in hand,
+# and the second one repeats it under a tenure of its own.
+FIRST: Final = ({"handed": [[0, 5, 0]]}, {"committed": [[0, 5, 0]]}, {"handed": [[0, 5, 1]]})
+SECOND: Final = ({"handed": [[0, 9, 1], [0, 9, 2]]}, {"committed": [[0, 9, 1], [0, 9, 2]]})
+
+
+def accounted(
+    folder: Path, first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]]
+) -> tuple[int, int]:
+    """What the accounting makes of these lines, of which offsets 0 to 2 are wanted."""
+    members = []
+    for number, (lines, code) in enumerate(((first, -9), (second, 0))):
+        path = folder / str(number)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        members.append(Process(cast("Any", SimpleNamespace(returncode=code)), path))
+    return judged(members, {(0, offset) for offset in range(3)})
+
+
+def test_the_accounting_of_who_is_killed_accepts_a_message_in_hand(tmp_path: Path) -> None:
+    assert accounted(tmp_path, FIRST, SECOND) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(FIRST, ({"handed": [[0, 9, 1]]},), id="a message is lost"),
+        pytest.param(FIRST, (*SECOND, {"handed": [[0, 9, 3]]}), id="a message was never produced"),
+        pytest.param(
+            FIRST, ({"handed": [[0, 5, 1], [0, 9, 2]]},), id="two members own under one tenure"
+        ),
+        pytest.param(
+            FIRST, (*SECOND, {"handed": [[0, 9, 0]]}), id="a committed message is repeated"
+        ),
+        pytest.param(
+            FIRST,
+            ({"handed": [[0, 9, offset] for offset in (1, 2)] * 12},),
+            id="more is repeated than was in hand",
+        ),
+    ],
+)
+def test_the_accounting_of_who_is_killed_sees(
+    first: Sequence[dict[str, Any]], second: Sequence[dict[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError):
+        accounted(tmp_path, first, second)
 
 
 def places(members: list[Process]) -> set[tuple[int, int]]:

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+from kafka_marshal.core.groups.events import MemberLeft
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
 from kafka_marshal.replay.exports.files import Exports
+from kafka_marshal.replay.exports.perfetto import SpanRow
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
+from kafka_marshal.replay.model.groups.tables import (
+    CONTROLLERSHIPS,
+    PARTITION_TENURES,
+    REBALANCES,
+)
 from kafka_marshal.replay.model.published import FindingRow, TenureRow
-from kafka_marshal.replay.model.tables import TENURES
+from kafka_marshal.replay.model.tables import FINDINGS, PARTITIONS, TENURES, Rows
+from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from tests.replay.findings.test_findings import TAKEN, told_of
+from tests.replay.groups.logs import folded, raw_of
+from tests.replay.groups.stories import GroupLog, shared
+from tests.replay.groups.storm import storm
 from tests.replay.told import records, replayed
 
 LINES = [*TAKEN, "12 HB a1/A 10 late=9"]
@@ -28,8 +43,11 @@ def findings() -> list[FindingRow]:
     return list(told_of(LINES))
 
 
-def traced(path: Path, rows: list[TenureRow], told: list[FindingRow]) -> list[dict[str, Any]]:
-    with Exports(perfetto=path).written(told, ["log"], ["fenced", "original"], "1", rows):
+def traced(
+    path: Path, rows: Sequence[SpanRow], told: list[FindingRow], **given: Any
+) -> list[dict[str, Any]]:
+    rules = given.pop("rules", ["fenced", "original"])
+    with Exports(perfetto=path).written(told, ["log"], rules, "1", rows, **given):
         assert not path.exists()
     raw = path.read_bytes()
     value = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
@@ -109,3 +127,57 @@ def test_an_existing_trace_is_refused_and_half_of_one_is_not_left(tmp_path: Path
         ):
             pass
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+# --- groups with a controller ---------------------------------------------------------------------
+
+
+def of_groups(path: Path, rows: Rows) -> tuple[list[dict[str, Any]], dict[tuple[int, int], str]]:
+    """The events of a log of groups, and what each thread is called."""
+    spans = [row for table in GroupsProtocol.spans for row in rows[table]]
+    ends = {("log", 0): rows[PARTITIONS][0].to_ms}
+    told = rows[FINDINGS]
+    events = traced(path, spans, told, rules=[], catalogue=GROUP_CATALOGUE, ends_ms=ends)
+    threads = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in events
+        if event["name"] == "thread_name"
+    }
+    return [event for event in events if event["ph"] != "M"], threads
+
+
+def test_a_groups_partitions_rebalances_and_controllers_are_tracks(tmp_path: Path) -> None:
+    rows = folded(storm())
+    events, threads = of_groups(tmp_path / "t.json", rows)
+    spans: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            spans[threads[event["pid"], event["tid"]]].append(event)
+    assert set(spans) == {
+        *(f"t/{number}" for number in range(12)),
+        *("rebalances", "rebalance due", "controller"),
+    }
+    assert len(spans["rebalances"]) == len(rows[REBALANCES])
+    assert len(spans["controller"]) == len(rows[CONTROLLERSHIPS])
+    assert sum(len(spans[f"t/{n}"]) for n in range(12)) == len(rows[PARTITION_TENURES])
+    assert {span["name"] for span in spans["t/3"]} <= {f"client-m{n}" for n in range(5)}
+    assert spans["rebalance due"][0]["name"] == "client-m3 joined"
+    ends = rows[PARTITIONS][0].to_ms * 1000
+    for track in spans.values():
+        track.sort(key=lambda span: (span["ts"], span["ts"] + span["dur"]))
+        assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in pairwise(track))
+    assert max(s["ts"] + s["dur"] for s in spans["controller"]) == ends
+
+
+def test_findings_of_groups_lie_on_their_group_partition_or_controllers(tmp_path: Path) -> None:
+    log: GroupLog = shared().rewinds(0, 5).commits("m1", 0, 12, tenure=1)
+    log.writes(MemberLeft("m1", ""), epoch=-2).at(5).starts(2)
+    log.writes(MemberLeft("m1", ""), epoch=0)
+    events, threads = of_groups(tmp_path / "t.json", folded(map(raw_of, log.records)))
+    at = {
+        event["name"]: threads.get((event["pid"], event["tid"]), event["s"])
+        for event in events
+        if event["ph"] == "i"
+    }
+    assert at["zombie_commit"] == at["rewound"] == "orders/0"
+    assert at["event_without_fence"] == at["deposed_controller"] == "p"

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 from kafka_marshal import replay
 from kafka_marshal.capture import RawRecord, UnreadableSource, capture_line
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.model.groups.tables import OF_GROUPS
 from tests.cli.run import CAPTURES, marshal
 from tests.replay import dumps
@@ -51,7 +50,7 @@ def codes(out: Path) -> set[object]:
 
 def test_a_dump_becomes_tables_a_summary_and_a_page(tmp_path: Path) -> None:
     out, trace = tmp_path / "out", tmp_path / "f.sarif"
-    files = ("--sarif", trace, "--junit", tmp_path / "f.xml")
+    files = ("--sarif", trace, "--junit", tmp_path / "f.xml", "--perfetto", tmp_path / "f.json")
     ran = marshal(
         *("replay", "--protocol", "groups", capture(tmp_path / "g.jsonl", raws()), "--out", out),
         *("--what-if", "strategy=range", *files),
@@ -73,6 +72,7 @@ def test_a_dump_becomes_tables_a_summary_and_a_page(tmp_path: Path) -> None:
     assert "client-m2" in page
     assert '"zombie_commit"' in trace.read_text()
     assert 'name="zombie_commit"' in (tmp_path / "f.xml").read_text()
+    assert '"zombie_commit"' in (tmp_path / "f.json").read_text()
 
 
 @pytest.mark.spark
@@ -125,10 +125,6 @@ def test_a_dump_without_times_is_refused_for_an_event_says_none(tmp_path: Path) 
 
 def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
     of_groups = capture(tmp_path / "g.jsonl", raws())
-    with pytest.raises(InvalidOption, match="--perfetto draws tenures of claims"):
-        replay.run_groups(
-            [of_groups], out=tmp_path / "out", exports=Exports(perfetto=tmp_path / "trace")
-        )
     with pytest.raises(InvalidOption, match="--what-if needs the whole log"):
         replay.run_groups(
             [of_groups], out=tmp_path / "out", strategy="range", checkpoint=tmp_path / "c"
@@ -142,9 +138,6 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
         ran = marshal(*asked, *options)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert why in ran.stderr
-    ran = marshal("watch", "--topic", "__marshal_groups", "--bootstrap", "localhost:1")
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "a watch follows claims" in ran.stderr
 
 
 def test_a_log_without_its_head_is_certain_from_the_controllers_claim_on(tmp_path: Path) -> None:

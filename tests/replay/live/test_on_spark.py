@@ -21,7 +21,7 @@ from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live import on_spark
 from kafka_marshal.replay.live.folding import BatchFold, FoldedPartition, events_in
-from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold
+from kafka_marshal.replay.live.live_findings import LiveEvent, LiveFold
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.on_spark import watch_on_spark
 from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
@@ -290,7 +290,7 @@ def watched_lines(broker: Broker, topic: str) -> list[str]:
 def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: Path) -> None:
     raws = [raw for raw in NIGHT if raw.partition == 0]
     raws = [renumbered(raw, offset) for offset, raw in enumerate(raws)]
-    partition_fold = LivePartitionFold(LogPartition("log", 0), BOTH)
+    partition_fold = LiveFold(LogPartition("log", 0), BOTH)
     expected = [told for raw in raws for told in partition_fold.fold(raw)]
 
     def fold(
@@ -316,7 +316,7 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
     assert once[0].file != again[0].file
     assert once[0].next_offset == len(raws)
     assert [*begun, *once[1]] == [*begun, *again[1]] == expected
-    assert once[0].owned == partition_fold.owned
+    assert once[0].gauges == partition_fold.account.gauges()
 
 
 def renumbered(raw: RawRecord, offset: int) -> RawRecord:

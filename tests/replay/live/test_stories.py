@@ -12,7 +12,7 @@ import pytest
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveEvent, LivePartitionFold
+from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveEvent, LiveFold
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
 from kafka_marshal.replay.model.tables import FINDINGS
@@ -23,8 +23,13 @@ DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf
 
 
 def documented() -> dict[str, set[str]]:
-    section = DOCS.split("## What is not reported while a log goes on")[1].split("\n## ")[0]
-    bullets = re.findall(r"^- (.*?)(?=^- |^A claim|\Z)", section, re.DOTALL | re.MULTILINE)
+    return lists_in("## What is not reported while a log goes on")
+
+
+def lists_in(title: str) -> dict[str, set[str]]:
+    """Of a section of docs/watch.md which codes its four bullets name."""
+    section = DOCS.split(title)[1].split("\n## ")[0]
+    bullets = re.findall(r"^- (.*?)(?=^- |^A |\Z)", section, re.DOTALL | re.MULTILINE)
     begun_and_over, begun, whole, never = (set(re.findall(r"`([a-z_]+)`", b)) for b in bullets)
     return {"both": begun_and_over, "begun": begun, "whole": whole, "never": never - {"malformed"}}
 
@@ -33,7 +38,7 @@ def told(name: str, interval_s: float) -> tuple[list[LiveEvent], list[FindingRow
     """What is reported of a night as it goes on, and all findings of the same night in the end."""
     judging = JudgingOptions(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
     live, whole = (
-        LivePartitionFold(LogPartition("log", 2), judging),
+        LiveFold(LogPartition("log", 2), judging),
         PartitionFold(LogPartition("log", 2), judging),
     )
     told = []
@@ -104,7 +109,7 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
         "2.1 HB b1/B 5 epoch=2 p=1 interval=1000",
         "5 HB a1/A 9 epoch=0 interval=4000",
     )
-    live = LivePartitionFold(LogPartition("log", 2), JudgingOptions((RuleSet.FENCED,), INTERVAL_MS))
+    live = LiveFold(LogPartition("log", 2), JudgingOptions((RuleSet.FENCED,), INTERVAL_MS))
     told = [[one for one in live.fold(raw) if one.event == "finding"] for raw in records(lines)]
     assert [len(each) for each in told] == [0, 0, 1, 0, 0]
     [begun] = told[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +17,11 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
+    TOPICS,
     Bootstrap,
+    CertainFrom,
     CoordinationPartitions,
+    CoordinationTopic,
     ForceInterval,
     Keys,
     LogsInterval,
@@ -26,6 +29,7 @@ from kafka_marshal.cli.common import (
     Options,
     PauseMax,
     Properties,
+    ProtocolOption,
     ReplayRules,
     connection,
     console,
@@ -34,6 +38,7 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    refuse_options_of_claims,
 )
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.scratch import Scratch
@@ -44,17 +49,6 @@ if TYPE_CHECKING:
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
-
-
-class ProtocolOption(StrEnum):
-    """What a log may be of."""
-
-    claims = "claims"
-    groups = "groups"
-
-
-TOPICS = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__marshal_groups"}
-"""The coordination topic, where it is not named."""
 
 
 class EngineOption(StrEnum):
@@ -92,6 +86,8 @@ def replay(
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
+    certain_from: CertainFrom = None,
+    coordination_topic: CoordinationTopic = "__marshal",
     one_log: OneLog = False,
     source_format: Annotated[
         str | None,
@@ -220,7 +216,7 @@ def replay(
             run_groups,
         )
         from kafka_marshal.replay.exports.output import refuse_existing
-        from kafka_marshal.replay.protocols.groups import strategy_of
+        from kafka_marshal.replay.protocols.groups import certain_from_of, strategy_of
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
     # py4j reports what an interrupt broke to the root logger; the user knows of the interrupt.
@@ -243,8 +239,9 @@ def replay(
             fail("--spark-conf is for the Spark that --master names, and there is none")
         spark = None if master is None else SparkMaster.parsed(master, spark_conf or ())
         strategy = change = None
+        begins: dict[int, int] = {}
         if protocol is ProtocolOption.groups:
-            _refuse_options_of_claims(
+            refuse_options_of_claims(
                 {
                     "--heartbeat-interval": heartbeat_interval is not None,
                     "--force-interval": force_interval,
@@ -255,6 +252,9 @@ def replay(
                 }
             )
             strategy = strategy_of(what_if or [])
+            begins = certain_from_of(certain_from or [])
+        elif certain_from:
+            fail("--certain-from is of groups: add --protocol groups")
         elif what_if:
             change = Change.parsed(what_if)
         default_topic = topic or TOPICS[protocol]
@@ -271,6 +271,9 @@ def replay(
             fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
         if live:
             refuse_existing(out)  # before minutes of reading
+        if protocol is ProtocolOption.groups and certain_from is None and end is None:
+            for source in live:  # before its end is looked up, so the snapshot lies before that
+                begins |= _claimed(source, coordination_topic, properties, options)
         dumped = [
             _dumped(source, TOPICS[protocol], scratch, begin, end, properties, options, next_step)
             if source in live
@@ -286,6 +289,7 @@ def replay(
                 named=sources,
                 out=out,
                 strategy=strategy,
+                certain_from=begins,
                 one_log=one_log,
                 source_format=source_format,
                 topic=topic,
@@ -347,13 +351,6 @@ def _progress(*, quiet: bool) -> Progress:
     )
 
 
-def _refuse_options_of_claims(given: dict[str, bool]) -> None:
-    """Say which option has no meaning for groups."""
-    for option, is_given in given.items():
-        if is_given:
-            fail(f"{option} is of claims, and --protocol groups judges by none")
-
-
 def _dumped(
     source: str,
     default_topic: str,
@@ -371,6 +368,20 @@ def _dumped(
     settings = connection(where, properties, options)
     folder = scratch.enter_context(Scratch("dump"))
     return str(dump(settings, topic, folder, RequestedRange(begin, end), on_progress))
+
+
+def _claimed(
+    source: str, coordination_topic: str, properties: Path | None, options: list[str] | None
+) -> Mapping[int, int]:
+    """From where on a live log of groups is certain, as its controllers' claims say."""
+    with needs("kafka"):
+        from kafka_marshal.replay.live.certainty import certain_from
+        from kafka_marshal.replay.live.dump import of_address
+    where, topic = of_address(source, TOPICS[ProtocolOption.groups])
+    settings = connection(where, properties, options)
+    return certain_from(
+        settings, topic, coordination_topic, lambda sentence: errors.print(f"Note: {sentence}")
+    )
 
 
 def show_difference(what_if: WhatIf) -> None:

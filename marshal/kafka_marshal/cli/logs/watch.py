@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,16 +14,19 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
+    TOPICS,
     Bootstrap,
+    CertainFrom,
+    CoordinationTopic,
     ForceInterval,
     Keys,
     LogsInterval,
     Options,
     PauseMax,
     Properties,
+    ProtocolOption,
     ReplayRules,
     Stop,
-    Topic,
     connection,
     console,
     errors,
@@ -30,13 +34,15 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    refuse_options_of_claims,
     seconds,
 )
 from kafka_marshal.cli.durations import at
+from kafka_marshal.cli.logs.owners import OwnersTable, rebalance_sentence
 from kafka_marshal.cli.logs.replay import COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kafka_marshal.replay.live.live_findings import LiveEvent
     from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
@@ -46,10 +52,26 @@ CHECKPOINT_EVERY_S: Final = 10.0
 
 def watch(
     *,
+    protocol: Annotated[
+        ProtocolOption | None,
+        typer.Option(
+            show_default="groups of __marshal_groups, claims of any other topic",
+            help="What the topic is of: claims, or groups with a controller.",
+        ),
+    ] = None,
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,
     bootstrap: Bootstrap = None,
-    topic: Topic = "__marshal",
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            show_default="__marshal, or __marshal_groups",
+            help="The topic to watch.",
+        ),
+    ] = None,
+    certain_from: CertainFrom = None,
+    coordination_topic: CoordinationTopic = "__marshal",
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
     checkpoint: Annotated[
@@ -90,6 +112,14 @@ def watch(
     json: Annotated[
         bool, typer.Option("--json", help="JSON lines on standard output, not sentences.")
     ] = False,
+    owners: Annotated[
+        bool,
+        typer.Option(
+            "--owners",
+            help="Of groups: show below the findings who owns what. Where nobody looks on, once, "
+            "at the end.",
+        ),
+    ] = False,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop where the topic ended at the start.")
     ] = False,
@@ -109,41 +139,75 @@ def watch(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Watch a live coordination topic: every finding as soon as the log shows it.
+    """Watch the log of claims or of groups: every finding as soon as the log shows it.
 
     Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it
     reported an error or a warning.
     """
     _check_engine(spark, until_end, checkpoint_every, trigger)
-    if topic == "__marshal_groups":
-        fail("a watch follows claims; marshal replay --protocol groups reads that topic")
+    if protocol is None:
+        of_groups = topic == TOPICS[ProtocolOption.groups]
+        protocol = ProtocolOption.groups if of_groups else ProtocolOption.claims
+    of_groups = protocol is ProtocolOption.groups
+    topic = topic or TOPICS[protocol]
+    if of_groups:
+        refuse_options_of_claims(
+            {
+                "--heartbeat-interval": heartbeat_interval is not None,
+                "--force-interval": force_interval,
+                "--rules": rules is not ReplayRules.fenced,
+                "--pause-max": pause_max != PAUSE_MAX_S,
+                "--keys": keys is not None,
+            }
+        )
+        if spark:
+            fail("--spark is of claims: groups are folded in one process")
+    elif certain_from:
+        fail("--certain-from is of groups: add --protocol groups")
+    if owners and not of_groups:
+        fail("--owners is of groups; marshal ls shows who owns claims")
+    if owners and json:
+        fail("--owners makes no sense with --json: its lines say when a tenure ends")
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
+        from kafka_marshal.replay.fold.judging import LiveJudging
+        from kafka_marshal.replay.groups.groups_fold import GroupsJudging
         from kafka_marshal.replay.options import judging_of
+        from kafka_marshal.replay.protocols.groups import certain_from_of
     with needs("kafka"):
+        from kafka_marshal.replay.live.certainty import certain_from as claimed
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
         from kafka_marshal.replay.live.watch_context import WatchOptions
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = Stop()
-    with one_sentence(ReplayError):
-        counted = None if metrics is None else Metrics()
+
+    def note(sentence: str) -> None:
+        errors.print(f"Note: {sentence}")
+
+    with one_sentence(ReplayError), OwnersTable() if owners else nullcontext() as table:
+        settings = connection(bootstrap, properties, options)
+        judging: LiveJudging
+        if of_groups:
+            begins: Mapping[int, int] = certain_from_of(certain_from or [])
+            if certain_from is None:
+                begins = claimed(settings, topic, coordination_topic, note)
+            judging = GroupsJudging(certain_from=begins)
+        else:
+            judging = judging_of(
+                rules.value, heartbeat_interval, pause_max, None, force_interval=force_interval
+            )
+        counted = None if metrics is None else Metrics(judging.gauges)
         if counted is not None and metrics is not None:
             counted.serve(metrics)
         watched = _engine(spark, trigger)(
             WatchOptions(
-                settings=connection(bootstrap, properties, options),
+                settings=settings,
                 topic=topic,
-                judging=judging_of(
-                    rules.value,
-                    heartbeat_interval,
-                    pause_max,
-                    None,
-                    force_interval=force_interval,
-                ),
+                judging=judging,
                 checkpoint=checkpoint,
                 checkpoint_every_s=checkpoint_every or CHECKPOINT_EVERY_S,
                 out=out,
@@ -151,8 +215,9 @@ def watch(
                 until_end=until_end,
                 sinks=(shown,),
                 metrics=counted,
-                keyring=keyring_of(keys),
-                on_note=lambda sentence: errors.print(f"Note: {sentence}"),
+                keyring=None if of_groups else keyring_of(keys),
+                on_accounts=None if table is None else table.show,
+                on_note=note,
             ),
             stop,
         )
@@ -192,25 +257,29 @@ def _json(event: LiveEvent) -> None:
 
 def _sentence(event: LiveEvent, with_rules: bool) -> None:
     """One line; tenures end all the time and are not shown, nor is the end of what was shown."""
-    from kafka_marshal.replay.model.published import MalformedRow, TenureRow
+    from kafka_marshal.replay.model.groups.rows import RebalanceRow
+    from kafka_marshal.replay.model.published import FindingRow, MalformedRow
 
     row = event.row
-    if isinstance(row, TenureRow) or event.state == "over":
+    rules: str | None = None
+    if event.state == "over" or not isinstance(row, FindingRow | MalformedRow | RebalanceRow):
         return
-    if isinstance(row, MalformedRow):
+    if isinstance(row, RebalanceRow):
+        code, words = "rebalance", rebalance_sentence(row)
+    elif isinstance(row, MalformedRow):
         code = "malformed_record"
         words = (
             f"The record at offset {row.offset} of coordinating partition "
             f"{row.coordinating_partition} holds no message: {row.reason}."
         )
     else:
-        code, words = row.code, row.sentence
+        code, words, rules = row.code, row.sentence, row.rules
     console.print(
         Text.assemble(
             ("" if row.timestamp_ms is None else f"{at(row.timestamp_ms)} ", "dim"),
             (f"{event.severity:<7} ", COLOURS[event.severity]),
             (f"{code}: ", "bold"),
-            (f"({row.rules}) " if with_rules and row.rules else "", "dim"),
+            (f"({rules}) " if with_rules and rules else "", "dim"),
             words,
         ),
         soft_wrap=True,

@@ -15,10 +15,10 @@ from attrs import frozen
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.exports.junit import JUnit
 from kafka_marshal.replay.exports.output import refuse_existing, umask
-from kafka_marshal.replay.exports.perfetto import Perfetto, packed
+from kafka_marshal.replay.exports.perfetto import NO_ENDS, Perfetto, SpanRow, packed
 from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
-from kafka_marshal.replay.model.published import FindingRow, TenureRow
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.scratch import Scratch
 
 
@@ -65,19 +65,23 @@ class Exports:
         logs: Sequence[str],
         rules: Sequence[str],
         version: str,
-        tenures: Iterable[TenureRow] = (),
+        spans: Iterable[SpanRow] = (),
         catalogue: Mapping[str, FindingKind] = CATALOGUE,
+        ends_ms: Mapping[tuple[str, int], int] = NO_ENDS,
     ) -> Iterator[None]:
-        """Write them beside their places, and move them there when the block ends well."""
+        """Write them beside their places, and move them there when the block ends well.
+
+        `spans` and `ends_ms` are for Perfetto.
+        """
         with ExitStack() as files:
             trace = None
             if self.perfetto is not None:
                 to = files.enter_context(_placed_file(self.perfetto, "--perfetto"))
                 if self.perfetto.name.endswith(".gz"):
                     to = files.enter_context(packed(to))
-                trace = Perfetto(to, rules[0])
-                for row in tenures:
-                    trace.tenure(row)
+                trace = Perfetto(to, rules[0] if rules else "", ends_ms)
+                for row in spans:
+                    trace.span(row)
                 findings = _passing(findings, trace.finding)
             gathered = None
             if self.junit is not None:

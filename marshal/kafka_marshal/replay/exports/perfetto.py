@@ -1,7 +1,9 @@
 """Tenures as a trace for Perfetto (ui.perfetto.dev), in Chrome's JSON format of trace events.
 
 A process is a group of one log under one rule set, a thread is a claim, a complete event a tenure,
-an instant event a finding. This room knows rows and events; where the text goes it does not know.
+an instant event a finding. A group with a controller has a thread for each partition, one for its
+rebalances, and one for the times in which a rebalance was due. A partition of its log is a process,
+too, with its controllers. This room knows rows and events; where the text goes it does not know.
 """
 
 from __future__ import annotations
@@ -9,13 +11,62 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Final, cast
+from types import MappingProxyType
+from typing import IO, Final, TypeAlias, cast
 
+from kafka_marshal.replay.model.groups.rows import (
+    ControllershipRow,
+    PartitionTenureRow,
+    RebalanceRow,
+)
 from kafka_marshal.replay.model.published import FindingRow, TenureRow
 
 _SCOPES: Final = {"thread": "t", "process": "p"}
+SpanRow: TypeAlias = TenureRow | PartitionTenureRow | RebalanceRow | ControllershipRow
+"""A row that is drawn as a span."""
+_GroupRow: TypeAlias = TenureRow | PartitionTenureRow | RebalanceRow | FindingRow
+_OF_PARTITIONS: Final = (
+    "member",
+    "client",
+    "tenure",
+    "position_from",
+    "position_to",
+    "from_offset",
+    "to_offset",
+    "began",
+    "ended",
+    "reason",
+    "commits",
+)
+_OF_REBALANCES: Final = (
+    "offset",
+    "number",
+    "state",
+    "due_by",
+    "due_client",
+    "members",
+    "partitions",
+    "moves",
+    "revoked",
+    "granted",
+    "held_up_client",
+    "held_up_ms",
+    "held_up_how",
+    "unowned_longest_ms",
+)
+_OF_CONTROLLERS: Final = (
+    "epoch",
+    "controller",
+    "host",
+    "port",
+    "from_offset",
+    "to_offset",
+    "ended",
+    "events",
+    "refused",
+)
 _ARGUMENTS: Final = (
     "owner_instance",
     "owner_client",
@@ -30,31 +81,91 @@ _ARGUMENTS: Final = (
 )
 
 
+NO_ENDS: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
+
+
 class Perfetto:
     """Writes events as rows come, so that nobody holds all of them."""
 
-    def __init__(self, to: IO[str], rules: str) -> None:
-        """`rules` is the rule set under which a finding of the log itself is shown."""
+    def __init__(
+        self, to: IO[str], rules: str, ends_ms: Mapping[tuple[str, int], int] = NO_ENDS
+    ) -> None:
+        """`rules` is the rule set under which a finding of the log itself is shown, or empty.
+
+        `ends_ms` says of a log and a coordinating partition when the last record was appended: what
+        lasts is drawn up to there.
+        """
         self._to = to
         self._rules = rules
+        self._ends_ms = ends_ms
         self._ids: dict[tuple[object, ...], int] = {}
         self._first = True
         to.write('{"displayTimeUnit":"ms","traceEvents":[\n')
 
-    def tenure(self, row: TenureRow) -> None:
-        """A complete event. A tenure that lasts ends at its owner's last accepted record."""
-        pid, tid = self._thread(row, row.rules)
-        end_ms = row.last_ms if row.to_ms is None else row.to_ms
+    def span(self, row: SpanRow) -> None:
+        """A complete event; of a rebalance also the time in which it was due.
+
+        A tenure of a claim that lasts ends at its owner's last accepted record, since an owner
+        that is silent may be no more. What else lasts ends with the log.
+        """
+        match row:
+            case TenureRow():
+                where = self._thread(row, row.rules)
+                end_ms = row.last_ms if row.to_ms is None else row.to_ms
+                self._span(row.owner_client, "tenure", where, row.from_ms, end_ms, row, _ARGUMENTS)
+            case PartitionTenureRow():
+                where, end_ms = self._thread(row, ""), self._end_ms(row, row.to_ms)
+                name = row.client or row.member
+                self._span(name, "tenure", where, row.from_ms, end_ms, row, _OF_PARTITIONS)
+            case RebalanceRow():
+                self._rebalance(row)
+            case ControllershipRow():
+                pid = self._controllers(row.log, row.coordinating_partition)
+                where = pid, self._id((pid, "controller"), "thread_name", "controller", pid)
+                name, end_ms = f"controller {row.controller}", self._end_ms(row, row.to_ms)
+                self._span(name, "epoch", where, row.from_ms, end_ms, row, _OF_CONTROLLERS)
+
+    def _rebalance(self, row: RebalanceRow) -> None:
+        pid = self._process(row, "")
+        if row.due_ms is not None:
+            track = "rebalance due"
+            where = pid, self._id((pid, track), "thread_name", track, pid)
+            name = f"{row.due_client or ''} {row.due_by}".strip()
+            self._span(name, "due", where, row.due_ms, row.timestamp_ms, row, _OF_REBALANCES)
+        track = "rebalances"
+        where = pid, self._id((pid, track), "thread_name", track, pid)
+        name = f"{row.moves} moved, {row.state}"
+        end_ms = self._end_ms(row, row.ended_ms)
+        self._span(name, "rebalance", where, row.timestamp_ms, end_ms, row, _OF_REBALANCES)
+
+    def _end_ms(
+        self, row: PartitionTenureRow | RebalanceRow | ControllershipRow, to: int | None
+    ) -> int:
+        if to is not None:
+            return to
+        return self._ends_ms.get((row.log, row.coordinating_partition), 0)
+
+    def _span(
+        self,
+        name: str,
+        category: str,
+        where: tuple[int, int],
+        from_ms: int,
+        to_ms: int,
+        row: SpanRow,
+        arguments: Sequence[str],
+    ) -> None:
+        pid, tid = where
         self._event(
             {
                 "ph": "X",
-                "name": row.owner_client,
-                "cat": "tenure",
+                "name": name,
+                "cat": category,
                 "pid": pid,
                 "tid": tid,
-                "ts": 1000 * row.from_ms,
-                "dur": 1000 * max(0, end_ms - row.from_ms),
-                "args": {name: getattr(row, name) for name in _ARGUMENTS},
+                "ts": 1000 * from_ms,
+                "dur": 1000 * max(0, to_ms - from_ms),
+                "args": {name: getattr(row, name) for name in arguments},
             }
         )
 
@@ -63,7 +174,10 @@ class Perfetto:
         if row.timestamp_ms is None:
             return
         rules = row.rules or self._rules
-        if row.group is None:
+        if row.group is None and not rules and row.coordinating_partition is not None:
+            pid = self._controllers(row.log, row.coordinating_partition)
+            tid, scope = 0, "process"
+        elif row.group is None:
             pid, tid, scope = self._log(row.log), 0, "process"
         elif row.topic is None or row.topic_partition is None:
             pid, tid, scope = self._process(row, rules), 0, "process"
@@ -89,11 +203,18 @@ class Perfetto:
     def _log(self, log: str) -> int:
         return self._id((log,), "process_name", log)
 
-    def _process(self, row: TenureRow | FindingRow, rules: str) -> int:
-        key = row.log, rules, row.group
-        return self._id(key, "process_name", f"{row.group} ({row.log}, {rules})")
+    def _controllers(self, log: str, partition: int) -> int:
+        name = f"controllers of partition {partition} ({log})"
+        return self._id((log, "controllers", partition), "process_name", name)
 
-    def _thread(self, row: TenureRow | FindingRow, rules: str) -> tuple[int, int]:
+    def _process(self, row: _GroupRow, rules: str) -> int:
+        key = row.log, rules, row.group
+        under = f", {rules}" if rules else ""
+        return self._id(key, "process_name", f"{row.group} ({row.log}{under})")
+
+    def _thread(
+        self, row: TenureRow | PartitionTenureRow | FindingRow, rules: str
+    ) -> tuple[int, int]:
         pid = self._process(row, rules)
         claim = (row.coordinating_partition, row.topic, row.topic_partition)
         name = f"{row.topic}/{row.topic_partition}"

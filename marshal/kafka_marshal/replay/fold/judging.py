@@ -8,13 +8,15 @@ protocol than what is here. What a whole replay needs besides is in `replay.prot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.state import Rules
 from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
@@ -45,6 +47,20 @@ class PlaceFold(Protocol):
 
     def drain(self) -> Rows:
         """The rows since the last time."""
+
+
+class LiveAccount(PlaceFold, Protocol):
+    """An account that a watch keeps: it says at once what began."""
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings that began by the last record, as they stand now; asked again, none."""
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait to be drained."""
+
+    def gauges(self) -> tuple[int, ...]:
+        """The numbers that `LiveJudging.gauges` names, as they stand now."""
 
 
 class Collapse(Protocol):
@@ -99,3 +115,32 @@ class Judging(Protocol):
 
     def begin(self, place: LogPartition) -> PlaceFold:
         """A new account."""
+
+
+class LiveJudging(Judging, Protocol):
+    """A protocol that a watch can follow."""
+
+    @property
+    def coordination_partitions(self) -> int | None:
+        """Partition count of the topic; None: what lies on the wrong one is not found."""
+
+    @property
+    def gauges(self) -> Mapping[str, str]:
+        """What is counted of a partition as it stands: names of metrics, and what each means."""
+
+    @property
+    def log_clock(self) -> Rules | None:
+        """By which rules the log's clock decides who is stale; None: it decides nothing."""
+
+    @property
+    def outlives_gaps(self) -> bool:
+        """An account goes on where retention has overtaken it; else it begins anew there."""
+
+    def without_head(self, partition: int) -> str:
+        """What is not known of a partition whose head is missing, as a clause."""
+
+    def of_topic(self, partitions: int) -> Self:
+        """The same for a topic of so many partitions, unless it was said how many it has."""
+
+    def begin(self, place: LogPartition) -> LiveAccount:
+        """As `Judging`."""

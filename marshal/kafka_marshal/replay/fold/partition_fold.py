@@ -100,6 +100,8 @@ class JudgingOptions:
 
     tables: ClassVar[TableSet] = OF_CLAIMS
     keys: ClassVar[bool] = False
+    gauges: ClassVar[Mapping[str, str]] = {"owned_claims": "Claims with an owner."}
+    outlives_gaps: ClassVar[bool] = True
     rule_sets: tuple[RuleSet, ...]
     heartbeat_interval_ms: float
     """Of groups whose log says none."""
@@ -125,6 +127,24 @@ class JudgingOptions:
             "pause_max_ms": self.pause_max_ms,
             "coordination_partitions": self.coordination_partitions,
         }
+
+    @property
+    def log_clock(self) -> Rules:
+        """As `LiveJudging`."""
+        return self.rules()[0]
+
+    def without_head(self, partition: int) -> str:
+        """As `LiveJudging`."""
+        return (
+            "whoever won a claim before that is not known; a claim is reported from where it is "
+            "certain"
+        )
+
+    def of_topic(self, partitions: int) -> JudgingOptions:
+        """As `LiveJudging`."""
+        if self.coordination_partitions is not None:
+            return self
+        return attrs.evolve(self, coordination_partitions=partitions)
 
     @property
     def collapse(self) -> CollapsedHeartbeats:
@@ -436,9 +456,13 @@ class PartitionFold:
         return rows
 
     @property
-    def owned(self) -> int:
-        """How many claims have an owner, under the first rule set."""
-        return self._books[0].owned
+    def waiting(self) -> int:
+        """As `LiveAccount`."""
+        return len(self._rows)
+
+    def gauges(self) -> tuple[int]:
+        """As `LiveAccount`: how many claims have an owner, under the first rule set."""
+        return (self._books[0].owned,)
 
     def begun(self) -> Iterator[FindingRow]:
         """The findings whose story began since this was last asked, as they stand now."""

@@ -144,8 +144,8 @@ _KINDS: Final = (
         _LOG,
         "The log's head is missing. What is reported begins at a snapshot, if there is one. That a "
         "snapshot was accepted the log alone does not prove; the column `certain` says so.",
-        "Give the log from its beginning. Or give run_groups in Python the offsets that the "
-        "controllers' claims name (certain_from; marshal ls __marshal_controllers).",
+        "Give the log from its beginning. Or give --certain-from the positions of the controllers' "
+        "claims (marshal ls __marshal_controllers); of a live topic the command looks them up.",
     ),
     FindingKind(
         "rewound",

@@ -14,10 +14,13 @@ from kafka_marshal.replay.groups.findings import PROOFS_MAX, finding
 from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.groups.rows import ControllershipRow
 from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 ABSENT_SESSIONS: Final = 1
 """For how many session timeouts a rebalance may be due while nothing is written."""
+EPOCHS_MAX: Final = 200
+"""Controllerships of which a late event may come. Of earlier ones it counts no more."""
 
 
 @define
@@ -54,6 +57,8 @@ class Controllerships:
         self._current: _Epoch | None = None
         self._last: SeenEvent | None = None
         """The last accepted event."""
+        self._fresh: _Epoch | None = None
+        """The epoch whose first late event was the last event."""
 
     def controller_of(self, epoch: int) -> int | None:
         """The controller of an epoch; None if its start was not seen."""
@@ -66,6 +71,7 @@ class Controllerships:
 
     def observe(self, seen: SeenEvent, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
         """Count an event; the findings of a start that came late. `due` is of before it."""
+        self._fresh = None
         if seen.accepted is None:
             self._refused(seen)
             return
@@ -73,6 +79,8 @@ class Controllerships:
             yield from self._absent(seen, due)
             self._end(seen, "deposed")
             self._begin(seen.outcome.controllership, seen, "started")
+            if len(self._epochs) > EPOCHS_MAX:
+                yield from _rows_of(self._epochs.pop(min(self._epochs)))
         elif self._current is not None:
             self._current.events += 1
             self._current.last_offset = seen.offset
@@ -96,7 +104,7 @@ class Controllerships:
     def _end(self, seen: SeenEvent | None, ended: str) -> None:
         current, self._current = self._current, None
         if current is not None:
-            current.ended, current.ended_by = ended, seen
+            current.ended, current.ended_by = ended, None if seen is None else seen.kept()
             if seen is not None:
                 current.to_offset, current.to_ms = seen.offset, seen.clock_ms
 
@@ -111,6 +119,8 @@ class Controllerships:
             return
         epoch.refused += 1
         if seen.refused is GroupRefused.DEPOSED:
+            seen = seen.kept()
+            self._fresh = None if epoch.late else epoch
             epoch.refused_late += 1
             epoch.refused_last_ms = seen.clock_ms
             epoch.last_late = seen
@@ -146,7 +156,11 @@ class Controllerships:
             f"({clock(since.clock_ms)}), and for {span(waited_ms)} after offset {last.offset} "
             f"nothing was written to this partition of the log, until {until}. Its controller was "
             f"{who}; a session timeout is {span(session_ms)}.",
-            [since, *([last] if last is not since else []), *([seen] if seen is not None else [])],
+            [
+                since,
+                *([last] if last.offset != since.offset else []),
+                *([seen] if seen is not None else []),
+            ],
             group=name,
         )
 
@@ -160,29 +174,39 @@ class Controllerships:
                 if group is not None and waited_ms > ABSENT_SESSIONS * group.session_timeout_ms:
                     yield self._absent_row(name, since, waited_ms, None, group.session_timeout_ms)
         for epoch in self._epochs.values():
-            yield ControllershipRow(
-                epoch=epoch.epoch,
-                controller=epoch.controller,
-                host=epoch.host,
-                port=epoch.port,
-                began=epoch.began,
-                from_offset=epoch.from_offset,
-                from_ms=epoch.from_ms,
-                ended=epoch.ended,
-                to_offset=epoch.to_offset,
-                to_ms=epoch.to_ms,
-                events=epoch.events,
-                last_offset=epoch.last_offset,
-                last_ms=epoch.last_ms,
-                refused=epoch.refused,
-                refused_late=epoch.refused_late,
-                refused_last_ms=epoch.refused_last_ms,
-            )
-            if epoch.late:
-                yield _deposed(epoch)
+            yield from _rows_of(epoch)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The finding that began with the last event, unless this was asked before."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            yield _deposed(fresh)
 
 
-def _deposed(epoch: _Epoch) -> Row:
+def _rows_of(epoch: _Epoch) -> Iterator[Row]:
+    yield ControllershipRow(
+        epoch=epoch.epoch,
+        controller=epoch.controller,
+        host=epoch.host,
+        port=epoch.port,
+        began=epoch.began,
+        from_offset=epoch.from_offset,
+        from_ms=epoch.from_ms,
+        ended=epoch.ended,
+        to_offset=epoch.to_offset,
+        to_ms=epoch.to_ms,
+        events=epoch.events,
+        last_offset=epoch.last_offset,
+        last_ms=epoch.last_ms,
+        refused=epoch.refused,
+        refused_late=epoch.refused_late,
+        refused_last_ms=epoch.refused_last_ms,
+    )
+    if epoch.late:
+        yield _deposed(epoch)
+
+
+def _deposed(epoch: _Epoch) -> FindingRow:
     first, last, by = epoch.late[0], epoch.last_late, epoch.ended_by
     assert last is not None
     proofs = [*([by] if by is not None else []), *epoch.late]

@@ -17,6 +17,9 @@ from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.groups.rows import FinalGroupRow, GroupMarkRow
 from kafka_marshal.replay.model.rows import Row
 
+GONE_MAX: Final = 1_000
+"""Groups that were deleted and may be created again. The row of an earlier one is final."""
+
 _MARKED: Final = (
     GroupAccepted.CREATED,
     GroupAccepted.DELETED,
@@ -42,11 +45,14 @@ class _Count:
 class GroupCounts:
     """Counts of the groups of one partition of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, rebalances: Rebalances, without_owner: WithoutOwner) -> None:
+        self._rebalances = rebalances
+        self._without_owner = without_owner
         self._groups: dict[str, _Count] = {}
+        self._gone: dict[str, None] = {}
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
-        """Count an event; the mark that it deserves."""
+        """Count an event; the mark that it deserves, and the rows of a group long gone."""
         verdict = seen.accepted
         if verdict is None:
             return
@@ -64,32 +70,43 @@ class GroupCounts:
         of.kinds[verdict.value] += 1
         if verdict in _MARKED:
             yield _mark(seen.name, seen)
+        self._gone.pop(seen.name, None)
+        if of.deleted:
+            self._gone[seen.name] = None
+            if len(self._gone) > GONE_MAX:
+                name = next(iter(self._gone))
+                del self._gone[name]
+                yield self._row(name, self._groups.pop(name))
+                yield from self._rebalances.drop(name)
 
-    def at_the_end(self, rebalances: Rebalances, without_owner: WithoutOwner) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[Row]:
         """The rows of the groups."""
         for name, of in self._groups.items():
-            group = of.group
-            count, moves = rebalances.counts(name)
-            yield FinalGroupRow(
-                group=name,
-                rebalance=group.rebalance.value,
-                strategy=group.strategy,
-                session_timeout_ms=group.session_timeout_ms,
-                deleted=of.deleted,
-                generation=group.generation,
-                members=sorted(group.members),
-                partitions=sum(topic.count for topic in group.topics.values()),
-                owned=sum(each.owner is not None for each in group.partitions.values()),
-                rebalance_due=not of.deleted and is_due(group),
-                events=of.events,
-                joined=of.kinds[GroupAccepted.JOINED.value],
-                left=of.kinds[GroupAccepted.LEFT.value],
-                expired=of.kinds[GroupAccepted.EXPIRED.value],
-                rebalances=count,
-                moves=moves,
-                rewinds=of.kinds[GroupAccepted.REWOUND.value],
-                unowned_longest_ms=without_owner.longest_ms(name),
-            )
+            yield self._row(name, of)
+
+    def _row(self, name: str, of: _Count) -> Row:
+        group = of.group
+        count, moves = self._rebalances.counts(name)
+        return FinalGroupRow(
+            group=name,
+            rebalance=group.rebalance.value,
+            strategy=group.strategy,
+            session_timeout_ms=group.session_timeout_ms,
+            deleted=of.deleted,
+            generation=group.generation,
+            members=sorted(group.members),
+            partitions=sum(topic.count for topic in group.topics.values()),
+            owned=sum(each.owner is not None for each in group.partitions.values()),
+            rebalance_due=not of.deleted and is_due(group),
+            events=of.events,
+            joined=of.kinds[GroupAccepted.JOINED.value],
+            left=of.kinds[GroupAccepted.LEFT.value],
+            expired=of.kinds[GroupAccepted.EXPIRED.value],
+            rebalances=count,
+            moves=moves,
+            rewinds=of.kinds[GroupAccepted.REWOUND.value],
+            unowned_longest_ms=self._without_owner.longest_ms(name),
+        )
 
 
 def _mark(group: str, seen: SeenEvent) -> GroupMarkRow:

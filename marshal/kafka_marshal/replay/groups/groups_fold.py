@@ -11,9 +11,11 @@ event counts, nothing is known until the next snapshot.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
+import attrs
 from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
@@ -21,7 +23,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.groups.events import ControllershipSnapshot, EventRecord
 from kafka_marshal.core.groups.reducer import GroupOutcome, begun_at, step, stops_reader
-from kafka_marshal.core.groups.state import Controllership
+from kafka_marshal.core.groups.state import Controllership, is_due, wanted
 from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.group_codec.records import decode_record
@@ -39,7 +41,8 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.groups.rows import GroupsRow
 from kafka_marshal.replay.model.groups.tables import OF_GROUPS
 from kafka_marshal.replay.model.phrasing import clock, times
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import Row, RowT
 from kafka_marshal.replay.model.tables import Rows, TableSet
 
 ROWS_WAITING_MAX: Final = 50_000
@@ -56,21 +59,50 @@ class GroupsJudging:
     tables: ClassVar[TableSet] = OF_GROUPS
     keys: ClassVar[bool] = True
     collapse: ClassVar[None] = None
+    gauges: ClassVar[Mapping[str, str]] = {
+        "groups": "Groups.",
+        "members": "Members of all groups.",
+        "owned_partitions": "Partitions of groups' topics with an owner.",
+        "unowned_partitions": "Wanted partitions of groups' topics without an owner.",
+        "rebalances_under_way": "Groups whose last target is not what is owned, or is not written.",
+    }
+    log_clock: ClassVar[None] = None
+    outlives_gaps: ClassVar[bool] = False
     log_begins: int | None = field(default=None)
     """The offset where the log begins, if records after it were left out on purpose; None: where
     the first record is. From 0 on everything is known."""
     certain_from: Mapping[int, int] = field(factory=dict)
     """Of partitions whose head is missing the offset that the controllers' claim of each names: a
     snapshot lies there that was accepted. Of others the first snapshot is taken, uncertain."""
+    coordination_partitions: int | None = field(default=None)
+    """Partition count of `__marshal_groups`; None: groups' placement is not judged."""
 
     @property
     def options(self) -> Mapping[str, object]:
-        """As `Judging`."""
+        """As `Judging`, but for where an account begins: one that was put aside has begun."""
         return {
             "protocol": "groups",
             "log_begins": self.log_begins,
-            "certain_from": {str(place): at for place, at in self.certain_from.items()},
+            "coordination_partitions": self.coordination_partitions,
         }
+
+    def without_head(self, partition: int) -> str:
+        """As `LiveJudging`."""
+        at = self.certain_from.get(partition)
+        if at is None:
+            return (
+                "what its groups were before is taken from the first snapshot, which the log alone "
+                "does not prove"
+            )
+        return (
+            f"what its groups were is known from offset {at} on, which the controllers' claim names"
+        )
+
+    def of_topic(self, partitions: int) -> GroupsJudging:
+        """As `LiveJudging`."""
+        if self.coordination_partitions is not None:
+            return self
+        return attrs.evolve(self, coordination_partitions=partitions)
 
     def begin(self, place: LogPartition) -> GroupsFold:
         """As `Judging`."""
@@ -107,7 +139,7 @@ class GroupsFold:
         self._refusals = Refusals(self._controllers)
         self._expiries = Expiries()
         self._storms = Storms()
-        self._counts = GroupCounts()
+        self._counts = GroupCounts(self._rebalances, self._without_owner)
 
     @property
     def state(self) -> Controllership | None:
@@ -171,7 +203,7 @@ class GroupsFold:
         assert self._clock_ms is not None
         outcome = GroupOutcome(self._state, GroupAccepted.SNAPSHOT_TAKEN)
         seen = SeenEvent(raw, record, self._clock_ms, Controllership(), outcome)
-        self._first = self._first or seen
+        self._first = self._first or seen.kept()
         self._controllers.begin(self._state, seen)
 
     def _contradicts(self, seen: SeenEvent) -> bool:
@@ -190,8 +222,8 @@ class GroupsFold:
         self._state = None
         self._unknown += 1
         self._emit_all(self._ownership.forget(seen))
+        self._emit_all(self._without_owner.forget(seen, seen.was.groups))
         self._emit_all(self._rebalances.forget(seen.clock_ms))
-        self._without_owner = WithoutOwner(self._rebalances.unowned)
         self._controllers.forget(seen)
 
     # --- what is known ----------------------------------------------------------------------------
@@ -257,7 +289,7 @@ class GroupsFold:
         self._emit_all(self._controllers.at_the_end(self._clock_ms, due))
         self._emit_all(self._refusals.at_the_end())
         self._emit_all(self._storms.at_the_end())
-        self._emit_all(self._counts.at_the_end(self._rebalances, self._without_owner))
+        self._emit_all(self._counts.at_the_end())
         if self._head_missing:
             self._emit_all(self._not_known())
         self._emit_all(self._inputs.at_the_end())
@@ -280,7 +312,11 @@ class GroupsFold:
         )
         unknown = f"{times(self._unknown, 'event')} could not be judged. "
         if self._first is None:
-            told = "No snapshot lies in it, so nothing of its groups is known."
+            at = self._certain_from
+            which = (
+                "" if at is None else f" from offset {at} on, which the controllers' claim names"
+            )
+            told = f"No snapshot lies in it{which}, so nothing of its groups is known."
             proofs: list[SeenEvent] = []
         else:
             proofs = [self._first]
@@ -289,7 +325,7 @@ class GroupsFold:
                 f"({clock(self._first.clock_ms)})"
             )
             told += (
-                ", which the controllers' claim names."
+                ", which the controllers' claim names: from there on it is certain."
                 if self._certain_from == self._first.offset
                 else ". That it was accepted the log alone does not prove."
             )
@@ -297,6 +333,38 @@ class GroupsFold:
             told += " When the log ends, nothing is known any more."
         sentence = f"{head}{unknown if self._unknown else ''}{told}"
         yield of_the_input("state_not_known", sentence, proofs, self._unknown)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings that began by the last record, as they stand now; asked again, none."""
+        groups = {} if self._state is None else self._state.groups
+        clock_ms = self._clock_ms or 0
+        for row in itertools.chain(
+            self._controllers.begun(),
+            self._refusals.begun(),
+            self._without_owner.begun(clock_ms, groups),
+            self._rebalances.begun(),
+            self._storms.begun(),
+        ):
+            yield self._placed(row)
+
+    @property
+    def waiting(self) -> int:
+        """As `LiveAccount`."""
+        return len(self._rows)
+
+    def gauges(self) -> tuple[int, ...]:
+        """As `LiveAccount`."""
+        groups = () if self._state is None else self._state.groups.values()
+        free = [sum(group.partitions[tp].owner is None for tp in wanted(group)) for group in groups]
+        owned = [
+            sum(each.owner is not None for each in group.partitions.values()) for group in groups
+        ]
+        moving = sum(
+            is_due(group) or any(each.owner != each.target for each in group.partitions.values())
+            for group in groups
+        )
+        members = sum(len(group.members) for group in groups)
+        return len(groups), members, sum(owned), sum(free), moving
 
     @property
     def is_full(self) -> bool:
@@ -313,10 +381,13 @@ class GroupsFold:
             self._emit(row)
 
     def _emit(self, row: Row) -> None:
+        self._rows.add(self._placed(row))
+
+    def _placed(self, row: RowT) -> RowT:
         """Fill in where it was folded. The row is new, and nobody looks at it again."""
         fill = object.__setattr__
         fill(row, "log", self._place.log)
         fill(row, "coordinating_partition", self._place.coordinating_partition)
         if isinstance(row, GroupsRow):
             fill(row, "certain", self._certain)
-        self._rows.add(row)
+        return row

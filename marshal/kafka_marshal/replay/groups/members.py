@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -19,6 +20,8 @@ from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.phrasing import clock, span, times
 from kafka_marshal.replay.model.rows import Row
 
+EXPIRED_MAX: Final = 1_000
+"""Members that may still speak again. Those that were expired before them are not waited for."""
 SILENT = "silent"
 """Reason of a MemberExpired: nothing came from it. Else it lives and let nothing go."""
 POSITIONS_NAMED = 4
@@ -36,7 +39,9 @@ class Expiries:
         event, verdict = seen.record.event, seen.accepted
         if isinstance(event, MemberExpired) and verdict is GroupAccepted.EXPIRED:
             if event.reason == SILENT:
-                self._expired[seen.name, event.member] = seen
+                self._expired[seen.name, event.member] = seen.kept()
+                if len(self._expired) > EXPIRED_MAX:
+                    del self._expired[next(iter(self._expired))]
             return
         if verdict is GroupAccepted.DELETED:
             for key in [key for key in self._expired if key[0] == seen.name]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -14,6 +15,7 @@ from kafka_marshal.replay.groups.findings import finding, member_name
 from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.groups.rows import PartitionTenureRow
 from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 WITHOUT_OWNER_SESSIONS: Final = 1
@@ -178,10 +180,16 @@ def _row(
 
 @define
 class _Free:
-    """A wanted partition that nobody owns."""
+    """Wanted partitions of a group that nobody owns since one event."""
 
     since: SeenEvent
     why: str
+    left: set[TopicPartition] = field(factory=set)
+    """Those that still have no owner."""
+    late: list[TopicPartition] = field(factory=list)
+    """Those that had none for too long and got one, or are not wanted any more."""
+    first_late_ms: int | None = None
+    is_told: bool = False
 
 
 @define
@@ -189,6 +197,8 @@ class _Unowned:
     """The partitions of one group that nobody owns."""
 
     free: dict[TopicPartition, _Free] = field(factory=dict)
+    by_event: dict[int, _Free] = field(factory=dict)
+    """By the offset of the event since which they are free."""
     longest_ms: int | None = None
     seen_members: object = None
     seen_topics: object = None
@@ -213,49 +223,117 @@ class WithoutOwner:
         """`ended` takes group, from and to of each such time."""
         self._ended = ended
         self._groups: dict[str, _Unowned] = {}
+        self._look_ms: float = math.inf
+        """When the next of them will have been free for too long."""
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
         """The findings about those that had none for too long."""
         if seen.accepted is None or not seen.name or seen.only_commits:
             return
-        group = seen.after
+        before, group = seen.before, seen.after
         if group is None:
-            self._groups.pop(seen.name, None)
+            of = self._groups.pop(seen.name, None)
+            if of is not None and before is not None:
+                until = f"the group was deleted {_at(seen)}"
+                yield from self._all_over(seen.name, of, before, seen.clock_ms, until, seen)
             return
-        if group.partitions is (seen.before.partitions if seen.before is not None else None) and (
-            seen.before is not None and group.members is seen.before.members
+        if before is not None and (
+            group.partitions is before.partitions and group.members is before.members
         ):
             return
         of = self._groups.setdefault(seen.name, _Unowned())
         now_wanted = of.wants(group)
-        over: list[tuple[TopicPartition, _Free]] = []
         for tp in [*of.free]:
             if tp not in now_wanted or group.partitions[tp].owner is not None:
-                over.append((tp, of.free.pop(tp)))
+                free = self._over(seen.name, of, tp, group, seen.clock_ms)
+                if free is not None:
+                    yield _row_of(seen.name, group, free, seen.clock_ms, _at(seen), seen)
         for tp in now_wanted:
             if group.partitions[tp].owner is None and tp not in of.free:
-                of.free[tp] = _Free(seen, _why_free(seen))
-        for _, free in over:
-            self._ended(seen.name, free.since.clock_ms, seen.clock_ms)
-            lasted_ms = seen.clock_ms - free.since.clock_ms
-            of.longest_ms = max(of.longest_ms or 0, lasted_ms)
-        yield from _too_long(seen.name, group, over, seen)
+                if seen.offset not in of.by_event:
+                    of.by_event[seen.offset] = _Free(seen.kept(), _why_free(seen))
+                    self._look_ms = min(self._look_ms, seen.clock_ms + _limit_ms(group))
+                of.free[tp] = of.by_event[seen.offset]
+                of.free[tp].left.add(tp)
+
+    def _over(
+        self, name: str, of: _Unowned, tp: TopicPartition, group: Group, clock_ms: int
+    ) -> _Free | None:
+        """A partition is free no more; what is to be reported, if it was the last of its event."""
+        free = of.free.pop(tp)
+        free.left.discard(tp)
+        lasted_ms = clock_ms - free.since.clock_ms
+        self._ended(name, free.since.clock_ms, clock_ms)
+        of.longest_ms = max(of.longest_ms or 0, lasted_ms)
+        if lasted_ms > _limit_ms(group):
+            free.late.append(tp)
+            free.first_late_ms = clock_ms if free.first_late_ms is None else free.first_late_ms
+        if free.left:
+            return None
+        del of.by_event[free.since.offset]
+        return free if free.late else None
+
+    def _all_over(
+        self,
+        name: str,
+        of: _Unowned,
+        group: Group,
+        clock_ms: int,
+        until: str,
+        seen: SeenEvent | None,
+    ) -> Iterator[Row]:
+        for tp in [*of.free]:
+            free = self._over(name, of, tp, group, clock_ms)
+            if free is not None:
+                yield _row_of(name, group, free, clock_ms, until, seen)
 
     def longest_ms(self, group: str) -> int | None:
         """How long a wanted partition of a group had no owner, at most; None: never."""
         of = self._groups.get(group)
         return None if of is None else of.longest_ms
 
+    def begun(self, clock_ms: int, groups: Mapping[str, Group]) -> Iterator[FindingRow]:
+        """The findings that began since this was last asked: partitions that still have none."""
+        if clock_ms <= self._look_ms:
+            return
+        self._look_ms = math.inf
+        for name, of in self._groups.items():
+            group = groups[name]
+            for free in of.by_event.values():
+                due_ms = free.since.clock_ms + _limit_ms(group)
+                if free.is_told:
+                    continue
+                if clock_ms > due_ms:
+                    free.is_told = True
+                    yield _row_of(name, group, free, clock_ms, "now and longer", None)
+                else:
+                    self._look_ms = min(self._look_ms, due_ms)
+
+    def forget(self, seen: SeenEvent, groups: Mapping[str, Group]) -> Iterator[Row]:
+        """The state is not known any more."""
+        yield from self._everything_over(
+            seen.clock_ms, groups, "nothing is known of them any more", seen
+        )
+        self._groups.clear()
+
     def at_the_end(self, clock_ms: int, groups: Mapping[str, Group]) -> Iterator[Row]:
         """The findings about those that have none when the log ends."""
+        yield from self._everything_over(clock_ms, groups, "the log ends and it has none", None)
+
+    def _everything_over(
+        self, clock_ms: int, groups: Mapping[str, Group], until: str, seen: SeenEvent | None
+    ) -> Iterator[Row]:
         for name, of in self._groups.items():
-            for free in of.free.values():
-                lasted_ms = clock_ms - free.since.clock_ms
-                of.longest_ms = max(of.longest_ms or 0, lasted_ms)
-                self._ended(name, free.since.clock_ms, clock_ms)
             if name in groups:
-                yield from _too_long(name, groups[name], [*of.free.items()], None, clock_ms)
-            of.free.clear()
+                yield from self._all_over(name, of, groups[name], clock_ms, until, seen)
+
+
+def _limit_ms(group: Group) -> int:
+    return WITHOUT_OWNER_SESSIONS * group.session_timeout_ms
+
+
+def _at(seen: SeenEvent) -> str:
+    return f"{clock(seen.clock_ms)} (offset {seen.offset})"
 
 
 def _why_free(seen: SeenEvent) -> str:
@@ -275,38 +353,24 @@ def _why_free(seen: SeenEvent) -> str:
             return "nobody owned it"
 
 
-def _too_long(
-    name: str,
-    group: Group,
-    over: list[tuple[TopicPartition, _Free]],
-    seen: SeenEvent | None,
-    clock_ms: int = 0,
-) -> Iterator[Row]:
-    """One finding for all partitions that were free since one event and got an owner by another."""
-    now_ms = clock_ms if seen is None else seen.clock_ms
-    limit_ms = WITHOUT_OWNER_SESSIONS * group.session_timeout_ms
-    by_event: dict[int, list[tuple[TopicPartition, _Free]]] = {}
-    for tp, free in over:
-        if now_ms - free.since.clock_ms > limit_ms:
-            by_event.setdefault(free.since.offset, []).append((tp, free))
-    for each in by_event.values():
-        each.sort(key=lambda item: item[0])
-        (tp, free), many = each[0], len(each)
-        which = ", ".join(f"{tp.topic}/{tp.partition}" for tp, _ in each[:6])
-        which += f" and {many - 6} more" if many > 6 else ""
-        until = (
-            "the log ends and it has none"
-            if seen is None
-            else f"{clock(now_ms)} (offset {seen.offset})"
-        )
-        yield finding(
-            "without_owner",
-            f"{times(many, 'partition')} of group {name} had no owner for "
-            f"{span(now_ms - free.since.clock_ms)}, from offset {free.since.offset} "
-            f"({clock(free.since.clock_ms)}: {free.why}) until {until}: {which}. A session timeout "
-            f"is {span(group.session_timeout_ms)}.",
-            [free.since] if seen is None else [free.since, seen],
-            group=name,
-            at=tp if many == 1 else None,
-            count=many,
-        )
+def _row_of(
+    name: str, group: Group, free: _Free, now_ms: int, until: str, seen: SeenEvent | None
+) -> FindingRow:
+    """One finding for all partitions that were free since one event, and too long."""
+    tps = sorted([*free.late, *free.left])
+    tp, many = tps[0], len(tps)
+    which = ", ".join(f"{tp.topic}/{tp.partition}" for tp in tps[:6])
+    which += f" and {many - 6} more" if many > 6 else ""
+    since = free.since
+    up_to = "up to " if free.first_late_ms not in (None, now_ms) else ""
+    return finding(
+        "without_owner",
+        f"{times(many, 'partition')} of group {name} had no owner for {up_to}"
+        f"{span(now_ms - since.clock_ms)}, from offset {since.offset} "
+        f"({clock(since.clock_ms)}: {free.why}) until {until}: {which}. A session timeout "
+        f"is {span(group.session_timeout_ms)}.",
+        [since] if seen is None else [since, seen],
+        group=name,
+        at=tp if many == 1 else None,
+        count=many,
+    )

@@ -29,6 +29,7 @@ from kafka_marshal.replay.model.groups.rows import (
     WishRow,
 )
 from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 HELD_UP_SESSIONS: Final = 0.5
@@ -121,6 +122,8 @@ class Rebalances:
 
     def __init__(self) -> None:
         self._groups: dict[str, _GroupRebalances] = defaultdict(_GroupRebalances)
+        self._fresh: str | None = None
+        """The group whose first uneven target was the last event."""
 
     def unowned(self, group: str, from_ms: int, to_ms: int) -> None:
         """A wanted partition had no owner: it counts for the rebalance that gave it one."""
@@ -141,6 +144,7 @@ class Rebalances:
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
         """The rows and findings of rebalances that an accepted event ended."""
+        self._fresh = None
         if seen.accepted is None or not seen.name or seen.only_commits:
             return
         of, group = self._groups[seen.name], seen.after
@@ -167,11 +171,10 @@ class Rebalances:
         elif seen.accepted is GroupAccepted.SNAPSHOT_TAKEN:
             of.due_before = True
         elif len(of.causes) < CAUSES_MAX and _what(seen) is not None:
-            of.causes.append(seen)
+            of.causes.append(seen.kept())
 
-    @staticmethod
     def _written(
-        seen: SeenEvent, of: _GroupRebalances, group: Group, unsettled: Mapping[str, _Waiting]
+        self, seen: SeenEvent, of: _GroupRebalances, group: Group, unsettled: Mapping[str, _Waiting]
     ) -> Row:
         """A target was written: what it moves, and who must let go."""
         event, before = seen.record.event, seen.before
@@ -193,7 +196,7 @@ class Rebalances:
             for tp, member in event.target.items()
         )
         of.running = RunningRebalance(
-            written=seen,
+            written=seen.kept(),
             causes=tuple(of.causes),
             due_before=of.due_before,
             moves=moves,
@@ -206,13 +209,15 @@ class Rebalances:
         of.moves += moves
         if is_uneven(before, event):
             of.uneven_count += 1
+            self._fresh = None if of.uneven else seen.name
             if len(of.uneven) < 8:
-                of.uneven.append(seen)
+                of.uneven.append(seen.kept())
         return _target_row(seen, before, event)
 
     @staticmethod
     def _let_go(running: RunningRebalance, seen: SeenEvent) -> None:
         """What an event let members let go."""
+        kept: SeenEvent | None = None
         for tp, was, now in seen.changed:
             if was is None or was.owner is None:
                 continue
@@ -221,7 +226,7 @@ class Rebalances:
                 continue
             if now is None or now.owner != was.owner or not now.revoking:
                 entry.left.discard(tp)
-                entry.last = seen
+                entry.last = kept = kept or seen.kept()
                 entry.how = _lets_go(seen)
 
     def _over(
@@ -248,6 +253,18 @@ class Rebalances:
         for name, of in self._groups.items():
             yield from self._over(name, of, "unknown", clock_ms)
             of.causes, of.is_due, of.due_before = [], False, False
+
+    def drop(self, name: str) -> Iterator[Row]:
+        """A group that was deleted is not remembered any more: its uneven targets."""
+        of = self._groups.pop(name, None)
+        if of is not None and of.uneven:
+            yield _uneven(name, of)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The finding that began with the last event, unless this was asked before."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            yield _uneven(fresh, self._groups[fresh])
 
     def at_the_end(self, clock_ms: int) -> Iterator[Row]:
         """The rows of the rebalances that last when the log ends, and uneven targets."""
@@ -402,7 +419,7 @@ def _squares(target: Mapping[TopicPartition, str]) -> int:
     return sum(share * share for share in shares.values())
 
 
-def _uneven(name: str, of: _GroupRebalances) -> Row:
+def _uneven(name: str, of: _GroupRebalances) -> FindingRow:
     seen = of.uneven[0]
     event = seen.record.event
     group = seen.before

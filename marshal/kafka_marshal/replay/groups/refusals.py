@@ -16,7 +16,11 @@ from kafka_marshal.replay.groups.findings import PROOFS_MAX, finding, member_nam
 from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.groups.rows import RefusedEventRow
 from kafka_marshal.replay.model.phrasing import clock, times
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
+
+STORIES_MAX: Final = 500
+"""Findings in the making. The one that was quiet for longest is over where there are more."""
 
 _ZOMBIE: Final = (OfAPosition.NOT_OWNER, OfAPosition.OTHER_TENURE)
 _REFUSED_POSITIONS: Final = (*_ZOMBIE, OfAPosition.UNKNOWN_PARTITION)
@@ -46,6 +50,7 @@ class _Story:
 
     def add(self, seen: SeenEvent) -> None:
         """One more."""
+        seen = seen.kept()
         self.count += 1
         self.last = seen
         if len(self.proofs) < PROOFS_MAX - 1:
@@ -64,9 +69,13 @@ class Refusals:
     def __init__(self, controllers: Controllerships) -> None:
         self._controllers = controllers
         self._stories: dict[tuple[object, ...], _Story] = {}
+        """The one that was added to last comes last."""
+        self._fresh: list[tuple[object, ...]] = []
+        """The names of those that began with the last event."""
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
-        """The rows of what was refused."""
+        """The rows of what was refused, and the findings that are over."""
+        self._fresh.clear()
         if seen.refused is not None:
             yield self._row(seen)
             code = _FENCES.get(seen.refused)
@@ -74,6 +83,7 @@ class Refusals:
                 self._story((code, seen.record.epoch), seen, None).add(seen)
             elif seen.refused not in _ORDINARY:
                 self._story(("controller_mistake", seen.name), seen, None).add(seen)
+            yield from self._too_many()
             return
         event = seen.record.event
         if not isinstance(event, Reconciled):
@@ -85,12 +95,28 @@ class Refusals:
                 story = self._story(("zombie_commit", seen.name, event.member), seen, event.member)
                 story.add(seen)
                 story.first_at = story.first_at or (tp, verdict)
+        yield from self._too_many()
 
     def _story(self, name: tuple[object, ...], seen: SeenEvent, member: str | None) -> _Story:
-        if name not in self._stories:
+        story = self._stories.pop(name, None)
+        if story is None:
             client = None if member is None else seen.client
-            self._stories[name] = _Story(seen.name or None, member, client)
-        return self._stories[name]
+            story = _Story(seen.name or None, member, client)
+            self._fresh.append(name)
+        self._stories[name] = story
+        return story
+
+    def _too_many(self) -> Iterator[Row]:
+        while len(self._stories) > STORIES_MAX:
+            name = next(iter(self._stories))
+            yield _row_of(name, self._stories.pop(name))
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings that began with the last event, unless this was asked before."""
+        fresh, self._fresh = self._fresh, []
+        for name in fresh:
+            if name in self._stories:
+                yield _row_of(name, self._stories[name])
 
     def _row(
         self,
@@ -125,18 +151,23 @@ class Refusals:
 
     def at_the_end(self) -> Iterator[Row]:
         """The findings."""
-        for (code, *_), story in self._stories.items():
-            assert isinstance(code, str)
-            yield finding(
-                code,
-                _zombie(story) if code == "zombie_commit" else _refused(code, story),
-                story.shown,
-                group=story.group,
-                member=story.member,
-                client=story.client,
-                at=story.first_at[0] if story.first_at is not None else None,
-                count=story.count,
-            )
+        for name, story in self._stories.items():
+            yield _row_of(name, story)
+
+
+def _row_of(name: tuple[object, ...], story: _Story) -> FindingRow:
+    code = name[0]
+    assert isinstance(code, str)
+    return finding(
+        code,
+        _zombie(story) if code == "zombie_commit" else _refused(code, story),
+        story.shown,
+        group=story.group,
+        member=story.member,
+        client=story.client,
+        at=story.first_at[0] if story.first_at is not None else None,
+        count=story.count,
+    )
 
 
 def _zombie(story: _Story) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 from attrs import define
 
 from kafka_marshal.capture import RawRecord
@@ -47,6 +48,35 @@ class SeenEvent:
     """The latest timestamp of the log's partition so far: time never goes back."""
     was: Controllership
     outcome: GroupOutcome
+
+    def kept(self) -> SeenEvent:
+        """The event for as long as a log goes on: with what is asked of an old one, and no more.
+
+        A state pins every partition of every group. An old event is asked for the members of its
+        own group, and for the partitions that it named or that its member owned.
+        """
+        event, member = self.record.event, self.member
+        named = event.positions if isinstance(event, Reconciled) else ()
+
+        def reduced(state: Controllership) -> Controllership:
+            group = state.groups.get(self.name)
+            if group is None:
+                return attrs.evolve(state, groups={})
+            partitions = {
+                tp: each
+                for tp, each in group.partitions.items()
+                if tp in named or (member is not None and each.owner == member)
+            }
+            return attrs.evolve(
+                state, groups={self.name: attrs.evolve(group, partitions=partitions)}
+            )
+
+        was, now = self.was, self.outcome.controllership
+        return attrs.evolve(
+            self,
+            was=reduced(was),
+            outcome=attrs.evolve(self.outcome, controllership=reduced(now)),
+        )
 
     @property
     def verdict(self) -> Verdict:

@@ -12,6 +12,7 @@ from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.replay.groups.findings import PROOFS_MAX, finding
 from kafka_marshal.replay.groups.seen import SeenEvent
 from kafka_marshal.replay.model.phrasing import clock, span, times
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 STORM_REBALANCES: Final = 6
@@ -20,6 +21,10 @@ STORM_SESSIONS: Final = 10
 """Session timeouts."""
 NAMED_MAX: Final = 4
 """Members that the sentence names of each kind."""
+LATELY_MAX: Final = 1_000
+"""Members that came and went lately and may belong to a storm."""
+CLIENTS_MAX: Final = 1_000
+"""Clients, and members of each, that are counted of a storm."""
 
 _COMES_OR_GOES: Final = {
     GroupAccepted.JOINED: "joined",
@@ -29,12 +34,22 @@ _COMES_OR_GOES: Final = {
 
 
 @define
+class _CameOrWent:
+    """A member that joined, left or expired."""
+
+    clock_ms: int
+    kind: str
+    client: str
+    member: str
+
+
+@define
 class _Storm:
     """What happened in one group lately, and the storm that lasts."""
 
     written: deque[SeenEvent] = field(factory=deque)
     """The last rebalances: of a storm that lasts only the last few."""
-    came_and_went: deque[SeenEvent] = field(factory=deque)
+    came_and_went: deque[_CameOrWent] = field(factory=lambda: deque(maxlen=LATELY_MAX))
     rages: bool = False
     first: SeenEvent | None = None
     proofs: list[SeenEvent] = field(factory=list)
@@ -49,20 +64,28 @@ class Storms:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Storm] = defaultdict(_Storm)
+        self._fresh: str | None = None
+        """The group of which a storm began with the last event."""
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
         """The finding about a storm that is over."""
+        self._fresh = None
         verdict = seen.accepted
         if verdict in _COMES_OR_GOES:
-            of = self._groups[seen.name]
-            of.came_and_went.append(seen)
-            while len(of.came_and_went) > 1_000:
-                of.came_and_went.popleft()
+            kind = _COMES_OR_GOES[verdict]
+            came_or_went = _CameOrWent(seen.clock_ms, kind, seen.client or "", seen.member or "")
+            self._groups[seen.name].came_and_went.append(came_or_went)
+        if verdict is GroupAccepted.DELETED:
+            gone = self._groups.get(seen.name)
+            if gone is not None and gone.rages:
+                yield self._over(seen.name, gone)
+            self._groups.pop(seen.name, None)
         if verdict is GroupAccepted.REBALANCED and seen.after is not None:
             span_ms = STORM_SESSIONS * seen.after.session_timeout_ms
             yield from self._written(seen, self._groups[seen.name], span_ms)
 
     def _written(self, seen: SeenEvent, of: _Storm, span_ms: int) -> Iterator[Row]:
+        seen = seen.kept()
         of.written.append(seen)
         while seen.clock_ms - of.written[0].clock_ms > span_ms:
             of.written.popleft()
@@ -73,6 +96,7 @@ class Storms:
         if not of.rages:
             of.rages, of.first, of.count = True, of.written[0], len(of.written)
             of.proofs = [*of.written]
+            self._fresh = seen.name
             since_ms = of.written[0].clock_ms - span_ms // STORM_SESSIONS
         else:
             of.count += 1
@@ -82,12 +106,25 @@ class Storms:
         of.last = seen
         for each in of.came_and_went:
             if each.clock_ms >= since_ms:
-                kind = _COMES_OR_GOES[each.accepted]  # type: ignore[index]
-                by_client = of.kinds.setdefault(kind, {})
-                by_client.setdefault(each.client or "", []).append(each.member or "")
+                by_client = of.kinds.setdefault(each.kind, {})
+                if each.client in by_client or len(by_client) < CLIENTS_MAX:
+                    members = by_client.setdefault(each.client, [])
+                    if len(members) < CLIENTS_MAX:
+                        members.append(each.member)
         of.came_and_went.clear()
 
     def _over(self, name: str, of: _Storm) -> Row:
+        self._groups[name] = _Storm(written=of.written)
+        return self._row(name, of)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The finding that began with the last event, unless this was asked before."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            yield self._row(fresh, self._groups[fresh])
+
+    @staticmethod
+    def _row(name: str, of: _Storm) -> FindingRow:
         first, last = of.first, of.last
         assert first is not None
         assert last is not None
@@ -97,7 +134,7 @@ class Storms:
             if of.kinds.get(kind)
         )
         proofs = of.proofs if last in of.proofs else [*of.proofs[: PROOFS_MAX - 1], last]
-        row = finding(
+        return finding(
             "rebalance_storm",
             f"Group {name} was rebalanced {times(of.count, 'time')} in "
             f"{span(last.clock_ms - first.clock_ms)}, from offset {first.offset} "
@@ -106,8 +143,6 @@ class Storms:
             group=name,
             count=of.count,
         )
-        self._groups[name] = _Storm(written=of.written)
-        return row
 
     def at_the_end(self) -> Iterator[Row]:
         """The storms that rage when the log ends."""

@@ -16,13 +16,13 @@ from typing import IO, Final
 
 import attrs
 import pyarrow as pa
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions
-from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold, appended_ms
+from kafka_marshal.replay.fold.judging import LiveJudging
+from kafka_marshal.replay.live.live_findings import LiveEvent, LiveFold, appended_ms
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import arrow_type_of
 from kafka_marshal.replay.sources.columns import records_of
@@ -31,7 +31,7 @@ from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 
 
 def taken_up(
-    path: Path | None, log_partition: LogPartition, judging: JudgingOptions
+    path: Path | None, log_partition: LogPartition, judging: LiveJudging
 ) -> PartitionState:
     """The state in a file of the checkpoint; a new one where there is none.
 
@@ -40,7 +40,7 @@ def taken_up(
     """
     if path is None:
         return PartitionState(
-            log_partition.coordinating_partition, LivePartitionFold(log_partition, judging)
+            log_partition.coordinating_partition, LiveFold(log_partition, judging)
         )
     return take_up(path)
 
@@ -59,9 +59,9 @@ def events_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
     return events
 
 
-def live_fold(state: PartitionState) -> LivePartitionFold:
+def live_fold(state: PartitionState) -> LiveFold:
     """The account of a partition that is watched."""
-    assert isinstance(state.place_fold, LivePartitionFold)
+    assert isinstance(state.place_fold, LiveFold)
     return state.place_fold
 
 
@@ -81,7 +81,8 @@ class FoldedPartition:
 
     partition: int
     records: int
-    owned: int
+    gauges: tuple[int, ...] = field(converter=tuple[int, ...])
+    """As `LiveAccount`."""
     events: str | None
     """The file of what there is to tell; None: nothing."""
     file: str
@@ -89,6 +90,10 @@ class FoldedPartition:
     next_offset: int
     highest_ms: int
     """The highest stamp of the records, unix ms."""
+
+    def as_they_stand(self) -> tuple[int, ...]:
+        """The gauges, as `WatchContext.read` asks for them."""
+        return self.gauges
 
 
 FOLDED_SCHEMA: Final = pa.schema(list(arrow_type_of(FoldedPartition)))
@@ -101,7 +106,7 @@ class BatchFold:
     folder: Path
     """The checkpoint's."""
     topic: str
-    judging: JudgingOptions
+    judging: LiveJudging
     states: Mapping[int, str]
     names: Mapping[int, str]
     """What a partition's files are to begin with."""
@@ -158,7 +163,7 @@ class _PartitionInBatch:
         return FoldedPartition(
             self.partition,
             self._state.folded,
-            live_fold(self._state).owned,
+            live_fold(self._state).account.gauges(),
             None if self._events is None else Path(self._events.name).name,
             self._name,
             self._state.next_offset,

@@ -1,29 +1,33 @@
 """An account that reports as it goes: a finding when it begins, and again when it is over.
 
-A `PartitionFold` reports a finding when its story is over, which in a live log may be never. This
-one reports it at the record that begins the story, with what is known then. It leaves out what only
+An account reports a finding when its story is over, which in a live log may be never. `LiveFold`
+reports it at the record that begins the story, with what is known then. It leaves out what only
 the end of a log can show. Its reports depend on the records alone, never on when they were read.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.fold.judging import LiveJudging
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.groups.rows import PartitionTenureRow, RebalanceRow
 from kafka_marshal.replay.model.published import FindingRow, MalformedRow, ProofRow, TenureRow
 from kafka_marshal.replay.model.rows import readable
+from kafka_marshal.replay.model.tables import Rows
 
 BEGUN: Final = "begun"
 OVER: Final = "over"
 WHOLE: Final = "whole"
 LOUD: Final = (ERROR, WARNING)
+LiveRow: TypeAlias = FindingRow | TenureRow | PartitionTenureRow | RebalanceRow | MalformedRow
+"""What a watch reports; the other rows of an account are for a replay."""
 
 
 @frozen
@@ -33,12 +37,12 @@ class LiveEvent:
     state: str
     """`begun`: there may be more of it. `over`: what was reported as begun is over, and this is all
     of it. `whole`: reported once, when it was over."""
-    row: FindingRow | TenureRow | MalformedRow
-    """A tenure is one that ended."""
+    row: LiveRow
+    """A tenure or a rebalance is one that ended."""
 
     @property
     def event(self) -> str:
-        """`finding`, `tenure` or `malformed`."""
+        """`finding`, `tenure`, `rebalance` or `malformed`."""
         return _EVENTS[type(self.row)]
 
     @property
@@ -49,7 +53,7 @@ class LiveEvent:
                 return self.row.severity
             case MalformedRow():
                 return WARNING
-            case TenureRow():
+            case TenureRow() | PartitionTenureRow() | RebalanceRow():
                 return INFO
 
     def json(self) -> str:
@@ -63,14 +67,21 @@ def appended_ms(raw: RawRecord) -> int | None:
     return raw.timestamp_ms if raw.timestamp_type is TimestampType.LOG_APPEND_TIME else None
 
 
-_EVENTS: Final = {FindingRow: "finding", TenureRow: "tenure", MalformedRow: "malformed"}
+_EVENTS: Final = {
+    FindingRow: "finding",
+    TenureRow: "tenure",
+    PartitionTenureRow: "tenure",
+    RebalanceRow: "rebalance",
+    MalformedRow: "malformed",
+}
+_ROWS: Final = (FindingRow, TenureRow, PartitionTenureRow, RebalanceRow, MalformedRow)
 
 
-class LivePartitionFold(PartitionFold):
-    """The books of one coordinating partition whose log goes on."""
+class LiveFold:
+    """The account of one coordinating partition whose log goes on: a `PlaceFold` that reports."""
 
-    def __init__(self, log_partition: LogPartition, judging: JudgingOptions) -> None:
-        super().__init__(log_partition, judging)
+    def __init__(self, place: LogPartition, judging: LiveJudging) -> None:
+        self.account = judging.begin(place)
         self._going_on: set[tuple[object, ...]] = set()
 
     def fold(self, raw: RawRecord) -> list[LiveEvent]:
@@ -79,23 +90,49 @@ class LivePartitionFold(PartitionFold):
         Raises:
             OutOfOrder: its offset is below one already fed.
         """
-        self.feed(raw)
-        begun = list(self.begun())
+        account = self.account
+        account.feed(raw)
+        begun = list(account.begun())
         self._going_on.update(map(_name, begun))
         events = [LiveEvent(BEGUN, row) for row in begun]
-        if self._rows:
+        if account.waiting:
             events += [
                 LiveEvent(self._state(row), row)
-                for row in self.drain()
-                if isinstance(row, FindingRow | TenureRow | MalformedRow)
+                for row in account.drain()
+                if isinstance(row, _ROWS)
             ]
         return events
 
-    def _state(self, row: FindingRow | TenureRow | MalformedRow) -> str:
+    def _state(self, row: LiveRow) -> str:
         if not isinstance(row, FindingRow) or _name(row) not in self._going_on:
             return WHOLE
         self._going_on.discard(_name(row))
         return OVER
+
+    def feed(self, raw: RawRecord) -> None:
+        """As `PlaceFold`."""
+        self.account.feed(raw)
+
+    def settle(self) -> None:
+        """As `PlaceFold`."""
+        self.account.settle()
+
+    def forked(self, raw: RawRecord) -> None:
+        """As `PlaceFold`."""
+        self.account.forked(raw)
+
+    def close(self) -> None:
+        """As `PlaceFold`."""
+        self.account.close()
+
+    @property
+    def is_full(self) -> bool:
+        """As `PlaceFold`."""
+        return self.account.is_full
+
+    def drain(self) -> Rows:
+        """As `PlaceFold`."""
+        return self.account.drain()
 
 
 def _name(row: FindingRow) -> tuple[object, ...]:

@@ -157,7 +157,7 @@ class _Batches:
         assert watch_context.checkpoint is not None
         self._watch_context = watch_context
         self._checkpoint: Checkpoint = watch_context.checkpoint
-        self._states = {} if watch_context.known is None else dict(watch_context.known.states)
+        self._states = {number: path.name for number, path in watch_context.states.items()}
         self._failed: Exception | None = None
         self.closing = False
         """The stream is being stopped: a fold that breaks is one that was broken off."""
@@ -204,7 +204,7 @@ class _Batches:
             if one.events is not None:
                 for event, appended_ms in events_in(folder / one.events):
                     watch_context.emit(event, appended_ms)
-            watch_context.read(number, one.records, one.next_offset, one.owned)
+            watch_context.read(number, one.records, one.next_offset, one.as_they_stand)
             watch_context.stamped([one.highest_ms])
             self._states[number] = one.file
             self._checkpoint.adopt(number, one.file)

@@ -44,6 +44,7 @@ class _Watch:
         self, watch_context: WatchContext, checkpoint_every_s: float, keyring: Keyring | None
     ) -> None:
         self._watch_context, self._every_s = watch_context, checkpoint_every_s
+        self._next = watch_context.begin()
         self._states = {
             number: taken_up(
                 watch_context.states.get(number),
@@ -52,7 +53,9 @@ class _Watch:
             )
             for number in watch_context.extents
         }
-        self._next = watch_context.begin()
+        self._accounts = {
+            number: live_fold(state).account for number, state in self._states.items()
+        }
         self._changed: set[int] = set()
         self._checks = None if keyring is None else AuthenticityChecks(keyring)
 
@@ -63,6 +66,7 @@ class _Watch:
         for batch in watch_context.tail.records(self._next, watch_context.ends, stopped):
             self._fold(batch)
             watch_context.flush()
+            watch_context.show(self._accounts)
             now = time.monotonic()
             if now >= commit_at:
                 self._commit()
@@ -71,6 +75,7 @@ class _Watch:
                 watch_context.check_count()
                 count_at = time.monotonic() + COUNT_CHECK_S
         self._commit()
+        watch_context.show(self._accounts, at_the_end=True)
         return watch_context.watched
 
     def _fold(self, batch: Sequence[RawRecord]) -> None:
@@ -87,7 +92,7 @@ class _Watch:
         self._changed.update(counted)
         for number, count in counted.items():
             self._watch_context.read(
-                number, count, self._next[number], live_fold(self._states[number]).owned
+                number, count, self._next[number], self._accounts[number].gauges
             )
 
     def _verify(self, raw: RawRecord) -> None:

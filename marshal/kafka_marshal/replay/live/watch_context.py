@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 from attrs import field, frozen
 
 from kafka_marshal.admin.clock_ahead import ahead
@@ -21,7 +20,7 @@ from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.fold.judging import LiveAccount, LiveJudging
 from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
@@ -38,7 +37,7 @@ class WatchOptions:
 
     settings: Settings
     topic: str
-    judging: JudgingOptions
+    judging: LiveJudging
     checkpoint: Path | None = None
     checkpoint_every_s: float = 10.0
     out: Path | None = None
@@ -52,6 +51,9 @@ class WatchOptions:
     """Verifies what is read; None: nothing does. Not on Spark, whose tasks get no keys."""
     on_note: Callable[[str], None] = lambda _: None
     """Takes sentences about the watch itself."""
+    on_accounts: Callable[[Mapping[int, LiveAccount], bool], None] | None = None
+    """Takes the accounts of all partitions after every batch, and at the end (then the second
+    argument is true). Not on Spark, where they lie in files."""
 
 
 @frozen
@@ -78,10 +80,7 @@ class WatchContext:
         self.tail = opened.enter_context(
             closing(CoordinationReader(watching.settings, watching.topic))
         )
-        self.judging = watching.judging
-        if self.judging.coordination_partitions is None:
-            count = len(self.tail.partitions)
-            self.judging = attrs.evolve(self.judging, coordination_partitions=count)
+        self.judging = watching.judging.of_topic(len(self.tail.partitions))
         self.checkpoint: Checkpoint | None = None
         self.known: CommittedStates | None = None
         """What the checkpoint held at the start."""
@@ -114,15 +113,10 @@ class WatchContext:
         self._highest_ms, self._ahead = 0, False
 
     def _options(self) -> Mapping[str, Any]:
-        judging = self.judging
         return {
             "cluster": self.tail.cluster,
             "topic": self.tail.topic,
-            "rules": [rules.value for rules in judging.rule_sets],
-            "heartbeat_interval_ms": judging.heartbeat_interval_ms,
-            "force_interval": judging.forced,
-            "pause_max_ms": judging.pause_max_ms,
-            "coordination_partitions": judging.coordination_partitions,
+            **self.judging.options,
             "out": None if self._watching.out is None else str(self._watching.out.absolute()),
         }
 
@@ -149,12 +143,14 @@ class WatchContext:
             if number in self.states:
                 next_offset = read_head(self.states[number]).next_offset
                 begins[number] = self._from(number, next_offset, extent)
-                continue
+                if begins[number] == next_offset or self.judging.outlives_gaps:
+                    continue
+                del self.states[number]
             begins[number] = extent.low
             if extent.low:
                 self._watching.on_note(
-                    f"partition {number} begins at offset {extent.low}: whoever won a claim "
-                    f"before that is not known; a claim is reported from where it is certain"
+                    f"partition {number} begins at offset {extent.low}: "
+                    f"{self.judging.without_head(number)}"
                 )
         if self.known is None:
             # From here on the output file is known to be ours.
@@ -185,16 +181,31 @@ class WatchContext:
             delay_s = max(0, now_ms() - (appended_ms or 0)) / 1000 if fresh else None
             self._watching.metrics.count(event, delay_s)
 
-    def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
-        """Count the records of a partition that were folded, and show where it stands."""
+    def read(
+        self,
+        partition: int,
+        records: int,
+        next_offset: int,
+        gauges: Callable[[], Sequence[int]],
+    ) -> None:
+        """Count the records of a partition that were folded, and show where it stands.
+
+        `gauges` gives the numbers that the judging names; it is called where there are metrics.
+        """
         self._records += records
         if self._watching.metrics is not None:
-            self._watching.metrics.read(partition, records, next_offset, owned)
+            self._watching.metrics.read(partition, records, next_offset, gauges())
+
+    def show(self, accounts: Mapping[int, LiveAccount], *, at_the_end: bool = False) -> None:
+        """Give the accounts as they stand to whoever wants to see them."""
+        if self._watching.on_accounts is not None:
+            self._watching.on_accounts(accounts, at_the_end)
 
     def stamped(self, stamps_ms: Iterable[int]) -> None:
         """Records with these stamps were read; say when a clock that is ahead delays failover."""
         self._highest_ms = max([self._highest_ms, *stamps_ms])
-        late = ahead([self._highest_ms], now_ms(), self.judging.rules()[0])
+        rules = self.judging.log_clock
+        late = None if rules is None else ahead([self._highest_ms], now_ms(), rules)
         if late is not None and not self._ahead:
             self._watching.on_note(f"{late}; marshal release frees its claims before")
         if late is None and self._ahead:

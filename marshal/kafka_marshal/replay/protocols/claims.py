@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 from attrs import field, frozen
@@ -20,7 +20,8 @@ from kafka_marshal.replay.model.folded_log import CountedFindings, FoldedLog, al
 from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
-from kafka_marshal.replay.model.tables import GROUPS, PARTITIONS, SENDERS, Rows
+from kafka_marshal.replay.model.rows import Table
+from kafka_marshal.replay.model.tables import GROUPS, PARTITIONS, SENDERS, TENURES, Rows
 from kafka_marshal.replay.protocols.log_protocol import (
     Again,
     Progress,
@@ -54,7 +55,7 @@ class ClaimsProtocol:
 
     name: ClassVar[str] = NAME
     catalogue: ClassVar[Mapping[str, FindingKind]] = CATALOGUE
-    has_tenures: ClassVar[bool] = True
+    spans: ClassVar[Sequence[Table[Any]]] = (TENURES,)
 
     judging: JudgingOptions
     otherwise: JudgingOptions | None = field(default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
@@ -17,8 +17,15 @@ from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.groups.whatif import what_if
 from kafka_marshal.replay.model.folded_log import FoldedLog
-from kafka_marshal.replay.model.groups.tables import GROUP_STATES, TARGETS
+from kafka_marshal.replay.model.groups.tables import (
+    CONTROLLERSHIPS,
+    GROUP_STATES,
+    PARTITION_TENURES,
+    REBALANCES,
+    TARGETS,
+)
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PARTITIONS
 from kafka_marshal.replay.protocols.log_protocol import (
     Again,
@@ -68,13 +75,33 @@ def strategy_of(texts: Sequence[str]) -> str | None:
     return strategy.strip()
 
 
+def certain_from_of(texts: Sequence[str]) -> dict[int, int]:
+    """What `--certain-from PARTITION:OFFSET` names, by partition.
+
+    Raises:
+        InvalidOption: one is not written so, or a partition is named twice.
+
+    >>> certain_from_of(["3:120", "4:7"])
+    {3: 120, 4: 7}
+    """
+    found: dict[int, int] = {}
+    for text in texts:
+        partition, _, offset = text.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal()):
+            raise InvalidOption(f"--certain-from is PARTITION:OFFSET, like 3:120, not {text!r}")
+        if int(partition) in found:
+            raise InvalidOption(f"--certain-from names partition {int(partition)} twice")
+        found[int(partition)] = int(offset)
+    return found
+
+
 @frozen
 class GroupsProtocol:
     """As `LogProtocol`."""
 
     name: ClassVar[str] = NAME
     catalogue: ClassVar[Mapping[str, FindingKind]] = GROUP_CATALOGUE
-    has_tenures: ClassVar[bool] = False
+    spans: ClassVar[Sequence[Table[Any]]] = (PARTITION_TENURES, REBALANCES, CONTROLLERSHIPS)
 
     judging: GroupsJudging = field(factory=GroupsJudging)
     strategy: str | None = field(default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ from kafka_marshal.replay.model.folded_log import FoldedLog, all_counted
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.report_data.summary import ReplaySummary, count_findings
 from kafka_marshal.replay.sources import Chunk, FoundSources
@@ -76,8 +77,8 @@ class LogProtocol(Protocol[SummaryT]):
         """Every code that its findings have, in the order in which they are listed."""
 
     @property
-    def has_tenures(self) -> bool:
-        """It has the table of claims' tenures, from which a trace for Perfetto is made."""
+    def spans(self) -> Sequence[Table[Any]]:
+        """The tables whose rows a trace for Perfetto draws."""
 
     @property
     def compares(self) -> bool:
