@@ -237,15 +237,22 @@ both sides have these findings.
 
 ## Which engine: `--engine auto|local|spark`
 
-`local` folds in the process of the command and needs no Java. `spark` folds on Spark, on the cores
+`local` folds on the machine of the command and needs no Java. `spark` folds on Spark, on the cores
 of the machine, or from Python in a session on a cluster. Tables, `summary.json`, report, exports,
 `--what-if` and exit codes are the same, and either engine takes up a `--checkpoint` of the other.
 Tests compare both on every capture of the repository and on generated logs.
 
-`auto`, the default, takes Spark for more than 2,000,000 records, or if `run` is given a session. It
-counts the rows of Parquet and of segments; of other formats it estimates, 150 bytes for a record
-and ten times as many records if they are compressed. The command prints which engine it chose, and
-why. `local` folds on one core, and holds what it reads in memory.
+`auto`, the default, takes Spark if `run` is given a session, or if the folder for temporary files
+(`TMPDIR`) has less free room than 128 bytes for each record. It counts the rows of Parquet and of
+segments; of other formats it estimates, 150 bytes for a record and ten times as many records if
+they are compressed. The command prints which engine it chose, and why.
+
+`local` starts a process for each core, but none for fewer than 1,000,000 records. Each reads
+chunks, and then each folds coordinating partitions, the largest first. What was read waits in
+temporary files, so memory depends on the number of processes and not on that of records. A
+coordinating partition is folded by one process, and a packed text is read by one. If a process is
+killed, the command ends with exit code 2 and names the signal. If the command is killed, so are its
+processes.
 
 How Spark goes about it depends on the size, and the output does not:
 

@@ -87,8 +87,8 @@ def run(
         `out` covers all of them. The sources are one log then. All executors see the folder.
         keyring: verifies every record of the sources, in this process and beside the fold: what is
             not authentic is a finding.
-        engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
-            on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
+        engine: `local` folds on this machine, `spark` on Spark; the tables are the same. `auto`:
+            on Spark if a session is given, or if the disk has too little room (`engines.choose`).
         spark: a session to use; None: a local one, stopped at the end, if Spark is the engine.
         on_engine: called with the engine that was chosen, and why.
         on_progress: called with a few words on what happens next.

@@ -228,8 +228,10 @@ def _longest_entry(page: _Page, codec: int) -> int:
     elif codec:
         return page.size
     longest = at = 0
-    while at + _LENGTH.size <= len(data):
-        (size,) = _LENGTH.unpack_from(data, at)
-        longest = max(longest, size)
-        at += _LENGTH.size + size
+    last, unpack = len(data) - _LENGTH.size, _LENGTH.unpack_from
+    while at <= last:  # of each entry of a long log: it takes what it takes
+        (size,) = unpack(data, at)
+        if size > longest:
+            longest = size
+        at += 4 + size
     return min(longest, page.size)
