@@ -1,8 +1,8 @@
 """A log folded by several processes: chunks are read, and coordinating partitions folded, by each.
 
 What is read of a chunk waits in a file, sorted. Of each file, a partition is a stretch of batches.
-Who folds the partition merges its stretches, and writes the tables' rows as `Engine.fold_into`
-does. So nothing is pickled but names and numbers, and no process holds more than it works on.
+Who folds the partition merges its stretches, and writes the tables' rows. So nothing is pickled but
+names and numbers, and no process holds more than it works on.
 """
 
 from __future__ import annotations
@@ -110,25 +110,25 @@ class ReadAndFold:
             runs = [SortedRun(each.first, each.batches) for each in stretches]
             for drained in self.job.fold(merged(runs, ROW_ORDER)):
                 gathered.add(drained)
-            gathered.write(self.folder / f"part-{number:05}.parquet")
+            gathered.write_streams(self.folder / f"{number:05}")
 
 
 def fold_by_partition(
-    job: Job, folder: Path, processes: int, report: Callable[[int, int], None]
+    job: Job, gathered: GatheredRows, processes: int, report: Callable[[int, int], None]
 ) -> None:
-    """Fold a job into files of the new folder; `report` as in `gathering.folded`.
+    """Fold a job, and gather the rows; `report` as in `gathering.folded`.
 
     Raises:
         UnreadableSource: something is no record.
         SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
         ReplayError: a process has ended.
     """
-    folder.mkdir(parents=True)
     with SpillFolder() as scratch:
-        read_folder = scratch.file()
-        read_folder.mkdir()
+        read_folder, folder, temporary = (scratch.file() for _ in range(3))
+        for each in (read_folder, folder, temporary):
+            each.mkdir()
         work = ReadAndFold(job, read_folder, folder)
-        with Workers(work, processes, read_folder) as workers:
+        with Workers(work, processes, temporary) as workers:
             chunks = len(job.chunks)
             each_chunk = [(number,) for number in range(chunks)]
             stretches: dict[Place, list[Stretch]] = defaultdict(list)
@@ -139,6 +139,7 @@ def fold_by_partition(
             places = list(enumerate(of for _, of in sorted(stretches.items())))
             places.sort(key=lambda each: -sum(stretch.rows for stretch in each[1]))
             workers.run("fold", places, partial(_report, report, len(places)))
+        gathered.add_streams(folder)
 
 
 def _report(report: Callable[[int, int], None], of: int, done: int) -> None:

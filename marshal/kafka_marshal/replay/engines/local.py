@@ -20,7 +20,6 @@ from kafka_marshal.replay.fold.jobs import Job
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
-from kafka_marshal.replay.one_process.sorting import SpillFolder
 from kafka_marshal.replay.sources import Chunk
 
 
@@ -44,10 +43,6 @@ class LocalEngine:
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
-        processes = processes_for(job.chunks)
-        if processes > 1:
-            fold_by_partition(job, folder, processes, self._report)
-            return
         with self._gathered(job) as gathered:
             folder.mkdir(parents=True)
             gathered.write(folder / "part-00000.parquet")
@@ -66,10 +61,7 @@ class LocalEngine:
         with GatheredRows(job.judging.tables) as gathered:
             processes = processes_for(job.chunks)
             if processes > 1:
-                with SpillFolder() as scratch:
-                    folder = scratch.file()
-                    fold_by_partition(job, folder, processes, self._report)
-                    gather(gathered, [folder], ())
+                fold_by_partition(job, gathered, processes, self._report)
             else:
                 for drained in folded(job, self._report):
                     gathered.add(drained)

@@ -107,13 +107,14 @@ class RowGroupLimit:
         """The most that a column takes; more than the room if it may take more."""
         plain = repeated = longest = 0
         has_prefixes = False
+        is_text = column.physical_type == "BYTE_ARRAY"
         for page in _pages(self._data, of_file):
             plain += page.size + _VALUE_BYTES * page.values
             if plain > room:
                 return plain
-            if page.is_dictionary:
+            if page.is_dictionary and is_text:
                 longest = max(longest, _longest_entry(page, of_file.codec))
-            elif column.physical_type == "BYTE_ARRAY" and page.encoding in _NUMBERED:
+            elif is_text and page.encoding in _NUMBERED:
                 repeated += page.values * longest
             elif page.encoding == _REPEATING:
                 has_prefixes = True
