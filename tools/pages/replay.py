@@ -314,7 +314,7 @@ work on the two cores. `make bench-replay ARGS="--phases 1000000"`:
 Rows grow with claims and with chunks of 500,000 records, so of ten million records folding is a
 smaller part. Several processes share both parts, and `--scale 10000000 --here` measures them. Not
 reached: one coordinating partition is folded by one process. Where a chunk holds a claim less than
-eight times, its records are folded one by one, at some 70 microseconds each.
+eight times, its records are folded one by one.
 
 For a cluster, on paper, from what one core needs here: 0.4 microseconds a record to read Parquet,
 decode and collapse it, and 60 for each run and other record. A run is a claim in a chunk of 500,000

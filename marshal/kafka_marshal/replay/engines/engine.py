@@ -1,6 +1,6 @@
 """What folds a log: processes of this machine, or Spark; and which of them by default.
 
-Both make the same tables. On one machine its own processes are faster; Spark is for a cluster. This
+Both make the same tables. One machine needs no Spark, which is for a cluster. This
 room knows what is asked of an engine and imports neither before it is chosen.
 """
 
