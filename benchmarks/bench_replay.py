@@ -14,13 +14,18 @@ same file:
 - kernel: read, decode and fold with `kernel`, one process, one core: every verdict, every claim.
 - account: the peers' two tables, but under the rules, with `kernel` in one process (`account.py`).
 - replay: all of it on Spark: every table, summary and report written.
-- replay here: the same in this process, `--engine local`.
+- replay here: the same without Spark, `--engine local`.
 
 Of a million records both engines are checked to write the same.
 
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
 warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
-and the Python workers held. A log is on disk only while it is replayed.
+and the Python workers held. A log is on disk only while it is replayed. `--here` takes `--engine
+local` instead of Spark.
+
+`--phases` prints where the processor time of `--engine local` goes, in one process: what it takes
+merely to read the columns, what to read and collapse, and what to fold. It also prints how many
+rows are folded.
 
 `--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
 log of heartbeats of the same length, in this process. It prints CPU time a record. Of the first the
@@ -37,9 +42,11 @@ import multiprocessing
 import shutil
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +59,10 @@ from benchmarks.written import written
 
 from kafka_marshal import World
 from kafka_marshal.replay import run
-from kafka_marshal.replay.fold.reading import read_chunk, records_of
+from kafka_marshal.replay.engines.by_partition import ReadAndFold, Stretch
+from kafka_marshal.replay.fold.jobs import WholeLog
+from kafka_marshal.replay.fold.reading import read_chunk, read_lean, records_of
+from kafka_marshal.replay.options import judging_of
 from kafka_marshal.replay.sources import find
 from kafka_marshal.replay.spark.session import opened_session
 from kafka_marshal.scratch import Scratch
@@ -240,20 +250,55 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
     path.unlink()
 
 
-def scaled(count: int) -> tuple[float, float, dict[str, int]]:
+def scaled(count: int, here: bool) -> tuple[float, float, dict[str, int]]:
     """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
-    with Scratch("desk") as desk, opened_session() as spark:
+    with Scratch("desk") as desk, ExitStack() as opened:
+        work = replay_here if here else partial(replay, opened.enter_context(opened_session()))
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, WARM)
-        replay(spark, warm, desk / "warm")
+        work(warm, desk / "warm")
         logs.write(path, count)
         began = time.perf_counter()
         with Meter() as meter:
-            replay(spark, path, desk / "out")
+            work(path, desk / "out")
         return time.perf_counter() - began, meter.cpu_s, dict(meter.peaks)
 
 
-def scale(sizes: Sequence[int]) -> None:
+def phases(count: int) -> None:
+    """Print what a record costs in each phase of a replay in one process."""
+    with Scratch("desk") as desk:
+        path, read_folder, folder = desk / "uniform.parquet", desk / "read", desk / "folded"
+        for each in (read_folder, folder):
+            each.mkdir()
+        logs.write(path, count)
+        chunks = find([str(path)]).chunks
+        job = WholeLog(chunks, judging_of("fenced", INTERVAL_S, 3_600.0, None), collapsing=True)
+        work = ReadAndFold(job, read_folder, folder)
+        work.read(0)  # compiles, or loads what was compiled
+        stretches: dict[tuple[str, int], list[Stretch]] = defaultdict(list)
+        began = [time.process_time()]
+        for number, chunk in enumerate(chunks):
+            for _ in read_lean(number, chunk):
+                pass
+        began.append(time.process_time())
+        for number in range(len(chunks)):
+            for place, stretch in work.read(number).items():
+                stretches[place].append(stretch)
+        began.append(time.process_time())
+        for number, of_place in enumerate(stretches.values()):
+            work.fold(number, of_place)
+        began.append(time.process_time())
+        columns, read, fold = (after - before for before, after in pairwise(began))
+        rows = sum(stretch.rows for of_place in stretches.values() for stretch in of_place)
+    for words, seconds in (
+        ("merely to read the columns", columns),
+        ("to read and to collapse", read),
+        (f"to fold {rows:,} rows", fold),
+    ):
+        print(f"{words:32}{seconds:9.2f} s of CPU{1e6 * seconds / count:9.2f} us a record")
+
+
+def scale(sizes: Sequence[int], here: bool) -> None:
     """Print what a record costs, and what is held at once, by the size of the log."""
     kinds = {DRIVER: "driver", JVM: "JVM", WORKERS: "workers", WORKER: "a worker"}
     head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
@@ -261,7 +306,7 @@ def scale(sizes: Sequence[int]) -> None:
     # A process that forks after Spark has begun would share its memory: each begins anew.
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for count in sizes:
-            wall_s, cpu_s, peaks = pool.apply(scaled, (count,))
+            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here))
             told = "".join(f"{peaks.get(kind, 0) / 1e6:13,.0f}" for kind in kinds)
             each = f"{1e6 * wall_s / count:9.2f}{1e6 * cpu_s / count:9.2f}"
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
@@ -303,6 +348,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="RECORDS",
         help="the replay alone at these sizes, or at 1, 10 and 30 million records",
     )
+    parser.add_argument("--here", action="store_true", help="--scale without Spark")
+    parser.add_argument("--phases", type=int, metavar="RECORDS", help="where the time goes")
     parser.add_argument(
         "--shared",
         nargs="*",
@@ -316,7 +363,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shared(asked.shared or SHARED, asked.beats_every)
         return 0
     if asked.scale is not None:
-        scale(asked.scale or SCALES)
+        scale(asked.scale or SCALES, asked.here)
+        return 0
+    if asked.phases is not None:
+        phases(asked.phases)
         return 0
     with Scratch("desk") as desk, ExitStack() as opened:
 

@@ -24,6 +24,11 @@ OWNER: Final = ".kafka-marshal-owner"
 """The file that the owner locks."""
 
 
+def temporary_folder() -> Path:
+    """The system's folder for temporary files."""
+    return Path(tempfile.gettempdir())
+
+
 class Scratch:
     """A temporary folder of this process; a context manager that gives its path.
 
@@ -41,7 +46,7 @@ class Scratch:
         Raises:
             OSError: it cannot be made.
         """
-        self._parent = Path(tempfile.gettempdir()) if beside is None else beside.absolute().parent
+        self._parent = temporary_folder() if beside is None else beside.absolute().parent
         self._prefix = f"{'' if beside is None else f'.{beside.name}.'}{NAME}{purpose}-"
         sweep(self._parent)
         self.path: Path

@@ -1,6 +1,6 @@
 """Production logs through the reducer: the only package that imports pyspark.
 
-`run` reads recorded logs of a coordination topic, folds them in this process or on Spark, and
+`run` reads recorded logs of a coordination topic, folds them on this machine or on Spark, and
 writes tables, a summary and a page.
 
 From the inside out: `model` holds the values, `sources` says what a record is, `findings` watches

@@ -87,8 +87,8 @@ def run(
         `out` covers all of them. The sources are one log then. All executors see the folder.
         keyring: verifies every record of the sources, in this process and beside the fold: what is
             not authentic is a finding.
-        engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
-            on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
+        engine: `local` folds on this machine, `spark` on Spark; the tables are the same. `auto`:
+            on Spark if `spark` is given, or if the disk has too little room (`engines.choose`).
         spark: a session to use, or the master where one is opened and stopped at the end; None: a
             local one, if Spark is the engine. All executors see sources and outputs under the same
             paths.

@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Change, Exports, InvalidOption, SparkMaster, Summary, run
-from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
+from kafka_marshal.replay.engines import by_partition
+from kafka_marshal.replay.engines.engine import LOCAL_RECORD_BYTES, EngineName, choose
 from kafka_marshal.replay.fold.jobs import row_batches
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.folded_log import CLAIM, HeatSpans
@@ -295,23 +296,76 @@ def test_records_in_any_order_and_from_any_file_are_folded_as_if_they_came_in_or
         assert mixed[table.name] == in_order[table.name], table.name
 
 
+def in_processes(count: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """From now on as many fold, which the log in this folder is long enough for."""
+    monkeypatch.setattr(by_partition, "RECORDS_PER_PROCESS", 100)
+    monkeypatch.setattr(by_partition, "_cores", lambda: count)
+    assert by_partition.processes_for(find([str(folder)]).chunks) == count
+
+
+@pytest.mark.parametrize(
+    ("collapsing", "what_if"),
+    [(True, None), pytest.param(False, "heartbeat_interval=30s", marks=pytest.mark.night)],
+)
+def test_several_processes_tell_the_same_as_one(
+    tmp_path: Path, collapsing: bool, what_if: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if collapsing:
+        monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
+    given = fleet(7, 1_500)
+    for part in range(3):
+        records = given[500 * part : 500 * part + 500]
+        dumps.write(tmp_path / "log" / f"part-{part}.parquet", dumps.table(records))
+    told = []
+    for count in (1, 2):
+        in_processes(count, monkeypatch, tmp_path / "log")
+        out = tmp_path / str(count) / "out"
+        replay(EngineName.local, None, out, tmp_path / "log", what_if=what_if, exports=True)
+        told.append(written(out))
+    assert told[0] == told[1]
+    assert told[0]["findings"]
+
+
+def test_several_processes_put_aside_what_one_takes_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = fleet(5, 1_200)
+    for name, part in (("one/0", given[:400]), ("one/1", given[400:800]), ("two", given[800:])):
+        dumps.write(tmp_path / name / "log.parquet", dumps.table(part))
+    for count, name in ((2, "one"), (1, "two")):
+        in_processes(count, monkeypatch, tmp_path / name)
+        out = tmp_path / f"out-{name}"
+        replay(EngineName.local, None, out, tmp_path / name, checkpoint=tmp_path / "checkpoint")
+    whole = (tmp_path / "one", tmp_path / "two")
+    replay(EngineName.local, None, tmp_path / "out", *whole, checkpoint=tmp_path / "another")
+    in_two_runs, at_once = written(tmp_path / "out-two"), written(tmp_path / "out")
+    for table in PUBLISHED:
+        assert in_two_runs[table.name] == at_once[table.name], table.name
+
+
 def chunks_of(records: Sequence[int]) -> list[Chunk]:
     return [Chunk(format="capture", path="p", log="l", records=count) for count in records]
 
 
-def test_auto_folds_here_what_is_small_and_says_why() -> None:
-    few = choose("auto", chunks_of([LOCAL_RECORDS_MAX - 5, 5]))
+def test_auto_folds_here_what_has_room_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = "kafka_marshal.replay.engines.engine.temporary_folder"
+    monkeypatch.setattr(place, lambda: Path("/"))
+    records = 10**9
+    room = records * LOCAL_RECORD_BYTES
+    few = choose("auto", chunks_of([records - 5, 5]), free_bytes=room)
     assert (few.engine, str(few)) == (
         "local",
-        "Folded in this process: about 2,000,000 records, and up to 2,000,000 do not need Spark.",
+        "Folded on this machine: about 1,000,000,000 records, and / has room for them.",
     )
-    many = choose("auto", chunks_of([LOCAL_RECORDS_MAX, 1]))
+    many = choose("auto", chunks_of([records]), free_bytes=room - 1)
     assert (many.engine, str(many)) == (
         "spark",
-        "Folded on Spark: about 2,000,001 records, more than 2,000,000.",
+        "Folded on Spark: about 1,000,000,000 records, and / has no room for them: 128 bytes each, "
+        "and 128.0 GB are free.",
     )
     assert choose("auto", chunks_of([1]), SparkMaster("yarn")).engine == "spark"
-    assert choose("local", chunks_of([LOCAL_RECORDS_MAX + 1])).engine == "local"
+    assert choose("auto", chunks_of([1])).engine == "local"
+    assert choose("local", chunks_of([records]), free_bytes=0).engine == "local"
     assert choose("spark", chunks_of([1])).engine == "spark"
     with pytest.raises(InvalidOption, match="--engine must be one of auto, local, spark"):
         choose("flink", chunks_of([1]))
@@ -357,7 +411,7 @@ def test_a_small_log_needs_neither_java_nor_pyspark(tmp_path: Path, engine: str)
     asked = ("--what-if", "heartbeat_interval=30s", "--sarif", tmp_path / "f.sarif")
     ran = without_spark(*given, *asked, "--out", tmp_path / "out")
     assert (ran.returncode, ran.stderr) == (1, "")
-    assert "Folded in this process" in ran.stdout
+    assert "Folded on this machine" in ran.stdout
     assert "late_heartbeat_stole" in ran.stdout
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     checkpoint = ("--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "two")
@@ -369,5 +423,5 @@ def test_what_is_to_go_to_spark_says_what_to_install(tmp_path: Path) -> None:
     ran = without_spark(D3, "--engine", "spark", *out)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("marshal: a replay on Spark (--engine spark) needs p")
-    assert "pip install 'kafka-marshal[replay]', or fold in this process: --engine" in ran.stderr
+    assert "pip install 'kafka-marshal[replay]', or fold on this machine: --engine" in ran.stderr
     assert list(tmp_path.iterdir()) == []

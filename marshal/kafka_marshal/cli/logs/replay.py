@@ -169,8 +169,8 @@ def replay(
     engine: Annotated[
         EngineOption,
         typer.Option(
-            help="What folds: this process, or Spark; the tables are the same. auto: Spark, if "
-            "there are millions of records."
+            help="What folds: processes of this machine, or Spark; the tables are the same. auto: "
+            "Spark, if the temporary folder has less free room than 128 bytes a record."
         ),
     ] = EngineOption.auto,
     master: Annotated[
@@ -203,6 +203,9 @@ def replay(
     among the findings.
     """
     try:
+        from kafka_marshal.replay.without_pandas import without_pandas
+
+        without_pandas()
         from kafka_marshal.replay import (
             Change,
             Exports,

@@ -1,1 +1,1 @@
-"""What runs a fold: this process or Spark, at once or run by run."""
+"""What runs a fold: processes of this machine or Spark, at once or run by run."""

@@ -1,12 +1,12 @@
-"""What folds a log: this process, or Spark; and which of them by default.
+"""What folds a log: processes of this machine, or Spark; and which of them by default.
 
-Both make the same tables. Spark's start takes longer than this process needs for a few million
-records; of more, or on a cluster, Spark is faster and holds less. This room knows what is asked of
-an engine and imports neither before it is chosen.
+Both make the same tables. One machine needs no Spark, which is for a cluster. This
+room knows what is asked of an engine and imports neither before it is chosen.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from enum import StrEnum
@@ -22,13 +22,13 @@ from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.options import SparkMaster
 from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.scratch import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL_RECORDS_MAX: Final = 2_000_000
-"""For more records `auto` chooses Spark. This many take about as much processor time here as Spark
-takes for its start, if most of them say nothing new."""
+LOCAL_RECORD_BYTES: Final = 128
+"""What a record takes of the temporary folder at most, packed, where none is left out."""
 
 
 class EngineName(StrEnum):
@@ -48,14 +48,21 @@ class EngineChoice:
     why: str
 
     def __str__(self) -> str:
-        where = "in this process" if self.engine is EngineName.local else "on Spark"
+        where = "on this machine" if self.engine is EngineName.local else "on Spark"
         return f"Folded {where}: {self.why}."
 
 
 def choose(
-    asked: str, chunks: Sequence[Chunk], spark: SparkSession | SparkMaster | None = None
+    asked: str,
+    chunks: Sequence[Chunk],
+    spark: SparkSession | SparkMaster | None = None,
+    *,
+    free_bytes: int | None = None,
 ) -> EngineChoice:
-    """Which engine reads these chunks; `spark`, if it is to be Spark, and which.
+    """Which engine reads these chunks.
+
+    `spark`, if it is to be Spark, says which. `free_bytes`: of the folder for temporary files,
+    which take what does not fit into memory; None: looked up.
 
     Raises:
         InvalidOption: there is no such engine, or it folds here and a master is named.
@@ -71,10 +78,17 @@ def choose(
         why = str(spark) if isinstance(spark, SparkMaster) else "a session was given"
         return EngineChoice(EngineName.spark, why)
     records = sum(chunk.records for chunk in chunks)
-    about, limit = f"about {records:,} records", f"{LOCAL_RECORDS_MAX:,}"
-    if records <= LOCAL_RECORDS_MAX:
-        return EngineChoice(EngineName.local, f"{about}, and up to {limit} do not need Spark")
-    return EngineChoice(EngineName.spark, f"{about}, more than {limit}")
+    place = temporary_folder()
+    if free_bytes is None:
+        free_bytes = shutil.disk_usage(place).free
+    if records * LOCAL_RECORD_BYTES <= free_bytes:
+        why = f"about {records:,} records, and {place} has room for them"
+        return EngineChoice(EngineName.local, why)
+    why = (
+        f"about {records:,} records, and {place} has no room for them: "
+        f"{LOCAL_RECORD_BYTES} bytes each, and {free_bytes / 1e9:,.1f} GB are free"
+    )
+    return EngineChoice(EngineName.spark, why)
 
 
 class Engine(Protocol):
@@ -126,7 +140,7 @@ def started(
     except ModuleNotFoundError as error:
         raise ReplayError(
             f"a replay on Spark ({choice.why}) needs {error.name}; install it with: "
-            "pip install 'kafka-marshal[replay]', or fold in this process: --engine local"
+            "pip install 'kafka-marshal[replay]', or fold on this machine: --engine local"
         ) from None
     on_progress("starting Spark")
     master = HERE if spark is None else spark

@@ -1,20 +1,21 @@
-"""The fold in this process: without Spark, and without Java.
+"""The fold on this machine: without Spark, and without Java.
 
-Chunks are read one after the other, and what they hold is brought together by coordinating
-partition. Each is folded by the same account. Its rows stay here, in memory or in files. A small
-log is fed record by record, because the compiled kernel takes longer to load than this few records
-take. What Spark does with the same job is in `pipeline`.
+Chunks are read, and what they hold is brought together by coordinating partition. Each is folded by
+the same account. Of a long log both is done by several processes (`by_partition`), else by this
+one. The rows stay here, in memory or in files. A small log is fed record by record, because the
+compiled kernel takes longer to load than this few records take. What Spark does with the same job
+is in `pipeline`.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import frozen
 
+from kafka_marshal.replay.engines.by_partition import fold_by_partition, processes_for
 from kafka_marshal.replay.fold.jobs import Job
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
@@ -58,21 +59,14 @@ class LocalEngine:
     @contextmanager
     def _gathered(self, job: Job) -> Iterator[GatheredRows]:
         with GatheredRows(job.judging.tables) as gathered:
-            with _collecting_seldom():
-                for drained in folded(job, self.on_tasks or (lambda done, of: None)):
+            processes = processes_for(job.chunks)
+            if processes > 1:
+                fold_by_partition(job, gathered, processes, self._report)
+            else:
+                for drained in folded(job, self._report):
                     gathered.add(drained)
             yield gathered
 
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    """Meanwhile look for garbage in cycles less often.
-
-    A fold makes many objects and keeps some. Looking through them took a sixth of its time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 10)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+    def _report(self, done: int, of: int) -> None:
+        if self.on_tasks is not None:
+            self.on_tasks(done, of)

@@ -51,7 +51,13 @@ from kafka_marshal.replay.model.tables import (
     TableSet,
 )
 from kafka_marshal.replay.one_process.sorted_table import SortedTable, row_groups
-from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder, sorted_rows
+from kafka_marshal.replay.one_process.sorting import (
+    Sorter,
+    SpillFolder,
+    read_stream,
+    sorted_rows,
+    write_stream,
+)
 
 ROWS_BYTES_MAX: Final = 256 << 20
 """Bytes of rows that wait in memory to be sorted, at most."""
@@ -98,7 +104,22 @@ class GatheredRows:
 
     def add_stored(self, name: str, rows: pa.StructArray) -> None:
         """Rows of the table of that name, as `arrow_rows` gives them."""
-        self._sorters[name].add(pa.RecordBatch.from_struct_array(rows))
+        self._add(name, pa.RecordBatch.from_struct_array(rows))
+
+    def add_streams(self, folder: Path) -> None:
+        """The rows of all files that `write_streams` wrote there, which are gone then."""
+        for path in sorted(folder.iterdir()):
+            for batch in read_stream(path):
+                self._add(path.suffix[1:], batch)
+
+    def write_streams(self, path: Path) -> None:
+        """A file for each table that has rows, named after `path` and the table."""
+        for name, sorter in self._sorters.items():
+            if sorter.rows:
+                write_stream(path.with_name(f"{path.name}.{name}"), sorter.schema, sorter.batches())
+
+    def _add(self, name: str, rows: pa.RecordBatch) -> None:
+        self._sorters[name].add(rows)
         if self.bytes_held > ROWS_BYTES_MAX:
             max(self._sorters.values(), key=attrgetter("bytes_held")).spill()
 

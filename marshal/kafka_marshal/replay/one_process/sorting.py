@@ -112,18 +112,33 @@ class Sorter:
     def _written(self, batches: Iterator[pa.RecordBatch]) -> SortedRun:
         path = self._folder.file()
         first: Key = ()
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        with (
-            pa.OSFile(str(path), "wb") as file,
-            pa.ipc.new_stream(file, self.schema, options=options) as stream,
-        ):
+
+        def with_first() -> Iterator[pa.RecordBatch]:
+            nonlocal first
             for batch in batches:
                 first = first or _key(batch, 0, self.order)
-                stream.write_batch(batch)
-        return SortedRun(first, lambda: _read(path))
+                yield batch
+
+        write_stream(path, self.schema, with_first())
+        return SortedRun(first, lambda: read_stream(path))
 
 
-def _read(path: Path) -> Iterator[pa.RecordBatch]:
+def write_stream(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a file for `read_stream`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_stream(file, schema, options=options) as stream,
+    ):
+        for batch in batches:
+            stream.write_batch(batch)
+
+
+def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
     """Read a file once: it is removed when it is open."""
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
         path.unlink()

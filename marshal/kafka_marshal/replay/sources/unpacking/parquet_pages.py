@@ -107,13 +107,14 @@ class RowGroupLimit:
         """The most that a column takes; more than the room if it may take more."""
         plain = repeated = longest = 0
         has_prefixes = False
+        is_text = column.physical_type == "BYTE_ARRAY"
         for page in _pages(self._data, of_file):
             plain += page.size + _VALUE_BYTES * page.values
             if plain > room:
                 return plain
-            if page.is_dictionary:
+            if page.is_dictionary and is_text:
                 longest = max(longest, _longest_entry(page, of_file.codec))
-            elif column.physical_type == "BYTE_ARRAY" and page.encoding in _NUMBERED:
+            elif is_text and page.encoding in _NUMBERED:
                 repeated += page.values * longest
             elif page.encoding == _REPEATING:
                 has_prefixes = True
@@ -228,8 +229,10 @@ def _longest_entry(page: _Page, codec: int) -> int:
     elif codec:
         return page.size
     longest = at = 0
-    while at + _LENGTH.size <= len(data):
-        (size,) = _LENGTH.unpack_from(data, at)
-        longest = max(longest, size)
-        at += _LENGTH.size + size
+    last, unpack = len(data) - _LENGTH.size, _LENGTH.unpack_from
+    while at <= last:  # of each entry of a long log: it takes what it takes
+        (size,) = unpack(data, at)
+        if size > longest:
+            longest = size
+        at += 4 + size
     return min(longest, page.size)

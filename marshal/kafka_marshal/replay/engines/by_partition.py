@@ -1,0 +1,146 @@
+"""A log folded by several processes: chunks are read, and coordinating partitions folded, by each.
+
+What is read of a chunk waits in a file, sorted. Of each file, a partition is a stretch of batches.
+Who folds the partition merges its stretches, and writes the tables' rows. So nothing is pickled but
+names and numbers, and no process holds more than it works on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.replay.engines.workers import Workers
+from kafka_marshal.replay.fold.jobs import Job
+from kafka_marshal.replay.one_process.gathering import (
+    ROW_ORDER,
+    Place,
+    by_place,
+    collecting_seldom,
+    read_rows,
+)
+from kafka_marshal.replay.one_process.local_fold import GatheredRows
+from kafka_marshal.replay.one_process.sorting import (
+    Key,
+    SortedRun,
+    SpillFolder,
+    first_of,
+    merged,
+)
+from kafka_marshal.replay.sources import Chunk
+
+RECORDS_PER_PROCESS: Final = 1_000_000
+"""Records that are worth the start of a process, which takes a second."""
+
+
+def processes_for(chunks: Sequence[Chunk]) -> int:
+    """How many processes fold these chunks: one for each core, if there is enough to do."""
+    records = sum(chunk.records for chunk in chunks)
+    return max(1, min(_cores(), len(chunks), records // RECORDS_PER_PROCESS))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@frozen
+class Stretch:
+    """The rows of one coordinating partition in a file of sorted rows."""
+
+    path: Path
+    begin: int
+    end: int
+    """Batches of the file, the last excluded."""
+    rows: int
+    first: Key
+    """What the first row is sorted by."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read them."""
+        with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
+            for number in range(self.begin, self.end):
+                yield reader.get_batch(number)
+
+
+@frozen
+class ReadAndFold:
+    """The work of each process; it pickles."""
+
+    job: Job
+    read_folder: Path
+    folder: Path
+    """Where the tables' rows go."""
+
+    def read(self, number: int) -> Mapping[Place, Stretch]:
+        """Read a chunk into a file."""
+        path = self.read_folder / f"read-{number:05}"
+        found: dict[Place, Stretch] = {}
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with SpillFolder() as folder:
+            rows, _ = read_rows(self.job, [number], folder)
+            with (
+                pa.OSFile(str(path), "wb") as file,
+                pa.ipc.new_file(file, rows.schema, options=options) as writer,
+            ):
+                pieces = (piece for batch in rows.batches() for piece in by_place(batch))
+                for at, (place, batch) in enumerate(pieces):
+                    writer.write_batch(batch)
+                    of = found.get(place)
+                    found[place] = Stretch(
+                        path,
+                        of.begin if of else at,
+                        at + 1,
+                        batch.num_rows + (of.rows if of else 0),
+                        of.first if of else first_of(batch, ROW_ORDER),
+                    )
+        return found
+
+    def fold(self, number: int, stretches: Sequence[Stretch]) -> None:
+        """Fold a coordinating partition, the `number`-th of all, into a file of tables' rows."""
+        with GatheredRows(self.job.judging.tables) as gathered, collecting_seldom():
+            runs = [SortedRun(each.first, each.batches) for each in stretches]
+            for drained in self.job.fold(merged(runs, ROW_ORDER)):
+                gathered.add(drained)
+            gathered.write_streams(self.folder / f"{number:05}")
+
+
+def fold_by_partition(
+    job: Job, gathered: GatheredRows, processes: int, report: Callable[[int, int], None]
+) -> None:
+    """Fold a job, and gather the rows; `report` as in `gathering.folded`.
+
+    Raises:
+        UnreadableSource: something is no record.
+        SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
+        ReplayError: a process has ended.
+    """
+    with SpillFolder() as scratch:
+        read_folder, folder, temporary = (scratch.file() for _ in range(3))
+        for each in (read_folder, folder, temporary):
+            each.mkdir()
+        work = ReadAndFold(job, read_folder, folder)
+        with Workers(work, processes, temporary) as workers:
+            chunks = len(job.chunks)
+            each_chunk = [(number,) for number in range(chunks)]
+            stretches: dict[Place, list[Stretch]] = defaultdict(list)
+            for found in workers.run("read", each_chunk, partial(_report, report, chunks)):
+                for place, stretch in found.items():
+                    stretches[place].append(stretch)
+            # A number for each, so that rows stay in the order of places; the largest first.
+            places = list(enumerate(of for _, of in sorted(stretches.items())))
+            places.sort(key=lambda each: -sum(stretch.rows for stretch in each[1]))
+            workers.run("fold", places, partial(_report, report, len(places)))
+        gathered.add_streams(folder)
+
+
+def _report(report: Callable[[int, int], None], of: int, done: int) -> None:
+    report(done, of)
