@@ -243,10 +243,11 @@ Tables, `summary.json`, report, exports, `--what-if` and exit codes are the same
 takes up a `--checkpoint` of the other. Tests compare both on every capture of the repository and on
 generated logs.
 
-`auto`, the default, takes Spark if there is a `--master` (in Python a session), or if the folder for
-temporary files (`TMPDIR`) has less free room than 128 bytes for each record. It counts the rows of
-Parquet and of segments. Of other formats it estimates: 150 bytes for a record, and ten times as many
-records if they are compressed. The command prints which engine it chose, and why.
+`auto`, the default, takes Spark if there is a `--master`, in Python a session. Else it takes Spark
+only if the folder for temporary files (`TMPDIR`) has less free room than 128 bytes for each record.
+It counts the rows of Parquet and of segments. Of other formats it estimates: 150 bytes a record,
+and ten times as many records if they are compressed. The command prints which engine it chose, and
+why.
 
 `local` starts a process for each core, but none for fewer than 1,000,000 records. Each reads
 chunks, and then each folds coordinating partitions, the largest first. What was read waits in

@@ -286,7 +286,7 @@ def test_nothing_is_lost_and_nobody_owns_with_another_whoever_is_killed(
     assert killed == MEMBERS
 
 
-# What two members print of partition 0, in good order: the first is killed with offset 1 in hand,
+# What two members print of partition 0, in good order. The first is killed with offset 1 in hand,
 # and the second one repeats it under a tenure of its own.
 FIRST: Final = ({"handed": [[0, 5, 0]]}, {"committed": [[0, 5, 0]]}, {"handed": [[0, 5, 1]]})
 SECOND: Final = ({"handed": [[0, 9, 1], [0, 9, 2]]}, {"committed": [[0, 9, 1], [0, 9, 2]]})

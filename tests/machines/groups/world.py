@@ -240,6 +240,8 @@ class World:
                 )
             case effects.ForwardRequest(connection, request, host, _):
                 self.forward(process, connection, request, host)
+            case effects.ReportTooLarge(record, size):
+                raise AssertionError(f"{size} bytes: {record}")
             case effects.MovePosition(_, offset):
                 self.check_position(offset)
                 self.position = offset

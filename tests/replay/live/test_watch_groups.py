@@ -66,14 +66,13 @@ def test_every_code_of_groups_is_in_one_of_the_lists() -> None:
 def test_a_story_is_told_when_the_page_says_and_is_what_a_replay_finds(code: str) -> None:
     log = STORIES[code][0]()
     in_the_end = {named(row) for row in log.rows()[FINDINGS]}
-    told_now = [one for one in told(log) if isinstance(one.row, FindingRow)]
-    of_the_code = [one for one in told_now if one.row.code == code]
+    told_now = [(one.state, one.row) for one in told(log) if isinstance(one.row, FindingRow)]
     begins = code in LISTS["both"] | LISTS["begun"]
     expected = {code in LISTS["never"]: [], begins: [BEGUN], code in LISTS["whole"]: [WHOLE]}[True]
-    states = [one.state for one in of_the_code]
+    states = [state for state, row in told_now if row.code == code]
     # An event may end a story that nothing else showed to have begun.
     assert states in (expected, [WHOLE]) if code in LISTS["both"] else states == expected
-    assert {named(one.row) for one in told_now} <= in_the_end
+    assert {named(row) for _, row in told_now} <= in_the_end
 
 
 def findings(log: GroupLog, code: str) -> list[tuple[str, FindingRow]]:

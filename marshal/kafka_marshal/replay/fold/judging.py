@@ -140,7 +140,7 @@ class LiveJudging(Judging, Protocol):
         """What is not known of a partition whose head is missing, as a clause."""
 
     def of_topic(self, partitions: int) -> Self:
-        """The same for a topic of so many partitions, unless it was said how many it has."""
+        """The same for a topic with that many partitions, unless the number was given before."""
 
     def begin(self, place: LogPartition) -> LiveAccount:
         """As `Judging`."""

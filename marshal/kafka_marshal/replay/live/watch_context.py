@@ -197,7 +197,7 @@ class WatchContext:
             self._watching.metrics.read(partition, records, next_offset, gauges())
 
     def show(self, accounts: Mapping[int, LiveAccount], *, at_the_end: bool = False) -> None:
-        """Give the accounts as they stand to whoever wants to see them."""
+        """Show the accounts as they stand."""
         if self._watching.on_accounts is not None:
             self._watching.on_accounts(accounts, at_the_end)
 
