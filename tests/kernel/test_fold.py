@@ -80,7 +80,7 @@ def alike(raws: list[RawRecord], every: Sequence[Rules], batch: int = 1000) -> N
         assert folded.claims() == world.claims
 
 
-@pytest.mark.parametrize("seed", seeds(2, 10))
+@pytest.mark.parametrize("seed", seeds(1, 10))
 def test_a_million_hostile_records_are_folded_as_by_the_reducer(seed: int) -> None:
     """By both rule sets; each log has every kind of record in it. All seeds are run by night."""
     for number in range(10 * seed, 10 * seed + 10):

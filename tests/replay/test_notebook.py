@@ -69,6 +69,7 @@ def registered(spark: SparkSession) -> SparkSession:
     return spark
 
 
+@pytest.mark.night
 def test_a_topic_is_a_stream(
     registered: SparkSession, kafka_broker: Broker, tmp_path: Path
 ) -> None:

@@ -386,9 +386,9 @@ def test_a_restart_reads_only_what_came_since_and_goes_on_where_it_was(
     caplog.clear()
     add, offsets = LogFilter.add, list[tuple[Any, Any]]()
 
-    def noted(log_filter: LogFilter[Any], messages: list[Any]) -> None:
+    def noted(log_filter: LogFilter[Any], messages: list[Any]) -> dict[int, Any]:
         offsets.extend((message.partition(), message.offset()) for message in messages)
-        add(log_filter, messages)
+        return add(log_filter, messages)
 
     monkeypatch.setattr(LogFilter, "add", noted)
     places = json.loads(path.read_text(encoding="utf-8").splitlines()[1])["partitions"]

@@ -30,6 +30,7 @@ def test_each_mutant_by_hand_changes_one_place() -> None:
         Edit(OFFSETS, "InFlightOffsets.finished", "self", "x").module_text()
 
 
+@pytest.mark.night
 def test_a_mutant_is_searched_until_it_is_found_and_is_written_down(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

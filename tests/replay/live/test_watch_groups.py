@@ -275,6 +275,7 @@ def cut(kafka_broker: Broker) -> tuple[str, int]:
     return topic, first
 
 
+@pytest.mark.night
 def test_a_live_log_without_its_head_is_certain_from_the_controllers_claim_on(
     kafka_broker: Broker, cut: tuple[str, int], tmp_path: Path
 ) -> None:

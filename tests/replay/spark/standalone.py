@@ -60,6 +60,7 @@ def standalone(folder: Path, workers: int) -> Iterator[Standalone]:
         "PATH": os.environ["PATH"],
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_SCALA_VERSION": "2.13",  # PySpark's folder does not say it where a worker looks
         **spark_environment(),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Message, Producer
 from tools.chaos.clocks import Clocks
 
@@ -21,6 +22,7 @@ def ahead_s(producer: Producer) -> float:
     return found[0].timestamp()[1] / 1000 - time.time()
 
 
+@pytest.mark.night
 def test_a_brokers_clock_is_set_and_is_right_when_it_starts_again(tmp_path: Path) -> None:
     clocks = Clocks(tmp_path / "clocks")
     with Cluster(

@@ -137,6 +137,7 @@ def _settings(
     settings = {
         "spark.driver.extraJavaOptions": options,
         "spark.driver.memory": "2g",
+        "spark.local.dir": str(scratch),  # executors of a cluster have their own
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -146,7 +147,6 @@ def _settings(
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": str(scratch),
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
         }
     else:
