@@ -304,6 +304,14 @@ tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
 | 30,000,000 | 16.4 | 1,825,000 | 0.98 | 636 | 1,042 | 444 |
 | 100,000,000 | 44.8 | 2,233,000 | 0.85 | 728 | 1,555 | 493 |
 
+`--engine local` on the same machine, with two processes and nothing else at work. One run of
+`make bench-replay ARGS="--scale 10000000 30000000 --here"`:
+
+| records | wall s | records/s | CPU us a record | command MB | other process MB |
+|---|---|---|---|---|---|
+| 10,000,000 | 8.4 | 1,186,000 | 1.54 | 769 | 442 |
+| 30,000,000 | 17.0 | 1,762,000 | 1.05 | 785 | 452 |
+
 Where the time of `--engine local` goes, in one process: processor time of one run, with much other
 work on the two cores. `make bench-replay ARGS="--phases 1000000"`:
 

@@ -16,6 +16,7 @@ from kafka_marshal.replay.engines.engine import EngineName, choose
 from tests.replay.spark.standalone import executors, kill, standalone
 
 COUNT = 1_000_000
+# An executor that is killed tidies nothing, so its temporary files are in the test's folder.
 REPLAYING = """
 import sys
 from pathlib import Path
@@ -24,8 +25,12 @@ from kafka_marshal.replay import SparkMaster, run
 def report(done, of):
     print(done, of, flush=True)
 
-log, out, url = sys.argv[1:]
-master = SparkMaster.parsed(url, ["spark.executor.memory=640m"])
+log, out, url, folder = sys.argv[1:]
+settings = (
+    "spark.executor.memory=640m",
+    f"spark.executor.extraJavaOptions=-Djava.io.tmpdir={folder}",
+)
+master = SparkMaster.parsed(url, settings)
 run([log], out=Path(out), spark=master, on_tasks=report)
 """
 
@@ -41,7 +46,7 @@ def test_a_cluster_whose_python_has_no_packages_makes_the_same_output(
     with standalone(tmp_path / "cluster", workers=2) as cluster:
         command = [sys.executable, "-c", REPLAYING, str(log), str(tmp_path / "there" / "out")]
         with subprocess.Popen(
-            [*command, cluster.url],
+            [*command, cluster.url, str(tmp_path)],
             env={**os.environ, "PYSPARK_PYTHON": str(cluster.python)},
             stdout=subprocess.PIPE,
             text=True,
