@@ -234,5 +234,5 @@ def _longest_entry(page: _Page, codec: int) -> int:
         (size,) = unpack(data, at)
         if size > longest:
             longest = size
-        at += 4 + size
+        at += _LENGTH.size + size
     return min(longest, page.size)
