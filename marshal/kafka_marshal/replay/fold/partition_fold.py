@@ -135,10 +135,7 @@ class JudgingOptions:
 
     def without_head(self, partition: int) -> str:
         """As `LiveJudging`."""
-        return (
-            "whoever won a claim before that is not known; a claim is reported from where it is "
-            "certain"
-        )
+        return "nobody knows who won a claim before that; it is reported from where it is certain"
 
     def of_topic(self, partitions: int) -> JudgingOptions:
         """As `LiveJudging`."""

@@ -104,7 +104,7 @@ class Controllerships:
     def _end(self, seen: SeenEvent | None, ended: str) -> None:
         current, self._current = self._current, None
         if current is not None:
-            current.ended, current.ended_by = ended, None if seen is None else seen.kept()
+            current.ended, current.ended_by = ended, None if seen is None else seen.kept
             if seen is not None:
                 current.to_offset, current.to_ms = seen.offset, seen.clock_ms
 
@@ -119,7 +119,7 @@ class Controllerships:
             return
         epoch.refused += 1
         if seen.refused is GroupRefused.DEPOSED:
-            seen = seen.kept()
+            seen = seen.kept
             self._fresh = None if epoch.late else epoch
             epoch.refused_late += 1
             epoch.refused_last_ms = seen.clock_ms

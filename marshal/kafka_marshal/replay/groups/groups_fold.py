@@ -203,7 +203,7 @@ class GroupsFold:
         assert self._clock_ms is not None
         outcome = GroupOutcome(self._state, GroupAccepted.SNAPSHOT_TAKEN)
         seen = SeenEvent(raw, record, self._clock_ms, Controllership(), outcome)
-        self._first = self._first or seen.kept()
+        self._first = self._first or seen.kept
         self._controllers.begin(self._state, seen)
 
     def _contradicts(self, seen: SeenEvent) -> bool:

@@ -39,7 +39,7 @@ class Expiries:
         event, verdict = seen.record.event, seen.accepted
         if isinstance(event, MemberExpired) and verdict is GroupAccepted.EXPIRED:
             if event.reason == SILENT:
-                self._expired[seen.name, event.member] = seen.kept()
+                self._expired[seen.name, event.member] = seen.kept
                 if len(self._expired) > EXPIRED_MAX:
                     del self._expired[next(iter(self._expired))]
             return

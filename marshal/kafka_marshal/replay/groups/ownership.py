@@ -251,7 +251,7 @@ class WithoutOwner:
         for tp in now_wanted:
             if group.partitions[tp].owner is None and tp not in of.free:
                 if seen.offset not in of.by_event:
-                    of.by_event[seen.offset] = _Free(seen.kept(), _why_free(seen))
+                    of.by_event[seen.offset] = _Free(seen.kept, _why_free(seen))
                     self._look_ms = min(self._look_ms, seen.clock_ms + _limit_ms(group))
                 of.free[tp] = of.by_event[seen.offset]
                 of.free[tp].left.add(tp)

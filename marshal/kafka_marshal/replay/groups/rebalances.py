@@ -171,7 +171,7 @@ class Rebalances:
         elif seen.accepted is GroupAccepted.SNAPSHOT_TAKEN:
             of.due_before = True
         elif len(of.causes) < CAUSES_MAX and _what(seen) is not None:
-            of.causes.append(seen.kept())
+            of.causes.append(seen.kept)
 
     def _written(
         self, seen: SeenEvent, of: _GroupRebalances, group: Group, unsettled: Mapping[str, _Waiting]
@@ -196,7 +196,7 @@ class Rebalances:
             for tp, member in event.target.items()
         )
         of.running = RunningRebalance(
-            written=seen.kept(),
+            written=seen.kept,
             causes=tuple(of.causes),
             due_before=of.due_before,
             moves=moves,
@@ -211,13 +211,12 @@ class Rebalances:
             of.uneven_count += 1
             self._fresh = None if of.uneven else seen.name
             if len(of.uneven) < 8:
-                of.uneven.append(seen.kept())
+                of.uneven.append(seen.kept)
         return _target_row(seen, before, event)
 
     @staticmethod
     def _let_go(running: RunningRebalance, seen: SeenEvent) -> None:
         """What an event let members let go."""
-        kept: SeenEvent | None = None
         for tp, was, now in seen.changed:
             if was is None or was.owner is None:
                 continue
@@ -226,7 +225,7 @@ class Rebalances:
                 continue
             if now is None or now.owner != was.owner or not now.revoking:
                 entry.left.discard(tp)
-                entry.last = kept = kept or seen.kept()
+                entry.last = seen.kept
                 entry.how = _lets_go(seen)
 
     def _over(

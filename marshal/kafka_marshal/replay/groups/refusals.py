@@ -50,7 +50,7 @@ class _Story:
 
     def add(self, seen: SeenEvent) -> None:
         """One more."""
-        seen = seen.kept()
+        seen = seen.kept
         self.count += 1
         self.last = seen
         if len(self.proofs) < PROOFS_MAX - 1:

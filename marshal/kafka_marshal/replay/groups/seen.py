@@ -6,6 +6,7 @@ This room is the vocabulary between the fold and everything that watches it. It 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import attrs
 from attrs import define
@@ -49,6 +50,7 @@ class SeenEvent:
     was: Controllership
     outcome: GroupOutcome
 
+    @cached_property
     def kept(self) -> SeenEvent:
         """The event for as long as a log goes on: with what is asked of an old one, and no more.
 

@@ -85,7 +85,7 @@ class Storms:
             yield from self._written(seen, self._groups[seen.name], span_ms)
 
     def _written(self, seen: SeenEvent, of: _Storm, span_ms: int) -> Iterator[Row]:
-        seen = seen.kept()
+        seen = seen.kept
         of.written.append(seen)
         while seen.clock_ms - of.written[0].clock_ms > span_ms:
             of.written.popleft()
