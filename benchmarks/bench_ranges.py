@@ -88,11 +88,9 @@ class Scale:
 BRIEF: Final = Scale(
     processes=16,
     settles_s=2.0,
-    lasts_s=6.0,
+    lasts_s=5.0,
     fast=100_000,
     latency_s=6.0,
-    killed_of=6,
-    kill_s=10.0,
     records_s=5,
     rounds=1,
 )
@@ -339,7 +337,7 @@ def _latencies(place: Place, what: str, runs: Mapping[str, tuple[Peer, int]]) ->
     given = f"{rate:,} messages/s, processes of each: {processes}, {_rounds(scale)}"
     for at, quantile in enumerate(("p50", "p99")):
         peers = {name: _median([both[at] for both in each]) for name, each in found.items()}
-        note = f"{_spread(np.array(found['ours'])[:, at], 1)} ms"
+        note = f"{_spread(np.array(found['ours'])[:, at], 1)} ms" if scale.rounds > 1 else ""
         ours = peers.pop("ours")
         place.report.add(
             f"ranges.{what}.{quantile}", "ms", Better.LOWER, ours, given, peers, note=note

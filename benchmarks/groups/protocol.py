@@ -82,7 +82,7 @@ class Scale:
     peers: tuple[str, ...] = ("ours", "classic", "classic, 1 s", "KIP-848", "KIP-848, 1 s")
 
 
-BRIEF: Final = Scale(6, 300, 6.0, 500, 10.0, 300, 3.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
+BRIEF: Final = Scale(5, 300, 6.0, 500, 10.0, 300, 3.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
 """For `make bench`, which runs much else."""
 QUICK: Final = Scale(3, 12, 6.0, 20, 2.0, 100, 1.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
 
@@ -449,7 +449,7 @@ def _handed_all(group: Group, sent: set[tuple[int, int]]) -> Rows:
 
 def assignments(place: Place) -> None:
     """The strategies alone."""
-    times, scale = {QUICK: (1, 0.01), BRIEF: (3, 0.3)}.get(place.scale, (9, 1.0))
+    times, scale = {QUICK: (1, 0.01), BRIEF: (7, 0.3)}.get(place.scale, (9, 1.0))
     few = place.scale in (BRIEF, QUICK)
     assignment.report_all(place.report, times, scale, kafka=True, compared_only=few)
 

@@ -75,10 +75,9 @@ def _news(ran: Sequence[Ran], found: Comparison) -> list[Html]:
     ):
         if changes:
             shown.append(_banner(title, [change.line() for change in changes]))
-    words = (
-        f"{found.compared} ratios were compared with stored ones. {len(found.new)} are new, and "
-        f"{len(found.elsewhere)} belong to another machine."
-    )
+    words = f"{found.compared} ratios were compared with stored ones. {len(found.new)} are new."
+    if found.elsewhere:
+        words += f" {len(found.elsewhere)} were not compared, since another machine stored them."
     return [*shown, el("p", None, words)]
 
 

@@ -21,8 +21,8 @@ LABEL: Final = 250
 """Labels end here, and bars begin."""
 BARS: Final = 270
 RATIO_END: Final = 690
-HISTORY: Final = (710, 140)
-"""Where a history begins, and its width."""
+HISTORY: Final = (708, 80)
+"""Where a history begins, and its width; its first value stands behind it."""
 SPAN_MIN: Final = 0.2
 """The least part above and below its middle that a history shows: noise must not look big."""
 
@@ -89,25 +89,25 @@ def _history(y: float, ratios: Sequence[float]) -> Iterator[Html]:
     left, width = HISTORY
     middle = (max(ratios) + min(ratios)) / 2
     half = max(middle * SPAN_MIN, (max(ratios) - min(ratios)) / 2) or 1.0
-    step, top, tall = (width - 50) / (len(ratios) - 1), y + 4, ROW - 8
+    step, top, tall = width / (len(ratios) - 1), y + 4, ROW - 8
     points = [
         (left + at * step, top + tall / 2 - (ratio - middle) / half * tall / 2)
         for at, ratio in enumerate(ratios)
     ]
     path = " ".join(f"{x:.1f},{place:.1f}" for x, place in points)
-    yield _line(left, top + tall / 2, left + width - 50, top + tall / 2, "rule")
+    yield _line(left, top + tall / 2, left + width, top + tall / 2, "rule")
     words = ", ".join(f"{ratio:.2f}" for ratio in ratios)
     yield el("polyline", {"class": "history", "points": path}, el("title", None, words))
     x, last = points[-1]
     yield el("circle", {"class": "now", "cx": f"{x:.1f}", "cy": f"{last:.1f}", "r": 3})
-    yield _text(left + width, y + 16, f"from {ratios[0]:.2f}", "faint", "end")
+    yield _text(left + width + 8, y + 16, f"from {ratios[0]:.2f}", "faint")
 
 
 def overview(dots: Sequence[Dot]) -> Html:
     """Every ratio on one logarithmic axis: above 1 ours is better."""
     if not dots:
         return Html("")
-    left, right, row = 410, WIDTH - 50, 17
+    left, right, row = 420, WIDTH - 50, 17
     values = [value for dot in dots for value in (dot.now, dot.before, dot.target) if value]
     low, high = (math.log10(limit) for limit in (min(0.5, *values) / 1.1, max(2.0, *values) * 1.1))
 
@@ -125,7 +125,9 @@ def overview(dots: Sequence[Dot]) -> Html:
                 shapes.append(_text(place(tick), 12, f"{tick:g}", "faint", "middle"))
     for at, dot in enumerate(dots):
         y = 22 + at * row + row / 2
-        shapes.append(_text(left - 14, y + 4, dot.label, "strong" if dot.fell else "", "end"))
+        shapes.append(
+            _text(left - 14, y + 4, dot.label, "label bad" if dot.fell else "label", "end")
+        )
         if dot.target:
             x = place(dot.target)
             shapes.append(_line(x, y - 7, x, y + 7, "target"))

@@ -68,7 +68,7 @@ class Change:
             return f"{what}: {self.now:.2f}, which no stored run has"
         if self.now is None:
             return f"{what}: {self.before:.2f} is stored, and this run has none"
-        return f"{what}: {self.before:.2f} before, {self.now:.2f} now ({-self.fall:+.0%})"
+        return f"{what}: {self.before:.2f} before, {self.now:.2f} now ({-self.fall:+.1%})"
 
 
 @attrs.frozen
