@@ -2,8 +2,9 @@
 
 Input: one simulated run (`tools.runs.simulate`) for each mode, of four consumers on
 eight claims of two coordinating partitions. It has stalls, crashes, restarts in the middle of the
-log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. CPU time
-of this process from the file to the verdict, JSON included. The peer is `json.loads` of each line.
+log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. A fresh
+process judges it: its CPU time from the file to the verdict, JSON included, and the most memory
+that it had, Python's own included. The peer is `json.loads` of each line.
 
 Of 10^4 events most are read by processes that saw all of the log and share one fold. Later every
 process has begun in the middle and folds for itself, so an event costs half as much again. From
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -57,6 +60,15 @@ def json_alone(path: Path) -> float:
     return time.process_time() - began
 
 
+def judge(path: Path) -> tuple[float, float, str]:
+    """CPU seconds, the most memory in MB, and what is not explained."""
+    began = time.process_time()
+    judgement = validate(read_run(path))
+    seconds = time.process_time() - began
+    found = "" if judgement.explained else str(judgement.unexplained)
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report a figure for each mode and size; 1 if a run is not explained."""
     parser = argparse.ArgumentParser(prog="make bench-validate")
@@ -69,22 +81,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for events in asked.events:
                 path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
-                began = time.process_time()
-                judgement = validate(read_run(path))
-                seconds = time.process_time() - began
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    seconds, megabytes, unexplained = pool.apply(judge, (path,))
                 peer_s = json_alone(path)
                 path.unlink()
-                if not judgement.explained:
-                    print(judgement.unexplained)
+                if unexplained:
+                    print(unexplained)
                     return 1
+                semantics = mode.name.lower().replace("_", " ")
                 report.add(
                     f"validate.{mode.value.lower()}_{events}",
                     "events/s",
                     Better.HIGHER,
                     events / seconds,
-                    f"a run {mode.name.lower().replace('_', ' ')} of {events:,} events, CPU time",
+                    f"a run {semantics} of {events:,} events, CPU time",
                     {PEER: events / peer_s},
                     TARGET,
+                    f"{megabytes:.0f} MB at most",
                 )
     return 0
 

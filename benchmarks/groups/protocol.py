@@ -354,16 +354,17 @@ def controller(place: Place) -> None:
             rows = group.rows()
             after = _described(asked, "killed")
     found = [standstill_ns(rows, member, killed_ns) for member in members]
-    first_s = _seconds(min((one for one in found if one is not None), default=None))
+    first_s = min((one for one in found if one is not None), default=0) / 1e9
     last_s = _seconds(None if None in found else max(one or 0 for one in found))
     same = [
         f"{what} {'as before' if one == other else 'CHANGED'}"
         for what, one, other in zip(("generation", "tenures"), before, after, strict=True)
     ]
     refused = np.count_nonzero(rows["kind"] == Kind.REFUSED)
+    moved = len(changes(rows)) - changed
     note = (
-        f"the first one after {first_s} s, owners changed {len(changes(rows)) - changed} times, "
-        f"{', '.join(same)}, {refused} commits refused"
+        f"the first one after {first_s:.2f} s, owners changed {moved} times, {', '.join(same)}, "
+        f"{refused} commits refused"
     )
     what = "one of 2 controllers killed, until all commit again"
     _add(place, "controller", {"ours": last_s}, what, Target(3.0), note)

@@ -27,7 +27,7 @@ OTHERS_MAX: Final = 0.1
 """With more cores than that at other work, a figure is rough."""
 
 
-AT_ONCE_S: Final = 0.1
+AT_ONCE_S: Final = 0.5
 """In less time nothing is measured."""
 
 
