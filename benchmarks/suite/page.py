@@ -124,13 +124,16 @@ def _part(ran: Ran, stored: Sequence[Run]) -> Html:
     return el("section", None, *shown)
 
 
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def _words(figure: Figure) -> list[Html]:
     around, reached = figure.around, figure.reached
-    given = figure.given[:1].upper() + figure.given[1:]
-    better = f"{figure.unit}, {figure.better.value} is better. {given}."
+    better = f"{figure.unit}, {figure.better.value} is better. {_sentence(figure.given)}"
     notes = [el("p", {"class": "note"}, better)]
     if figure.note:
-        notes.append(el("p", {"class": "note"}, f"{figure.note}."))
+        notes.append(el("p", {"class": "note"}, _sentence(figure.note)))
     if reached is not None:
         words, kind = ("reached", "reached") if reached else ("not reached", "missed")
         mark = el("span", {"class": kind}, words)

@@ -128,7 +128,7 @@ def test_the_page_shows_peers_targets_falls_and_history() -> None:
         html.escape("noop.x × a <peer>: 2.50 before, 2.00 now (-20.0%)"),
         "target 1 s",
         "not reached",
-        "twice.",
+        "Twice.",
         "3.00, 2.50, 2.00",  # the history
         "2.00, stored 2.50",
     ):
