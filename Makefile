@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulate-groups simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test test-all spec model demo golden model-full triples mutants spec-mutants walks prove prove-full bench bench-reducer bench-validate bench-replay bench-client bench-ranges bench-watch bench-groups night simulate simulate-groups simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,8 +101,11 @@ prove-full: setup ## The same by the second solver, and every mistake in it refu
 	$(BIN)/python -m proof --mutants $(ARGS)
 	$(BIN)/python -m proof --needed $(ARGS)
 
+bench: setup ## Everything that must stay fast, beside its peers: a page, and what fell by more than 15 %; ARGS="client --quick", "--update"
+	$(BIN)/python -m benchmarks.suite $(ARGS)
+
 bench-reducer: setup ## Decode and step a million records in plain CPython
-	$(BIN)/python benchmarks/bench_reducer.py $(ARGS)
+	$(BIN)/python -m benchmarks.bench_reducer $(ARGS)
 
 bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
 	$(BIN)/python -m benchmarks.bench_validate $(ARGS)
@@ -117,7 +120,7 @@ bench-ranges: setup ## Shared partitions beside share groups, a plain consumer a
 	$(BIN)/python -m benchmarks.bench_ranges $(ARGS)
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
-	$(BIN)/python benchmarks/bench_watch.py $(ARGS)
+	$(BIN)/python -m benchmarks.bench_watch $(ARGS)
 
 bench-groups: setup ## Groups and their assignments beside Kafka's own; ARGS="start death", "assignment"
 	$(BIN)/python -m benchmarks.groups.protocol $(ARGS)

@@ -1,6 +1,6 @@
 """The client beside its peers, on one real broker of this machine: `make bench-client`.
 
-Each figure is a ratio of two things that were measured in this run, on the same topic. Broker and
+Each ratio is of two things that were measured in this run, on the same topic. Broker and
 clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1` takes a tenth.
 
 - noop: at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll` loops
@@ -11,12 +11,14 @@ clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1`
 - claims: from the first request to the last win of 256 partitions.
 - idle: processor time and memory of a consumer with 1,000 claims and no messages.
 - failover: from kill -9 of a consumer until another one owns its claims.
-- catch_up: until a coordination topic of a million records is folded, and from a snapshot.
+- catch_up: until a coordination topic of a million records is folded, and from a snapshot, beside
+  a bare consumer that reads the same and folds nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import os
 import signal
@@ -29,6 +31,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import confluent_kafka as kafka
+from benchmarks.suite.figures import Better, Report, Target, chosen
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -51,8 +54,9 @@ ALONE = Claiming(greedy=True)
 class Place:
     """The broker, and what is on it."""
 
-    def __init__(self, bootstrap: str, scale: float) -> None:
+    def __init__(self, bootstrap: str, scale: float, report: Report) -> None:
         self.bootstrap, self._scale = bootstrap, scale
+        self.report = report
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._names = 0
 
@@ -130,11 +134,6 @@ def best(runs: dict[str, Callable[[], float]]) -> dict[str, float]:
     return {name: min(each) for name, each in seconds.items()}
 
 
-def say(text: str = "") -> None:
-    """At once."""
-    print(text, flush=True)
-
-
 # --- at least once --------------------------------------------------------------------------------
 
 
@@ -201,24 +200,24 @@ def noop(place: Place) -> None:
 
     took = best(
         {
-            "confluent-kafka, consume(1000)": by_consume,
-            "ours, consume(1000).fetched": lambda: listed(lambda messages: messages.fetched),
-            "ours, consume(1000)": lambda: listed(iter),
-            "confluent-kafka, poll()": lambda: by_poll(place.bare(topic, PARTITIONS)),
-            "ours, for message in consumer": iterated,
-            "Kafka's consumer group, poll()": grouped,
+            "consume(1000)": by_consume,
+            "fetched": lambda: listed(lambda messages: messages.fetched),
+            "consume": lambda: listed(iter),
+            "poll()": lambda: by_poll(place.bare(topic, PARTITIONS)),
+            "iterated": iterated,
+            "consumer group": grouped,
         }
     )
-    peers = {
-        "consume": took["confluent-kafka, consume(1000)"],
-        "poll": took["confluent-kafka, poll()"],
-        "group": took["Kafka's consumer group, poll()"],
-    }
-    say(f"noop: {count:,} messages of {SIZE} bytes, {PARTITIONS} partitions; best of {ROUNDS}")
-    for name, seconds in took.items():
-        ratios = (f"{peer / seconds:.2f} x {of}" for of, peer in peers.items())
-        told = f"   {', '.join(ratios)}" if name.startswith("ours") else ""
-        say(f"  {name:34} {count / seconds:>10,.0f} messages/s{told}")
+    per_s = {name: count / seconds for name, seconds in took.items()}
+    given = f"{count:,} messages of {SIZE} bytes, {PARTITIONS} partitions, best of {ROUNDS}"
+    for name, target in (
+        ("fetched", Target(0.95, "consume(1000)")),
+        ("consume", None),
+        ("iterated", Target(1.2, "poll()")),
+    ):
+        peers = {peer: per_s[peer] for peer in ("consume(1000)", "poll()", "consumer group")}
+        ours, unit = per_s[name], "messages/s"
+        place.report.add(f"client.noop.{name}", unit, Better.HIGHER, ours, given, peers, target)
 
 
 def handle(message: object) -> None:
@@ -263,12 +262,13 @@ def pool(place: Place) -> None:
             consumer.run(handler, workers=32, order=order)  # type: ignore[arg-type]
         return ends[1] - ends[0]
 
-    alone = one_thread()
-    say(f"pool: {count:,} messages, 0 to 5 ms each, 1,000 keys, {PARTITIONS} partitions")
-    say(f"  one thread                       {alone:6.2f} s")
+    peers = {"one thread": count / one_thread()}
+    given = f"{count:,} messages of 0 to 5 ms, 1,000 keys, {PARTITIONS} partitions, 32 workers"
     for order in ("partition", "key", "none"):
-        took = workers(order)
-        say(f"  32 workers, order by {order:10}  {took:6.2f} s   {alone / took:.1f} x")
+        per_s = count / workers(order)
+        place.report.add(
+            f"client.pool.order_{order}", "messages/s", Better.HIGHER, per_s, given, peers
+        )
 
 
 # --- at most once ---------------------------------------------------------------------------------
@@ -281,7 +281,6 @@ def amo(place: Place) -> None:
     place.fill(topic, count, 1)
     out = place.topic(place.name("amo-out"), 1)
     coordination = place.coordination()
-    say(f"amo: {count:,} messages of {SIZE} bytes, one partition, each batch copied to a topic")
 
     def transactions(size: int) -> float:
         group = place.name("eos")
@@ -345,9 +344,15 @@ def amo(place: Place) -> None:
         # In turns: the broker gets faster as it goes.
         rounds = [(transactions(size), granted(size)) for _ in range(ROUNDS)]
         theirs, own = map(min, zip(*rounds, strict=True))
-        say(
-            f"  batches of {size:5}: transactions {count / theirs:>9,.0f} messages/s, "
-            f"ours {count / own:>9,.0f}   {theirs / own:.2f} x"
+        given = f"{count:,} messages of {SIZE} bytes, one partition, batches of {size:,} copied"
+        place.report.add(
+            f"client.amo.batches_{size}",
+            "messages/s",
+            Better.HIGHER,
+            count / own,
+            f"{given} to a topic, best of {ROUNDS}",
+            {"transactions": count / theirs},
+            Target(3.0, "transactions") if size == 1000 else None,
         )
 
 
@@ -358,7 +363,7 @@ def claims(place: Place) -> None:
     """From `add_topic` to the last of 256 claims; the original takes half a second for each."""
     topic = place.topic(place.name("claims"), 256)
     coordination = place.coordination()
-    for name, claiming in (("greedy", Claiming(greedy=True)), ("fair share", Claiming())):
+    for name, claiming in (("greedy", Claiming(greedy=True)), ("fair_share", Claiming())):
         done = threading.Event()
         left = 256
 
@@ -371,8 +376,17 @@ def claims(place: Place) -> None:
         with place.ours(coordination, claiming=claiming, on_claimed=count) as consumer:
             began = time.perf_counter()
             consumer.add_topic(topic)
-            done.wait(60)
-            say(f"claims: 256 partitions, {name}: {time.perf_counter() - began:.2f} s")
+            if not done.wait(60):
+                raise SystemExit(f"claims: {left} of 256 partitions were not claimed within 60 s")
+            took = time.perf_counter() - began
+        place.report.add(
+            f"client.claims.{name}",
+            "s",
+            Better.LOWER,
+            took,
+            "from add_topic to the last of 256 claims; the original takes half a second for each",
+            {"the original": 128.0},
+        )
 
 
 def idle(place: Place) -> None:
@@ -394,14 +408,17 @@ def idle(place: Place) -> None:
         taking.start()
         if not done.wait(60):
             raise SystemExit(f"idle: {left} of {count} partitions were not claimed within 60 s")
-        time.sleep(5)
+        time.sleep(place.scaled(5))
         claim_kb = (_resident_bytes() - before) / count / 1000
         began, used = time.perf_counter(), time.process_time()
-        time.sleep(30)
+        time.sleep(place.scaled(30))
         share = (time.process_time() - used) / (time.perf_counter() - began)
         consumer.stop()
         taking.join()
-    say(f"idle: {count:,} claims: {share:.2%} of a core, {claim_kb:.1f} kB a claim")
+    given = f"{count:,} claims, no messages, {place.scaled(30)} s"
+    cpu = 100 * share
+    place.report.add("client.idle.cpu", "% of a core", Better.LOWER, cpu, given, target=Target(2.0))
+    place.report.add("client.idle.memory", "kB a claim", Better.LOWER, claim_kb, given)
 
 
 def _resident_bytes() -> int:
@@ -444,13 +461,19 @@ def failover(place: Place) -> None:
             time.sleep(1 + 0.37 * len(delays) % 1)
             os.kill(child.pid, signal.SIGKILL)
             began = time.perf_counter()
-            claimed.wait(30)
+            if not claimed.wait(30):
+                raise SystemExit("failover: nobody took over within 30 s")
             delays.append(time.perf_counter() - began)
         child.wait()
     delays.sort()
-    say(
-        f"failover: {len(delays)} times kill -9, heartbeat interval 1 s, limit 2 s and one read: "
-        f"median {statistics.median(delays):.2f} s, least {delays[0]:.2f}, most {delays[-1]:.2f}"
+    place.report.add(
+        "client.failover",
+        "s",
+        Better.LOWER,
+        statistics.median(delays),
+        f"median of {len(delays)} times kill -9; heartbeat interval 1 s, limit 2 s and one read",
+        target=Target(2.0),
+        note=f"least {delays[0]:.2f}, most {delays[-1]:.2f}",
     )
 
 
@@ -490,7 +513,6 @@ def _log_of(
 def catch_up(place: Place) -> None:
     """From the first byte asked for until the end was read and folded."""
     count = place.scaled(1_000_000)
-    say("catch_up: the original takes 3.2 to 3.6 s for a million records")
     for of, certified in ((1, False), (1, True), (10, False)):
         coordination, group = place.coordination(), place.name("catch-up")
         producer = kafka.Producer({"bootstrap.servers": place.bootstrap, "linger.ms": 50})
@@ -510,11 +532,31 @@ def catch_up(place: Place) -> None:
                 place.topic(name, 1)
         part = "all of our group" if of == 1 else f"one in {of} of our group"
         how = "with" if certified else "without"
-        say(f"catch_up: {count:,} records, 1,000 claims, {part}, {how} headers")
+        given = f"{count:,} records, 1,000 claims, {part}, {how} headers"
+        name = f"client.catch_up.{'all' if of == 1 else 'tenth'}_{how}_headers"
+        add = functools.partial(place.report.add, unit="s", better=Better.LOWER, given=given)
         with Scratch("desk") as folder:
-            for what in ("the whole log", "from a snapshot"):
-                took, cpu = _caught_up(place, coordination, group, names, folder / "snapshot")
-                say(f"  {what:16} {took:5.2f} s, {cpu:5.2f} s of processors")
+            caught_up = functools.partial(
+                _caught_up, place, coordination, group, names, folder / "snapshot"
+            )
+            bare_s = _read_alone(place, coordination, count)
+            took_s, cpu_s = caught_up()
+            peers, note = {"bare consumer": bare_s}, f"{cpu_s:.2f} s of CPU"
+            add(name, ours=took_s, peers=peers, target=Target(1.5), note=note)
+            again_s, cpu_s = caught_up()
+            peers, note = {"the whole log": took_s}, f"{cpu_s:.2f} s of CPU"
+            add(f"{name}.snapshot", ours=again_s, peers=peers, note=note)
+
+
+def _read_alone(place: Place, coordination: str, count: int) -> float:
+    """Seconds until a bare consumer has read all of it."""
+    began, seen = time.perf_counter(), 0
+    consumer = place.bare(coordination, 4)
+    while seen < count:
+        seen += sum(message.error() is None for message in consumer.consume(1000, 1.0))
+    took = time.perf_counter() - began
+    consumer.close()
+    return took
 
 
 def _caught_up(
@@ -535,7 +577,8 @@ def _caught_up(
         began, before = time.perf_counter(), time.process_time()
         for name in names.values():
             consumer.add_topic(name)
-        done.wait(120)
+        if not done.wait(120):
+            raise SystemExit(f"catch_up: {left} topics were not claimed within 120 s")
         return time.perf_counter() - began, time.process_time() - before
 
 
@@ -555,12 +598,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-client")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ALL)}; all")
     parser.add_argument("--scale", type=float, default=1.0, help="so much of each size")
+    Report.add_option(parser)
     asked = parser.parse_args()
-    if unknown := set(asked.parts) - set(ALL):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    try:
+        names = chosen(asked.parts, list(ALL))
+    except LookupError as error:
+        parser.error(str(error))
     with Scratch("desk") as folder, Broker(folder=folder, heap="1g") as broker:
-        place = Place(broker.bootstrap, asked.scale)
-        for name in asked.parts or ALL:
+        place = Place(broker.bootstrap, asked.scale, Report(asked.figures))
+        for name in names:
             ALL[name](place)
 
 

@@ -2,7 +2,7 @@
 
 All is measured in one run, on one topic of one partition each, and on one real broker that starts
 here. Broker and clients share the machine, so look at the ratios. `ARGS="slow kill"` runs some
-parts only, `--quick` runs each for a few seconds.
+parts only, `--brief` takes less of everything, and `--quick` runs each for a few seconds.
 
 - slow: a handler sleeps for 5 ms. Many processes beside one, and beside share groups.
 - fast: a handler that does nothing: messages a second, beside share groups.
@@ -15,26 +15,28 @@ Messages of a range are in order, and those of a key are not: a share group has 
 
 The peer is `ShareConsumer` of confluent-kafka, with its defaults and tuned. The broker lets a share
 group lock 10,000 records of a partition, its most. It hands out whole batches of a producer, so
-batches are small here: that is tuning for the peer, too. A ratio is to the first row of its table.
+batches are small here: that is tuning for the peer, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import attrs
 import confluent_kafka as kafka
 import numpy as np
+from benchmarks.meter import cpu_s
 from benchmarks.ranges.records import Setting, records
-from benchmarks.ranges.workers import Fleet, Job, Rows, cpu_s, machine_s
+from benchmarks.ranges.workers import Fleet, Job, Rows
+from benchmarks.suite.figures import Better, Report, chosen, say
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -55,6 +57,7 @@ BATCH: Final = 50
 SIZE: Final = 100
 """Bytes of a message."""
 HANDLER_S: Final = 0.005
+ONE: Final = "one process"
 STARTS_S: Final = 60.0
 
 
@@ -82,6 +85,18 @@ class Scale:
     rounds: int = 3
 
 
+BRIEF: Final = Scale(
+    processes=16,
+    settles_s=2.0,
+    lasts_s=6.0,
+    fast=100_000,
+    latency_s=6.0,
+    killed_of=6,
+    kill_s=10.0,
+    records_s=5,
+    rounds=1,
+)
+"""For `make bench`, which runs much else."""
 QUICK: Final = Scale(
     processes=2,
     settles_s=1.0,
@@ -111,8 +126,8 @@ class Peer:
 class Place:
     """The broker, and what is on it."""
 
-    def __init__(self, broker: Broker, folder: Path, scale: Scale) -> None:
-        self.broker, self.folder, self.scale = broker, folder, scale
+    def __init__(self, broker: Broker, folder: Path, scale: Scale, report: Report) -> None:
+        self.broker, self.folder, self.scale, self.report = broker, folder, scale, report
         self._names = itertools.count(1)
         self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         self._create(COORDINATION, 4)
@@ -193,28 +208,8 @@ class Place:
 PLAIN: Final = Peer("plain")
 AT_LEAST_ONCE: Final = Peer("at_least_once")
 AT_MOST_ONCE: Final = Peer("at_most_once")
-WITH_OURS: Final = {
-    "ours, at least once": AT_LEAST_ONCE,
-    "share group, defaults": Peer("share"),
-    "share group, tuned": Peer("share", TUNED),
-}
-
-
-def say(text: str) -> None:
-    """At once."""
-    print(text, flush=True)
-
-
-def table(*heads: str) -> None:
-    """The first lines of a table."""
-    say("")
-    row(*heads)
-    say("|---" * len(heads) + "|")
-
-
-def row(*cells: str) -> None:
-    """A line of it."""
-    say(f"| {' | '.join(cells)} |")
+SHARE: Final = {"share group": Peer("share"), "tuned share group": Peer("share", TUNED)}
+WITH_OURS: Final = {"ours": AT_LEAST_ONCE, **SHARE}
 
 
 # --- a slow handler -------------------------------------------------------------------------------
@@ -223,49 +218,59 @@ def row(*cells: str) -> None:
 def slow(place: Place) -> None:
     """Messages a second of handlers that sleep, in a while in which all processes work.
 
-    In a few rounds, each with all in turns; the median, the least and the most. What the rest of
-    the machine takes is printed, too: it is missing here.
+    In a few rounds, each with all in turns; the median, the least and the most. Beside it, the
+    processor time of the clients for a message.
     """
     scale = place.scale
-    alone = ("ours, at least once", AT_LEAST_ONCE, 1)
-    many = {**WITH_OURS, "ours, at most once": AT_MOST_ONCE}
-    runs = [alone, *((name, peer, scale.processes) for name, peer in many.items())]
+    many = {"at_least_once": AT_LEAST_ONCE, "at_most_once": AT_MOST_ONCE, **SHARE}
+    runs = [(ONE, AT_LEAST_ONCE, 1)]
+    runs += [(name, peer, scale.processes) for name, peer in many.items()]
     topic, each = place.topic(), int((scale.settles_s + scale.lasts_s + STARTS_S / 2) / HANDLER_S)
     place.fill(topic, each * scale.processes)
-    found: list[list[tuple[int, float, float, float, float]]] = [[] for _ in runs]
+    found: dict[str, list[tuple[int, float, float, float]]] = {name: [] for name, _, _ in runs}
     for _ in range(scale.rounds):
-        for (_, peer, processes), rounds in zip(runs, found, strict=True):
-            rounds.append(_slow(place, peer, topic, processes))
-    heads = ("processes", "order", "messages/s", "× one", "cores: clients", "broker", "others")
-    table("slow: 5 ms a message", *heads)
-    one = float(np.median([per_s for _, per_s, *_ in found[0]]))
-    for (name, peer, processes), rounds in zip(runs, found, strict=True):
-        working, per_s, *cores = np.transpose(rounds)
-        least = int(working.min())
-        at_work = f"{processes}" if least == processes else f"{processes}, {least} at work"
-        order = "none" if peer.kind == "share" else "within a range"
-        cells = at_work, order, _spread(per_s, 0), _spread(per_s / one, 1)
-        row(name, *cells, *(f"{np.median(each):.2f}" for each in cores))
+        for name, peer, processes in runs:
+            found[name].append(_slow(place, peer, topic, processes))
+    given = f"a handler of 5 ms, {scale.processes} processes, {_rounds(scale)}"
+    per_s = {name: _median([per_s for _, per_s, *_ in each]) for name, each in found.items()}
+    cpu_ms = {
+        name: _median([1e3 * clients / per_s for _, per_s, clients, _ in each if per_s])
+        for name, each in found.items()
+    }
+    for name in ("at_least_once", "at_most_once"):
+        working, each_s, clients, of_broker = np.transpose(found[name])
+        note = (
+            f"{_spread(each_s, 0)} messages/s, {int(working.min())} processes at work, cores: "
+            f"clients {np.median(clients):.2f}, broker {np.median(of_broker):.2f}"
+        )
+        peers = {peer: per_s[peer] for peer in (ONE, *SHARE)}
+        ours = per_s[name]
+        place.report.add(
+            f"ranges.slow.{name}", "messages/s", Better.HIGHER, ours, given, peers, note=note
+        )
+        peers = {peer: cpu_ms[peer] for peer in (ONE, *SHARE)}
+        ours = cpu_ms[name]
+        place.report.add(
+            f"ranges.slow.{name}.cpu", "ms a message", Better.LOWER, ours, given, peers
+        )
 
 
-def _slow(
-    place: Place, peer: Peer, topic: str, processes: int
-) -> tuple[int, float, float, float, float]:
+def _slow(place: Place, peer: Peer, topic: str, processes: int) -> tuple[int, float, float, float]:
+    """Processes at work, messages a second, and cores of clients and broker."""
     scale = place.scale
     rows_max = 2 * int((STARTS_S + scale.settles_s + scale.lasts_s) / HANDLER_S)
     with place.fleet(peer, topic, processes, rows_max, handler_s=HANDLER_S) as fleet:
         fleet.wait_until_all_work(STARTS_S / 2)
         time.sleep(scale.settles_s)
-        began_ns, all_s = time.time_ns(), machine_s()
+        began_ns = time.time_ns()
         clients, broker = fleet.cpu_s(), cpu_s(place.broker.pid)
         time.sleep(scale.lasts_s)
         ended_ns = time.time_ns()
         clients, broker = fleet.cpu_s() - clients, cpu_s(place.broker.pid) - broker
-        others = machine_s() - all_s - clients - broker
         done_ns, working = fleet.all_rows()["done_ns"], fleet.working
     seconds = (ended_ns - began_ns) / 1e9
     done = np.count_nonzero((began_ns <= done_ns) & (done_ns < ended_ns))
-    return working, done / seconds, clients / seconds, broker / seconds, others / seconds
+    return working, done / seconds, clients / seconds, broker / seconds
 
 
 # --- a handler that does nothing ------------------------------------------------------------------
@@ -281,10 +286,10 @@ def fast(place: Place) -> None:
             with place.fleet(peer, topic, scale.peers, scale.fast) as fleet:
                 rows = fleet.wait_for(scale.fast, STARTS_S)
             found[name].append(_per_s(rows, scale.fast))
-    table(f"fast: {scale.peers} processes, {scale.fast:,} messages", "messages/s", "ours ×")
-    best = {name: max(each) for name, each in found.items()}
-    for name, per_s in best.items():
-        row(name, f"{per_s:,.0f}", f"{best['ours, at least once'] / per_s:.2f}")
+    peers = {name: max(each) for name, each in found.items()}
+    ours = peers.pop("ours")
+    given = f"{scale.fast:,} messages, {scale.peers} processes, best of {scale.rounds}"
+    place.report.add("ranges.fast", "messages/s", Better.HIGHER, ours, given, peers)
 
 
 def _per_s(rows: Rows, count: int) -> float:
@@ -307,7 +312,7 @@ def late(place: Place) -> None:
 
 def once(place: Place) -> None:
     """From append to handler, of two consumers that get the same messages at the same time."""
-    runs = {"plain consumer": (PLAIN, 1), "ours, at most once": (AT_MOST_ONCE, 1)}
+    runs = {"plain consumer": (PLAIN, 1), "ours": (AT_MOST_ONCE, 1)}
     _latencies(place, "once", runs)
 
 
@@ -330,12 +335,23 @@ def _latencies(place: Place, what: str, runs: Mapping[str, tuple[Peer, int]]) ->
                 rows = rows[rows["place"] > first]
                 late_ms = rows["begun_ns"] / 1e6 - rows["appended_ms"]
                 found[name].append(np.quantile(late_ms, (0.5, 0.99)))
-    table(f"{what}: {rate:,} messages/s", "processes", "p50 ms", "p99 ms", "p50 ×", "p99 ×")
-    base = np.array(next(iter(found.values())))
-    for name, each in found.items():
-        of_base = np.array(each) / base
-        cells = (_spread(column, 1) for column in np.transpose(each))
-        row(name, f"{runs[name][1]}", *cells, *(_spread(part, 2) for part in of_base.T))
+    processes = runs["ours"][1]
+    given = f"{rate:,} messages/s, processes of each: {processes}, {_rounds(scale)}"
+    for at, quantile in enumerate(("p50", "p99")):
+        peers = {name: _median([both[at] for both in each]) for name, each in found.items()}
+        note = f"{_spread(np.array(found['ours'])[:, at], 1)} ms"
+        ours = peers.pop("ours")
+        place.report.add(
+            f"ranges.{what}.{quantile}", "ms", Better.LOWER, ours, given, peers, note=note
+        )
+
+
+def _rounds(scale: Scale) -> str:
+    return "once" if scale.rounds == 1 else f"median of {scale.rounds}"
+
+
+def _median(of_rounds: Sequence[float]) -> float:
+    return float(np.median(of_rounds)) if of_rounds else 0.0
 
 
 def _spread(of_rounds: Rows, digits: int) -> str:
@@ -353,16 +369,21 @@ def simulated(place: Place) -> None:
     """Records a second of the shipped machine, on virtual time."""
     scale = place.scale
     many, per_s = scale.simulated, 10_000 * scale.simulated
-    title = f"records: simulated, {many} consumers, {per_s:,} messages/s"
-    table(title, "records/s", "of these")
-    for name, window in (("at least once", 100_000), ("at most once", 0)):
+    for name, window in (("at_least_once", 100_000), ("at_most_once", 0)):
         found = records(
             Setting(
                 window, many, per_s, settles_s=scale.simulated_settles_s, lasts_s=scale.records_s
             )
         )
-        kinds = (f"{per_s:.0f} {kind}" for kind, per_s in found.per_s.items())
-        row(f"ours, {name}", f"{sum(found.per_s.values()):.0f}", ", ".join(kinds))
+        kinds = (f"{each:.0f} {kind}" for kind, each in found.per_s.items())
+        place.report.add(
+            f"ranges.records.{name}",
+            "records/s",
+            Better.LOWER,
+            sum(found.per_s.values()),
+            f"simulated: {many} consumers of {10_000 * many:,} messages/s",
+            note=", ".join(kinds),
+        )
 
 
 # --- a crash --------------------------------------------------------------------------------------
@@ -372,8 +393,7 @@ def kill(place: Place) -> None:
     """Kill a third of the processes in the middle, and count what each message came to."""
     scale = place.scale
     count, dies = int(scale.killed_of * scale.kill_s / HANDLER_S), scale.killed_of // 3
-    heads = ("handled twice", "not handled", "begun by the dead in their last second")
-    table(f"kill: {dies} of {scale.killed_of} processes, {count:,} messages", *heads)
+    given = f"{count:,} messages, kill -9 of {dies} of {scale.killed_of} processes"
     for peer in (AT_LEAST_ONCE, AT_MOST_ONCE):
         topic = place.topic()
         place.fill(topic, count)
@@ -390,7 +410,10 @@ def kill(place: Place) -> None:
         distinct = len(np.unique(handled["place"]))
         last = np.count_nonzero(dead["begun_ns"] > killed_ns - 1e9)
         twice, lost = len(rows) - len(np.unique(rows["place"])), count - distinct
-        row(f"ours, {peer.kind.replace('_', ' ')}", f"{twice}", f"{lost}", f"{last}")
+        note = f"the dead began {last} in their last second"
+        add = partial(place.report.add, unit="messages", better=Better.LOWER, given=given)
+        add(f"ranges.kill.{peer.kind}.twice", ours=twice, note=note)
+        add(f"ranges.kill.{peer.kind}.not_handled", ours=lost)
 
 
 ALL: Final = {
@@ -404,31 +427,33 @@ ALL: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was named, or all, and print tables."""
+    """Run what was named, or all."""
     parser = argparse.ArgumentParser(prog="make bench-ranges")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ALL)}; all")
+    parser.add_argument("--brief", action="store_true", help="less of everything")
     parser.add_argument("--quick", action="store_true", help="each for a few seconds")
     parser.add_argument("--processes", type=int, help="how many work in `slow`; 32")
+    Report.add_option(parser)
     asked = parser.parse_args(arguments)
-    if unknown := set(asked.parts) - set(ALL):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
-    scale = QUICK if asked.quick else Scale()
+    try:
+        names = chosen(asked.parts, list(ALL))
+    except LookupError as error:
+        parser.error(str(error))
+    scale = QUICK if asked.quick else BRIEF if asked.brief else Scale()
     if asked.processes:
         scale = attrs.evolve(scale, processes=asked.processes)
     say(
         f"CPython {sys.version.split()[0]}, confluent-kafka {kafka.version()}, librdkafka "
-        f"{kafka.libversion()[0]}, Kafka {version()}; {os.cpu_count()} cores for all, "
-        f"load {os.getloadavg()[0]:.1f}; batches of {BATCH} messages of {SIZE} bytes"
+        f"{kafka.libversion()[0]}, Kafka {version()}; batches of {BATCH} messages of {SIZE} bytes"
     )
     with (
         Scratch("desk") as folder,
         Broker(folder=folder / "broker", settings=SHARE_GROUPS, heap="1g") as broker,
     ):
-        place = Place(broker, folder, scale)
+        place = Place(broker, folder, scale, Report(asked.figures))
         place.allow_share_groups()
-        for name in asked.parts or ALL:
+        for name in names:
             ALL[name](place)
-    say(f"\nload at the end: {os.getloadavg()[0]:.1f}")
     return 0
 
 

@@ -4,9 +4,10 @@ Input: one million records of 64 claims, as a production log looks. Every claim 
 ClaimingPartition, then heartbeats; one record in a thousand is a release, and later a new claim.
 CPU time of this process, best of three passes over the same records, garbage collector as it comes.
 
-- decode: value and headers of a record to a `Record`.
-- decode + step: the same, then `step` on the claim of its key.
-- decode + World: the same, through `World.apply`, which also says what came of it.
+The peer is decoding alone: value and headers of a record to a `Record`.
+
+- step: the same, then `step` on the claim of its key.
+- world: the same, through `World.apply`, which also returns what came of it.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
+
+from benchmarks.suite.figures import Better, Report, Target
 
 from kafka_marshal import (
     FENCED,
@@ -83,27 +86,29 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Report a figure for each, beside mere decoding."""
     parser = argparse.ArgumentParser(prog="make bench-reducer")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--passes", type=int, default=3)
+    Report.add_option(parser)
     asked = parser.parse_args(arguments)
-    raws = heartbeat_heavy(asked.records)
+    report, raws = Report(asked.figures), heartbeat_heavy(asked.records)
     rows: dict[str, Callable[[], object]] = {
         "decode": lambda: decode_all(raws),
-        "decode + step, fenced": lambda: decode_and_step(raws, FENCED),
-        "decode + step, original": lambda: decode_and_step(raws, ORIGINAL),
-        "decode + World, fenced": lambda: decode_and_fold(raws, FENCED),
+        "step_fenced": lambda: decode_and_step(raws, FENCED),
+        "step_original": lambda: decode_and_step(raws, ORIGINAL),
+        "world_fenced": lambda: decode_and_fold(raws, FENCED),
     }
     best = dict.fromkeys(rows, float("inf"))
     for _ in range(asked.passes):
         for name, work in rows.items():
             best[name] = min(best[name], cpu_seconds(work))
-    print(f"{asked.records:,} records, {CLAIMS} claims, CPython {sys.version.split()[0]}")
-    print(f"{'':26}{'records/s':>12}{'us/record':>12}{'x decode':>10}")
-    for name, seconds in best.items():
-        rate, micros = asked.records / seconds, seconds / asked.records * 1e6
-        print(f"{name:26}{rate:12,.0f}{micros:12.2f}{seconds / best['decode']:10.2f}")
+    rates = {name: asked.records / seconds for name, seconds in best.items()}
+    given = f"{asked.records:,} records of {CLAIMS} claims, CPU time, best of {asked.passes}"
+    decoding = {"decoding alone": rates.pop("decode")}
+    for name, rate in rates.items():
+        target = Target(0.5, "decoding alone") if name == "step_fenced" else None
+        report.add(f"reducer.{name}", "records/s", Better.HIGHER, rate, given, decoding, target)
     return 0
 
 

@@ -6,15 +6,19 @@ coordinating partitions, and headers as our clients write them. Everything runs 
 there are; each line is the best of `--passes`, wall clock, after one small warm run. Peers get the
 same file:
 
-- Spark split: what Spark needs merely to split the value into its columns, and drop them.
+- columns alone: what it takes to read the columns that a fold needs, on one core: the floor.
+- Spark's split: what Spark needs merely to split the value into its columns, and drop them.
 - polars, DuckDB: the same account as far as SQL goes on a log without faults: tenures and the last
   state of every claim, from window functions, written as Parquet. No guards, no verdicts, no
   findings.
 - attrs fold: `World` on decoded records, one core (a tenth of the records, scaled).
+
+Ours are
+
 - kernel: read, decode and fold with `kernel`, one process, one core: every verdict, every claim.
 - account: the peers' two tables, but under the rules, with `kernel` in one process (`account.py`).
-- replay: all of it on Spark: every table, summary and report written.
-- replay here: the same without Spark, `--engine local`.
+- spark: all of a replay on Spark: every table, summary and report written.
+- here: the same without Spark, `--engine local`.
 
 Of a million records both engines are checked to write the same.
 
@@ -55,6 +59,7 @@ from benchmarks import logs
 from benchmarks.account import Kernel
 from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
 from benchmarks.ranges import shared_logs
+from benchmarks.suite.figures import Better, Report, Target
 from benchmarks.written import written
 
 from kafka_marshal import World
@@ -76,6 +81,14 @@ WARM = 200_000
 ENGINES_CHECKED = 1_000_000
 SCALES = (1_000_000, 10_000_000, 30_000_000)
 SHARED, SHARED_WARM = (1_000_000,), 5_000
+PEERS = ("polars", "DuckDB", "Spark's split", "attrs fold", "columns alone")
+OURS = {
+    "kernel": None,
+    "account": None,
+    "spark": Target(2.0, "polars"),
+    "here": Target(10_000_000 / 3.0),
+}
+"""By name, with their targets."""
 FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
 
 
@@ -208,6 +221,13 @@ def replay_here(path: Path, out: Path) -> None:
     run([str(path)], out=out, heartbeat_interval_s=INTERVAL_S, engine="local")
 
 
+def columns_alone(path: Path, out: Path) -> None:
+    """Read what a fold needs, and drop it."""
+    for number, chunk in enumerate(find([str(path)]).chunks):
+        for _ in read_lean(number, chunk):
+            pass
+
+
 def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes: int) -> float:
     """Seconds of the best pass."""
     best = float("inf")
@@ -336,11 +356,11 @@ def shared(sizes: Sequence[int], beats_every: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Report a figure for each of ours and each kind of log."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--only", nargs="*", help="the lines to measure")
+    parser.add_argument("--only", nargs="*", metavar="WAY", help="what to measure")
     parser.add_argument(
         "--scale",
         nargs="*",
@@ -357,6 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="RECORDS",
         help="claims that several share, at these sizes, or at a million records",
     )
+    Report.add_option(parser)
     parser.add_argument("--beats-every", type=int, default=shared_logs.BEATS_EVERY)
     asked = parser.parse_args(arguments)
     if asked.shared is not None:
@@ -376,45 +397,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         warm = desk / "warm.parquet"
         logs.write(warm, min(WARM, asked.records))
-        lines: dict[str, Callable[[Path, Path], None]] = {
-            "Spark split": lambda path, out: spark_split(spark(), path, out),
+        ways: dict[str, Callable[[Path, Path], None]] = {
+            "Spark's split": lambda path, out: spark_split(spark(), path, out),
             "polars": polars_account,
             "DuckDB": duckdb_account,
             "attrs fold": attrs_fold,
+            "columns alone": columns_alone,
             "kernel": kernel_fold,
             "account": kernel_account,
-            "replay": lambda path, out: replay(spark(), path, out),
-            "replay here": replay_here,
+            "spark": lambda path, out: replay(spark(), path, out),
+            "here": replay_here,
         }
-        chosen = {name: work for name, work in lines.items() if name in (asked.only or lines)}
+        if unknown := {*(asked.only or ())} - {*ways}:
+            parser.error(f"no such way: {', '.join(unknown)}; there are {', '.join(ways)}")
+        chosen = {name: work for name, work in ways.items() if name in (asked.only or ways)}
         for work in chosen.values():
             measured(work, warm, desk, 1)
         check_accounts(warm, desk)
-        if {"replay", "replay here"} <= chosen.keys():
+        if {"spark", "here"} <= chosen.keys():
             check_engines(spark(), desk)
+        report = Report(asked.figures)
         for kind in ("uniform", "skewed"):
             path = desk / f"{kind}.parquet"
             logs.write(path, asked.records, skewed=kind == "skewed")
             rows = pq.ParquetFile(path).metadata
-            print(f"\n{kind}: {rows.num_rows:,} records, {path.stat().st_size / 1e6:,.0f} MB")
-            print(f"{'':14}{'seconds':>10}{'records/s':>14}{'x replay':>10}")
-            rates: dict[str, float] = {}
+            megabytes = path.stat().st_size / 1e6
+            given = f"{kind}: {rows.num_rows:,} records, {megabytes:,.0f} MB, wall clock"
+            per_s: dict[str, float] = {}
             for name, work in chosen.items():
-                seconds = measured(work, path, desk, asked.passes)
                 counted = rows.num_rows
                 if name == "attrs fold":
                     tenth = max(1, rows.num_row_groups // 10)
                     counted = sum(rows.row_group(each).num_rows for each in range(tenth))
-                rates[name] = counted / seconds
-                ratio = rates["replay"] / rates[name] if "replay" in rates else float("nan")
-                print(f"{name:14}{seconds:10.2f}{rates[name]:14,.0f}{ratio:10.2f}", flush=True)
-            for ours in ("replay", "kernel", "account"):
-                against = ", ".join(
-                    f"{rates[ours] / rate:.2f} x {name}"
-                    for name, rate in rates.items()
-                    if name != ours and ours in rates
-                )
-                print(f"{ours}: {against}")
+                per_s[name] = counted / measured(work, path, desk, asked.passes)
+            for name, target in OURS.items():
+                if name in per_s:
+                    peers = {peer: per_s.get(peer) for peer in PEERS}
+                    report.add(
+                        f"replay.{kind}.{name}",
+                        "records/s",
+                        Better.HIGHER,
+                        per_s[name],
+                        f"{given}, best of {asked.passes}",
+                        peers,
+                        target,
+                    )
             path.unlink()
     return 0
 

@@ -7,7 +7,7 @@ finding. `marshal watch --json` runs as a user runs it. A delay is from the brok
 which is in whole milliseconds, to the moment when this process has read the line.
 
 Broker, writer, watch and reader share the machine with each other and with whatever else runs. What
-that alone costs is seen in the first line: a bare consumer that folds nothing and prints the same
+that alone costs is what the peer shows: a bare consumer that folds nothing and prints the same
 records. CPU is of the watch, in seconds a second, its start included, which of Spark's is much.
 """
 
@@ -21,7 +21,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import NamedTuple
 
+from benchmarks.suite.figures import Better, Report, Target
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -34,6 +37,9 @@ from kafka_marshal.testing import Broker
 TOPICS, EACH, PARTITIONS, CLIENTS = 50, 20, 4, 10
 STRANGER_EVERY = 100
 COORDINATION = "__marshal"
+WAYS = ("watch", "checkpoint", "spark")
+THIS = [sys.executable, "-m", "benchmarks.bench_watch"]
+PEER = "bare consumer"
 
 
 def records() -> Iterator[tuple[int, bytes]]:
@@ -100,10 +106,23 @@ def warm_up(bootstrap: str) -> None:
     assert producer.flush(30) == 0
 
 
-def measured(
-    broker: Broker, command: list[str], rate: int, count: int
-) -> tuple[float, list[int], float]:
-    """Records/s appended, delays in ms, and the CPU seconds a second of what was started."""
+class Watched(NamedTuple):
+    """What came of one way of watching."""
+
+    per_s: float
+    """Records that were appended."""
+    mean: float
+    """Time stamps are whole milliseconds, so of a median of 1 or 2 no ratio is worth much."""
+    p50: int
+    p99: int
+    most: int
+    """Delays, in ms."""
+    cores: float
+    """CPU seconds a second."""
+
+
+def measured(broker: Broker, command: list[str], rate: int, count: int) -> Watched:
+    """Start the command, append, and wait for each finding."""
     findings = count // STRANGER_EVERY - TOPICS * EACH // STRANGER_EVERY
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"message.timestamp.type": "LogAppendTime"}
@@ -115,7 +134,7 @@ def measured(
         warm_up(broker.bootstrap)
         watch.stdout.readline()  # it is up
         feeder = subprocess.Popen(
-            [sys.executable, __file__, "feed", broker.bootstrap, str(rate), str(count)],
+            [*THIS, "feed", broker.bootstrap, str(rate), str(count)],
             stdout=subprocess.PIPE,
         )
         delays: list[int] = []
@@ -134,7 +153,10 @@ def measured(
     time.sleep(2)
     appended = json.loads(said)
     assert appended["unsent"] == 0
-    return count / appended["seconds"], delays, watch_s / appended["seconds"]
+    delays.sort()
+    p50, p99 = (delays[int(len(delays) * q)] for q in (0.5, 0.99))
+    per_s, cores = (each / appended["seconds"] for each in (count, watch_s))
+    return Watched(per_s, fmean(delays), p50, p99, delays[-1], cores)
 
 
 def _children_s() -> float:
@@ -143,36 +165,45 @@ def _children_s() -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
+    """Report delays and processor time, beside the bare consumer's."""
     parser = argparse.ArgumentParser(prog="make bench-watch")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--rate", type=int, default=10_000, help="records a second")
-    parser.add_argument("--only", nargs="+", metavar="LINE", help="the lines to measure")
+    parser.add_argument(
+        "--only", nargs="+", choices=WAYS, default=WAYS, help="the ways of watching to measure"
+    )
+    Report.add_option(parser)
     asked = parser.parse_args(arguments)
     count = asked.rate * asked.seconds
     if count // STRANGER_EVERY <= TOPICS * EACH // STRANGER_EVERY:
         parser.error(f"that appends {count:,} records; the first {TOPICS * EACH:,} are claims")
-    print(f"CPython {sys.version.split()[0]}, {os.cpu_count()} cores, all on one machine")
-    head = f"{'':16}{'records/s':>10}{'findings':>10}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}"
-    print(f"{head}{'CPU':>7}{'load':>7}")
+    report = Report(asked.figures)
+    given = f"{asked.rate:,} records/s for {asked.seconds} s, 1,000 claims, one finding in 100"
     with Broker() as broker, Scratch("desk") as desk:
         watch = [sys.executable, "-m", "kafka_marshal.cli", "watch", "--json"]
         watch += ["--bootstrap", broker.bootstrap, "--heartbeat-interval", "60"]
-        for name, command in (
-            ("bare consumer", [sys.executable, __file__, "read", broker.bootstrap]),
-            ("watch", watch),
-            ("with checkpoint", [*watch, "--checkpoint", str(desk / "state")]),
-            ("on Spark", [*watch, "--spark", "--trigger", "1"]),
-        ):
-            if name not in (asked.only or [name]):
-                continue
-            rate, delays, cpu = measured(broker, command, asked.rate, count)
-            delays.sort()
-            p50, p99 = (delays[int(len(delays) * q)] for q in (0.5, 0.99))
-            print(
-                f"{name:16}{rate:10,.0f}{len(delays):10,}{p50:8}{p99:8}{delays[-1]:8}"
-                f"{cpu:7.2f}{os.getloadavg()[0]:7.1f}",
-                flush=True,
+        more = {
+            "watch": [],
+            "checkpoint": ["--checkpoint", str(desk / "state")],
+            "spark": ["--spark", "--trigger", "1"],
+        }
+        bare = measured(broker, [*THIS, "read", broker.bootstrap], asked.rate, count)
+        for name in asked.only:
+            found = measured(broker, [*watch, *more[name]], asked.rate, count)
+            note = f"median {found.p50} ms, most {found.most} ms"
+            for what, target in (("mean", None), ("p99", Target(50.0))):
+                ours, theirs = getattr(found, what), {PEER: getattr(bare, what)}
+                report.add(
+                    f"watch.{name}.{what}", "ms", Better.LOWER, ours, given, theirs, target, note
+                )
+            report.add(
+                f"watch.{name}.cpu",
+                "cores",
+                Better.LOWER,
+                found.cores,
+                given,
+                {PEER: bare.cores},
+                note=f"{found.per_s:,.0f} records/s were appended; the start is included",
             )
     return 0
 

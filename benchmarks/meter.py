@@ -48,6 +48,27 @@ def _bytes_of(pid: int) -> int:
     return 0
 
 
+def spent_s() -> float:
+    """CPU seconds of this process and of all it started, those that are gone included."""
+    return sum(spent for _, _, spent in _processes())
+
+
+def cpu_s(pid: int) -> float:
+    """Processor seconds of a process; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / _TICKS
+
+
+def machine_s() -> float:
+    """Processor seconds of everything on this machine, since it started."""
+    fields = Path("/proc/stat").read_text(encoding="utf-8").split(maxsplit=9)
+    user, nice, system, _, _, irq, soft_irq = map(int, fields[1:8])
+    return (user + nice + system + irq + soft_irq) / _TICKS
+
+
 class Meter:
     """Measures while a block lasts."""
 
@@ -64,7 +85,7 @@ class Meter:
         return self._peaks
 
     def __enter__(self) -> Meter:
-        self.cpu_s = -self._spent()
+        self.cpu_s = -spent_s()
         self._thread.start()
         return self
 
@@ -76,11 +97,7 @@ class Meter:
     ) -> None:
         self._over.set()
         self._thread.join()
-        self.cpu_s += self._spent()
-
-    @staticmethod
-    def _spent() -> float:
-        return sum(spent for _, _, spent in _processes())
+        self.cpu_s += spent_s()
 
     def _look(self) -> None:
         while not self._over.wait(_EVERY_S):

@@ -75,6 +75,7 @@ TARGETS: Final = (
     Target("conformance", "--list", "--seconds 600"),
     Target("locks", "--world observing", "--rounds 100"),
     Target("support", "--list"),
+    Target("bench", "reducer validate --quick --folder {desk} --stored {desk}/ratios.json"),
     Target("bench-reducer", "--records 1000 --passes 1"),
     Target("bench-validate", "--events 100"),
     Target("bench-replay", "--records 10000 --passes 1 --only kernel account"),

@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from statistics import median
+from typing import Final, TypeAlias
 
 import attrs
+from benchmarks.suite.figures import Better, Report
 
 from kafka_marshal.core.groups.assignment import (
     Members,
@@ -78,51 +80,65 @@ class Setting:
         }
 
 
+SETTINGS: Final = {
+    "one": Setting(10_000, 1, 100_000),
+    "many": Setting(10_000, 100, 1_000),
+    "few_wishes": Setting(1_000, 100, 40, 10),
+    "many_wishes": Setting(10_000, 100, 1_000, 10),
+}
+
+
 def measured(
     strategy: Strategy,
     members: Members,
     counts: dict[str, int],
     owners: dict[TopicPartition, str],
     times: int,
-) -> tuple[Target, float, float]:
-    """The target, and CPU milliseconds: the median and the fastest."""
+) -> tuple[Target, float]:
+    """The target, and the median of CPU milliseconds."""
     took, target = [], {}
     for _ in range(times):
         before = time.process_time()
         target = strategy(members, counts, owners)
         took.append((time.process_time() - before) * 1000)
-    return target, median(took), min(took)
+    return target, median(took)
 
 
-def report(setting: Setting, times: int) -> None:
-    """Print a line for each strategy and case."""
+Times: TypeAlias = dict[tuple[str, str], float]
+"""Median CPU milliseconds, by strategy and situation."""
+
+
+def ours(setting: Setting, times: int) -> tuple[Times, dict[str, int]]:
+    """What each strategy takes, and how many partitions the sticky one moves by situation."""
     members, counts = setting.group(), setting.counts
     middle = sorted(members)[setting.members // 2]
     fewer = {member: wishes for member, wishes in members.items() if member != middle}
     more = {**members, "one-more": members[middle]}
-    print(f"{setting}; median and fastest of {times}, CPU ms")
+    found: Times = {}
     for name, strategy in (("range", range_assignor), ("round_robin", round_robin_assignor)):
-        _, usual, fastest = measured(strategy, members, counts, {}, times)
-        print(f"  {name:12} {'nothing':12} {usual:8.1f} {fastest:8.1f}")
+        _, found[name, "nothing"] = measured(strategy, members, counts, {}, times)
     owners: Target = {}
+    moved = {}
     for situation, group in (
         ("nothing", members),
         ("the same", members),
         ("one leaves", fewer),
         ("one joins", more),
     ):
-        target, usual, fastest = measured(sticky_assignor, group, counts, owners, times)
-        moved = sum(owner in group and target[place] != owner for place, owner in owners.items())
-        print(f"  {'sticky':12} {situation:12} {usual:8.1f} {fastest:8.1f}  {moved} moved")
+        target, found["sticky", situation] = measured(sticky_assignor, group, counts, owners, times)
+        moved[situation] = sum(
+            owner in group and target[place] != owner for place, owner in owners.items()
+        )
         owners = owners or target
+    return found, moved
 
 
-def report_kafka(setting: Setting, times: int) -> None:
-    """Print the same lines for Kafka's own."""
+def kafkas(setting: Setting, times: int) -> Times:
+    """The same of Kafka's own, in Java, after the first time; `uniform` is the brokers'."""
     # They need Java and Kafka's jars, which nothing else here does.
     from kafka_marshal.java.compiler import compiled
     from kafka_marshal.java.finder import find_java
-    from kafka_marshal.testing.kafka import fetched_jars, version
+    from kafka_marshal.testing.kafka import fetched_jars
 
     jars = fetched_jars()
     classes = compiled(Path(__file__).with_name("Assignors.java"), jars)
@@ -130,10 +146,35 @@ def report_kafka(setting: Setting, times: int) -> None:
     class_path = ":".join(map(str, (classes, *jars)))
     command = [str(find_java().executable), "-Xmx2g", "-cp", class_path, "Assignors", *sizes]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    print(f"Kafka {version()}, the same setting; first, median and fastest of {times}, CPU ms")
-    for line in ran.stdout.splitlines():
-        strategy, situation, *numbers = line.split("\t")
-        print(f"  {strategy:12} {situation:12}", *(f"{number:>8}" for number in numbers))
+    rows = (line.split("\t") for line in ran.stdout.splitlines())
+    return {(strategy, situation): float(median) for strategy, situation, _, median, _ in rows}
+
+
+def report_all(
+    report: Report, times: int, scale: float, *, kafka: bool, compared_only: bool = False
+) -> None:
+    """Report a figure for each strategy and case; `compared_only` leaves out what has no peer."""
+    for kind, each in SETTINGS.items():
+        if each.wanted is not None and compared_only:
+            continue
+        setting = each.scaled(scale)
+        # What each wants by itself takes ten times as long, and Kafka's are not compared.
+        turns = times if each.wanted is None else min(3, times)
+        found, moved = ours(setting, turns)
+        theirs = kafkas(setting, turns) if kafka and each.wanted is None else {}
+        for (strategy, situation), took_ms in found.items():
+            same = {"Kafka's": theirs.get((strategy, situation))}
+            if strategy == "sticky":
+                same["Kafka's uniform"] = theirs.get(("uniform", situation))
+            report.add(
+                f"groups.assignment.{kind}.{strategy}.{situation.replace(' ', '_')}",
+                "ms",
+                Better.LOWER,
+                took_ms,
+                f"{setting}; CPU time, median of {turns}",
+                same,
+                note=f"{moved[situation]} partitions move" if strategy == "sticky" else "",
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,14 +183,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=9)
     parser.add_argument("--scale", type=float, default=1.0, help="of members and partitions")
     parser.add_argument("--kafka", action="store_true", help="measure Kafka's assignors, too")
-    options = parser.parse_args(argv)
-    for each in (Setting(10_000, 1, 100_000), Setting(10_000, 100, 1_000)):
-        setting = each.scaled(options.scale)
-        report(setting, options.times)
-        if options.kafka:
-            report_kafka(setting, options.times)
-    for each in (Setting(1_000, 100, 40, 10), Setting(10_000, 100, 1_000, 10)):
-        report(each.scaled(options.scale), min(3, options.times))
+    Report.add_option(parser)
+    asked = parser.parse_args(argv)
+    report_all(Report(asked.figures), asked.times, asked.scale, kafka=asked.kafka)
     return 0
 
 

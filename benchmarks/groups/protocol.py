@@ -1,8 +1,8 @@
 """Groups with a controller beside Kafka's own: `make bench-groups`.
 
 All is measured in one run, on one real broker that starts here. Controllers, members and broker
-share the machine, so look at the ratios, and at the load beside each row. `ARGS="start death"` runs
-some parts only, `--quick` runs each with few members and partitions.
+share the machine, so look at the ratios, and at the load beside each figure. `ARGS="start death"`
+runs some parts only, `--brief` takes less of everything, `--quick` few members and partitions.
 
 - start: from the first join of 10 consumers until each owns its share of 900 partitions.
 - death: a member dies by kill -9. Until others own its partitions, minus the session timeout.
@@ -14,7 +14,7 @@ some parts only, `--quick` runs each with few members and partitions.
   not been called back. A member that was given up, and so hands nothing out, counts there, too:
   only the log of groups tells which it was. *Not in time* are messages that nobody had 15 s after
   the last restart.
-- assignment: what `python -m benchmarks.groups.assignment --kafka` prints, which needs no broker.
+- assignment: what `python -m benchmarks.groups.assignment --kafka` reports, without the broker.
 
 The peers are groups of confluent-kafka on the same broker: the classic protocol with
 `cooperative-sticky`, and `group.protocol=consumer` (KIP-848). Each runs with its own interval of
@@ -22,12 +22,13 @@ heartbeats (3 s and 5 s), and with the one of ours, 1 s. Session timeouts are th
 broker's least for KIP-848 is lowered for that (45 s). The broker waits for 3 s for more members of
 a classic group that begins, Kafka's default. `controller` has no peer, since a single broker
 coordinates the groups of Kafka, and `heartbeats` has none, since a thousand of Kafka's clients do
-not fit on a machine. A ratio is to the first row of its table.
+not fit on a machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 import resource
@@ -44,12 +45,12 @@ from typing import Final
 import attrs
 import confluent_kafka as kafka
 import numpy as np
-from benchmarks.bench_ranges import row, say, table
 from benchmarks.groups import assignment
 from benchmarks.groups.heartbeats import Crowd
 from benchmarks.groups.members import Group, Membership
 from benchmarks.groups.ownership import Kind, Rows, changes, gaps, handed, standstill_ns
-from benchmarks.ranges.workers import cpu_s
+from benchmarks.meter import cpu_s
+from benchmarks.suite.figures import Better, Report, Target, chosen, say
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -81,6 +82,8 @@ class Scale:
     peers: tuple[str, ...] = ("ours", "classic", "classic, 1 s", "KIP-848", "KIP-848, 1 s")
 
 
+BRIEF: Final = Scale(6, 300, 6.0, 500, 10.0, 300, 3.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
+"""For `make bench`, which runs much else."""
 QUICK: Final = Scale(3, 12, 6.0, 20, 2.0, 100, 1.0, ("ours", "classic, 1 s", "KIP-848, 1 s"))
 
 
@@ -115,8 +118,8 @@ def broker_settings(scale: Scale) -> dict[str, str]:
 class Place:
     """The broker, and what is on it."""
 
-    def __init__(self, broker: Broker, folder: Path, scale: Scale) -> None:
-        self.broker, self.folder, self.scale = broker, folder, scale
+    def __init__(self, broker: Broker, folder: Path, scale: Scale, report: Report) -> None:
+        self.broker, self.folder, self.scale, self.report = broker, folder, scale, report
         self._names = itertools.count(1)
         self._admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         self._topic = ""
@@ -263,16 +266,9 @@ def _seconds(number_ns: int | None, since_ns: int = 0) -> float | None:
     return None if number_ns is None else (number_ns - since_ns) / 1e9
 
 
-def _cells(found_s: float | None, target: str, base_s: float | None) -> tuple[str, str, str]:
-    """What was measured, its target, and how many times the first row's it is."""
-    if found_s is None:
-        return f"not within {WAIT_S:.0f} s", target, "-"
-    ratio = f"{found_s / base_s:.1f}" if base_s is not None and base_s > 0 else "-"
-    return f"{found_s:.2f}", target, ratio
-
-
-def _load() -> str:
-    return f"{os.getloadavg()[0]:.1f}"
+def _given(place: Place, what: str) -> str:
+    scale = place.scale
+    return f"{scale.members} members, {scale.partitions} partitions, {what}"
 
 
 # --- the parts ------------------------------------------------------------------------------------
@@ -280,16 +276,31 @@ def _load() -> str:
 
 def start(place: Place) -> None:
     """From the first join to a balanced group."""
-    scale = place.scale
-    what = f"start: {scale.members} consumers, {scale.partitions} partitions"
-    table(what, "balanced after s", "target s", "× ours", "load")
-    base_s = None
-    for name in scale.peers:
+    found_s: dict[str, float | None] = {}
+    for name in place.scale.peers:
         with place.group(name) as group:
-            found_s = _started(place, group)
-        base_s = found_s if name == "ours" else base_s
-        target = "2" if name == "ours" else ""
-        row(name, *_cells(found_s, target, base_s), _load())
+            found_s[name] = _started(place, group)
+    _add(place, "start", found_s, "from the first join until each owns its share", Target(2.0))
+
+
+def _add(
+    place: Place,
+    name: str,
+    found: dict[str, float | None],
+    what: str,
+    target: Target | None = None,
+    note: str = "",
+    unit: str = "s",
+) -> None:
+    """Report ours beside the peers. A peer that did not finish is named, ours fails."""
+    ours = found.pop("ours")
+    late = [peer for peer, value in found.items() if value is None]
+    if late:
+        note = "; ".join([*([note] if note else []), f"not within {WAIT_S:.0f} s: {late}"])
+    if ours is None:
+        raise SystemExit(f"{name}: ours did not finish within {WAIT_S:.0f} s")
+    given = _given(place, what)
+    place.report.add(f"groups.{name}", unit, Better.LOWER, ours, given, found, target, note)
 
 
 def _started(place: Place, group: Group) -> float | None:
@@ -303,35 +314,28 @@ def _started(place: Place, group: Group) -> float | None:
 def death(place: Place) -> None:
     """A member is killed."""
     scale = place.scale
-    what = f"death: one of {scale.members} consumers, session timeout {scale.session_s:.0f} s"
-    table(what, "taken over after s", "minus the timeout", "target s", "load")
+    found_s: dict[str, float | None] = {}
     for name in scale.peers:
+        found_s[name] = None
         with place.group(name) as group:
             if _started(place, group) is None:
-                row(name, f"not balanced within {WAIT_S:.0f} s", "-", "", _load())
                 continue
             time.sleep(scale.settles_s)
             killed_ns = group.kill(group.members[0])
             covered_ns = group.wait_until_covered(scale.partitions, WAIT_S, evenly=False)
-        found_s = _seconds(covered_ns, killed_ns)
-        cells = [f"not within {WAIT_S:.0f} s", "-"]
-        if found_s is not None:
-            cells = [f"{found_s:.2f}", f"{found_s - scale.session_s:+.2f}"]
-        row(name, *cells, "1" if name == "ours" else "", _load())
+        found_s[name] = _seconds(covered_ns, killed_ns)
+    what = f"one killed, until others own its share, session timeout {scale.session_s:.0f} s"
+    _add(place, "death", found_s, what, Target(scale.session_s + 1))
 
 
 def controller(place: Place) -> None:
     """A controller is killed."""
     scale = place.scale
-    what = f"controller: one of 2 killed, {scale.members} consumers commit"
-    heads = ("commits again after s: first", "last", "target s", "owners changed", "generation")
-    table(what, *heads, "tenures", "commits refused", "load")
     with place.controllers(2, "killed") as processes, Controllers([*processes], "bench") as asked:
         addresses = ",".join(processes)
         with place.members(PEERS["ours"], "killed", addresses) as group, place.messages():
             if _started(place, group) is None:
-                row("ours", f"not balanced within {WAIT_S:.0f} s", *[""] * 7)
-                return
+                raise SystemExit(f"controller: the group was not balanced within {WAIT_S:.0f} s")
             time.sleep(scale.settles_s)
             before, changed = _described(asked, "killed"), len(changes(group.rows()))
             victim = processes[str(asked.controller_of("killed", REAL.deadline(WAIT_S)))]
@@ -350,14 +354,19 @@ def controller(place: Place) -> None:
             rows = group.rows()
             after = _described(asked, "killed")
     found = [standstill_ns(rows, member, killed_ns) for member in members]
-    first = _cells(_seconds(min((one for one in found if one is not None), default=None)), "", None)
-    last = _cells(_seconds(None if None in found else max(one or 0 for one in found)), "3", None)
+    first_s = _seconds(min((one for one in found if one is not None), default=None))
+    last_s = _seconds(None if None in found else max(one or 0 for one in found))
     same = [
-        "as before" if one == other else "CHANGED" for one, other in zip(before, after, strict=True)
+        f"{what} {'as before' if one == other else 'CHANGED'}"
+        for what, one, other in zip(("generation", "tenures"), before, after, strict=True)
     ]
     refused = np.count_nonzero(rows["kind"] == Kind.REFUSED)
-    cells = (first[0], *last[:2], f"{len(changes(rows)) - changed}", *same, f"{refused}", _load())
-    row("ours", *cells)
+    note = (
+        f"the first one after {first_s} s, owners changed {len(changes(rows)) - changed} times, "
+        f"{', '.join(same)}, {refused} commits refused"
+    )
+    what = "one of 2 controllers killed, until all commit again"
+    _add(place, "controller", {"ours": last_s}, what, Target(3.0), note)
 
 
 def _described(asked: Controllers, group: str) -> tuple[object, object]:
@@ -372,11 +381,6 @@ def _described(asked: Controllers, group: str) -> tuple[object, object]:
 def heartbeats(place: Place) -> None:
     """A thousand members."""
     scale, topic = place.scale, place.topic
-    table(
-        f"heartbeats: {scale.crowd:,} members of one controller, one a second",
-        *("settled", "after s", "answers/s", "p50 ms", "p99 ms", "target ms", "most ms"),
-        *("controller's CPU: settling s", "a second", "changes", "load"),
-    )
     with place.controllers(1, "crowd") as processes:
         [(address, process)] = processes.items()
         place.create([address], "crowd", 4 * WAIT_S)
@@ -390,27 +394,27 @@ def heartbeats(place: Place) -> None:
         took_s = time.monotonic() - began_s
         share = (cpu_s(process.pid) - settled_s) / took_s
     p50, p99, most = np.quantile(found.answers_ms or [0.0], (0.5, 0.99, 1.0))
-    row(
-        *("ours", f"{found.settled:,}", f"{found.settles_s:.1f}"),
-        *(f"{len(found.answers_ms) / took_s:,.0f}", f"{p50:.1f}", f"{p99:.1f}", "50"),
-        *(f"{most:.1f}", f"{settled_s - before_s:.1f}", f"{share:.2f}"),
-        *(f"{found.changes}", _load()),
+    note = (
+        f"{found.settled:,} settled after {found.settles_s:.1f} s, "
+        f"{settled_s - before_s:.1f} s of the controller's CPU; "
+        f"{len(found.answers_ms) / took_s:,.0f} answers/s, median {p50:.1f} ms, "
+        f"most {most:.1f} ms, {found.changes} changes"
     )
+    given = f"{scale.crowd:,} members of one controller, a heartbeat a second each"
+    add = functools.partial(place.report.add, better=Better.LOWER, given=given)
+    add("groups.heartbeats.p99", "ms", ours=float(p99), target=Target(50.0), note=note)
+    add("groups.heartbeats.cpu", "cores", ours=share, target=Target(1.0))
 
 
 def restart(place: Place) -> None:
     """All members are restarted, one after the other."""
     scale = place.scale
-    table(
-        f"restart: {scale.members} consumers, {scale.partitions} partitions",
-        *("without an owner: times", "p50 ms", "p99 ms", "target ms", "p99 × ours", "most ms"),
-        *("with two", "handed out", "of them again", "not in time", "took s", "load"),
-    )
-    base_ms = 0.0
+    found_ms: dict[str, float | None] = {}
+    counted = []
     for name in scale.peers:
+        found_ms[name] = None
         with place.group(name) as group, place.messages() as appended:
             if _started(place, group) is None:
-                row(name, f"not balanced within {WAIT_S:.0f} s", *[""] * 11)
                 continue
             time.sleep(scale.settles_s)
             began_ns, trouble = time.monotonic_ns(), []
@@ -425,16 +429,16 @@ def restart(place: Place) -> None:
             rows = _handed_all(group, sent)
         found, (count, which) = gaps(rows, began_ns), handed(rows)
         p50, p99, most = np.quantile(np.array(found.ns or [0]) / 1e6, (0.5, 0.99, 1.0))
-        base_ms = p99 if name == "ours" else base_ms
-        row(
-            *(name, f"{len(found.ns):,}", f"{p50:.0f}", f"{p99:.0f}"),
-            "500" if name == "ours" else "",
-            f"{p99 / base_ms:.1f}" if base_ms else "-",
-            *(f"{most:.0f}", f"{found.shared}", f"{count:,}", f"{count - len(which)}"),
-            *(f"{len(sent - which)}", f"{took_s:.0f}", _load()),
+        found_ms[name] = float(p99)
+        counted.append(
+            f"{name}: {len(found.ns):,} times without an owner, median {p50:.0f} ms, most "
+            f"{most:.0f} ms, {found.shared} with two; {count:,} handed out, {count - len(which)} "
+            f"again, {len(sent - which)} not in time; took {took_s:.0f} s"
         )
         for each in trouble:
             say(f"{name}: {each}")
+    what = f"restarted one by one, {scale.rate} messages/s; without an owner, p99"
+    _add(place, "restart", found_ms, what, Target(500.0), "; ".join(counted), "ms")
 
 
 def _handed_all(group: Group, sent: set[tuple[int, int]]) -> Rows:
@@ -445,9 +449,9 @@ def _handed_all(group: Group, sent: set[tuple[int, int]]) -> Rows:
 
 def assignments(place: Place) -> None:
     """The strategies alone."""
-    say("")
-    quick = ["--times", "1", "--scale", "0.01"]
-    assignment.main(["--kafka", *(quick if place.scale is QUICK else [])])
+    times, scale = {QUICK: (1, 0.01), BRIEF: (3, 0.3)}.get(place.scale, (9, 1.0))
+    few = place.scale in (BRIEF, QUICK)
+    assignment.report_all(place.report, times, scale, kafka=True, compared_only=few)
 
 
 ALL: Final = {
@@ -461,29 +465,31 @@ ALL: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was named, or all, and print tables."""
+    """Run what was named, or all."""
     parser = argparse.ArgumentParser(prog="make bench-groups")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ALL)}; all")
+    parser.add_argument("--brief", action="store_true", help="less of everything")
     parser.add_argument("--quick", action="store_true", help="few members and partitions")
+    Report.add_option(parser)
     asked = parser.parse_args(arguments)
-    if unknown := set(asked.parts) - set(ALL):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
-    scale = QUICK if asked.quick else Scale()
+    try:
+        names = chosen(asked.parts, list(ALL))
+    except LookupError as error:
+        parser.error(str(error))
+    scale = QUICK if asked.quick else BRIEF if asked.brief else Scale()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 65_536)), hard))
     say(
         f"CPython {sys.version.split()[0]}, confluent-kafka {kafka.version()}, librdkafka "
-        f"{kafka.libversion()[0]}, Kafka {version()}; {os.cpu_count()} cores for all, "
-        f"load {_load()}: figures of a machine with other work are rough"
+        f"{kafka.libversion()[0]}, Kafka {version()}"
     )
     with (
         Scratch("desk") as folder,
         Broker(folder=folder / "broker", settings=broker_settings(scale), heap="1g") as broker,
     ):
-        place = Place(broker, folder, scale)
-        for name in asked.parts or ALL:
+        place = Place(broker, folder, scale, Report(asked.figures))
+        for name in names:
             ALL[name](place)
-    say(f"\nload at the end: {_load()}")
     return 0
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, Self
 import attrs
 import confluent_kafka as kafka
 import numpy as np
+from benchmarks.meter import cpu_s
 from numpy.typing import NDArray
 
 from kafka_marshal import Consumer
@@ -33,7 +34,6 @@ ROW: Final = np.dtype(
 """`place` is the offset and 1, so that an empty row is all zeros. Times are unix times."""
 Rows = NDArray[Any]
 """Of the type `ROW`."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _ATTEMPTS: Final = 50
 
 
@@ -253,19 +253,3 @@ class Fleet:
 
 def _has_row(path: Path) -> bool:
     return bool(np.fromfile(path, ROW, count=1)["begun_ns"][0])
-
-
-def cpu_s(pid: int) -> float:
-    """Processor seconds of a process; 0 where it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:13])) / _TICKS
-
-
-def machine_s() -> float:
-    """Processor seconds of everything on this machine, since it started."""
-    fields = Path("/proc/stat").read_text(encoding="utf-8").split(maxsplit=9)
-    user, nice, system, _, _, irq, soft_irq = map(int, fields[1:8])
-    return (user + nice + system + irq + soft_irq) / _TICKS

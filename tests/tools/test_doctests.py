@@ -1,4 +1,7 @@
-"""The examples in docstrings of tools/ print what they show; pytest collects the package's."""
+"""The examples in docstrings of tools/ and benchmarks/ print what they show.
+
+Those of the package are collected by pytest.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import doctest
 from types import ModuleType
 
 import pytest
+from benchmarks.suite import figures, ratios
 from tools import links, prose, rooms
 
 
-@pytest.mark.parametrize("module", [links, prose, rooms], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [links, prose, rooms, figures, ratios], ids=lambda module: module.__name__
+)
 def test_every_example_prints_what_it_shows(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0

@@ -82,10 +82,11 @@ def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
     assert {target.name for target in TARGETS} == declared - short
 
 
-# The dearest. By day `prove`, `tests/tools/chaos` and `test_group_bench` run the same code.
+# The dearest. By day `prove`, `bench`, `tests/tools/chaos` and `test_group_bench` run their code.
 STARTS_BY_NIGHT = {
     *("prove-full", "chaos", "soak", "docs", "simulated-mutants", "model-full", "triples"),
     *("bench-groups", "bench-watch", "bench-ranges", "bench-replay", "fuzz-replay"),
+    *("bench-reducer", "bench-validate"),
 }
 
 

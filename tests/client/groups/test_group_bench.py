@@ -64,9 +64,8 @@ def test_messages_are_counted_each_time() -> None:
 
 
 @pytest.mark.night
-def test_every_part_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_gives_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert protocol.main(["--quick"]) == 0
     printed = capsys.readouterr().out
     for name in protocol.ALL.keys() - {"assignment"}:
-        assert f"\n| {name}: " in printed
-    assert "| ours |" in printed
+        assert f"\ngroups.{name}" in printed
