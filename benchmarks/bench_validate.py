@@ -2,8 +2,9 @@
 
 Input: one simulated run (`tools.runs.simulate`) for each mode, of four consumers on
 eight claims of two coordinating partitions. It has stalls, crashes, restarts in the middle of the
-log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. CPU time
-of this process from the file to the verdict, JSON included.
+log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. A fresh
+process judges it: its CPU time from the file to the verdict, JSON included, and the most memory
+that it had, Python's own included.
 
 Of 10^4 events most are read by processes that saw all of the log and share one fold. Later every
 process has begun in the middle and folds for itself, so an event costs half as much again. From
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -44,30 +47,41 @@ def write(path: Path, mode: Mode, events: int) -> None:
     body.unlink()
 
 
+def judge(path: Path) -> tuple[float, float, str]:
+    """CPU seconds, the most memory in MB, and what is not explained."""
+    began = time.process_time()
+    judgement = validate(read_run(path))
+    seconds = time.process_time() - began
+    found = "" if judgement.explained else str(judgement.unexplained)
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if a run is not explained."""
     parser = argparse.ArgumentParser(prog="make bench-validate")
     parser.add_argument("--events", type=int, nargs="+", default=SIZES)
     sizes = parser.parse_args(arguments).events
     print(f"CPython {sys.version.split()[0]}")
-    print(f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}")
+    print(
+        f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}{'MB':>7}"
+    )
+    spawned = multiprocessing.get_context("spawn")
     with Scratch("desk") as desk:
         for mode in Mode:
             before: tuple[int, float] | None = None
             for events in sizes:
                 path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
-                began = time.process_time()
-                judgement = validate(read_run(path))
-                seconds = time.process_time() - began
+                with spawned.Pool(1) as pool:
+                    seconds, megabytes, unexplained = pool.apply(judge, (path,))
                 path.unlink()
-                if not judgement.explained:
-                    print(judgement.unexplained)
+                if unexplained:
+                    print(unexplained)
                     return 1
                 growth = "" if before is None else f"{seconds / before[1]:8.1f}x"
                 print(
                     f"{mode.value:6}{events:10,}{seconds:10.2f}{events / seconds:12,.0f}"
-                    f"{seconds / events * 1e6:10.1f}{growth:>9}"
+                    f"{seconds / events * 1e6:10.1f}{growth:>9}{megabytes:7.0f}"
                 )
                 before = events, seconds
     return 0
