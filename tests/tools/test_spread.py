@@ -17,7 +17,7 @@ import model_tests.conftest
 import pytest
 from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups
 from hypothesis import settings
-from tools.costs import Process, descendants, folder_of, processes, spent, summary
+from tools.costs import Meter, Process, descendants, folder_of, processes, spent, summary
 from xdist.scheduler import LoadScopeScheduling
 
 import tests.conftest
@@ -100,20 +100,10 @@ def test_after(): pass
 """
 
 
-STARTS = """
-import subprocess, sys
-
-SPINS = "import time\\nwhile time.process_time() < 0.25: pass"
-STARTS = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-
-def test_two(): subprocess.run([sys.executable, "-c", STARTS, SPINS], check=True)
-"""
-
-
 def test_a_test_that_hangs_fails_by_name_and_the_others_run(tmp_path: Path) -> None:
-    """And a test's cost has what its children's children cost."""
+    """And the process that prints hears what each of these cost."""
     (tmp_path / "test_one.py").write_text(HANGS)
-    (tmp_path / "test_two.py").write_text(STARTS)
+    (tmp_path / "test_two.py").write_text("def test_two(): pass")
     command = [*(sys.executable, "-m", "pytest", "-n", "2", "-c", "pyproject.toml")]
     command += [*("-p", "conftest", "-o", "faulthandler_timeout=1", str(tmp_path))]
     command += ["--costs", str(tmp_path / "costs.tsv")]
@@ -123,10 +113,19 @@ def test_a_test_that_hangs_fails_by_name_and_the_others_run(tmp_path: Path) -> N
     assert "while running" in ran.stdout
     assert "test_one.py::test_hangs" in ran.stdout
     assert "1 failed, 3 passed" in ran.stdout
-    costs = [row.split("\t") for row in (tmp_path / "costs.tsv").read_text().splitlines()]
-    of_two = [float(cpu_s) for cpu_s, test in costs if test.endswith("::test_two")]
-    assert len(of_two) == 1
-    assert of_two[0] >= 0.25
+    rows = [row.split("\t") for row in (tmp_path / "costs.tsv").read_text().splitlines()]
+    costs = {test.partition("::")[2]: float(cpu_s) for cpu_s, test in rows}
+    assert costs.keys() >= {"test_before", "test_after", "test_two"}
+    assert costs[""] > 0, "collection"
+
+
+def test_what_childrens_children_spent_is_measured() -> None:
+    spins = "import time\nwhile time.process_time() < 0.25: pass"
+    starts = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    meter = Meter()
+    meter.read()
+    subprocess.run([sys.executable, "-c", starts, spins], check=True)
+    assert meter.read() >= 0.25
 
 
 PROCESS = 10
