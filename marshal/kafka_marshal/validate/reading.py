@@ -135,7 +135,7 @@ def _starts(path: Path, setting: Setting) -> list[Mapping[int, int]] | None:
     """
     found: list[Mapping[int, int]] = []
     numbered = numbered_lines(path)
-    next(numbered)  # the setting
+    next(numbered, None)  # the setting
     try:
         for number, line in numbered:
             if any(word in line for word in _MAY_START):
