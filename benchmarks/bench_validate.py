@@ -2,8 +2,9 @@
 
 Input: one simulated run (`tools.runs.simulate`) for each mode, of four consumers on
 eight claims of two coordinating partitions. It has stalls, crashes, restarts in the middle of the
-log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. CPU time
-of this process from the file to the verdict, JSON included. The peer is `json.loads` of each line.
+log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. A fresh
+process judges it: its CPU time from the file to the verdict, JSON included, and the most memory
+that it had, Python's own included. The peer is `json.loads` of each line.
 
 Of 10^4 events most are read by processes that saw all of the log and share one fold. Later every
 process has begun in the middle and folds for itself, so an event costs half as much again. From
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -48,6 +51,15 @@ def write(path: Path, mode: Mode, events: int) -> None:
     body.unlink()
 
 
+def judge(path: Path) -> tuple[float, float, str]:
+    """CPU seconds, the most memory in MB, and what is not explained."""
+    began = time.process_time()
+    judgement = validate(read_run(path))
+    seconds = time.process_time() - began
+    found = "" if judgement.explained else str(judgement.unexplained)
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found
+
+
 def json_alone(path: Path) -> float:
     """CPU seconds of the peer."""
     began = time.process_time()
@@ -64,18 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Report.add_option(parser)
     asked = parser.parse_args(arguments)
     report = Report(asked.figures)
+    spawned = multiprocessing.get_context("spawn")
     with Scratch("desk") as desk:
         for mode in Mode:
             for events in asked.events:
                 path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
-                began = time.process_time()
-                judgement = validate(read_run(path))
-                seconds = time.process_time() - began
+                with spawned.Pool(1) as pool:
+                    seconds, megabytes, unexplained = pool.apply(judge, (path,))
                 peer_s = json_alone(path)
                 path.unlink()
-                if not judgement.explained:
-                    print(judgement.unexplained)
+                if unexplained:
+                    print(unexplained)
                     return 1
                 report.add(
                     f"validate.{mode.value.lower()}_{events}",
@@ -85,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     f"a run {mode.name.lower().replace('_', ' ')} of {events:,} events, CPU time",
                     {PEER: events / peer_s},
                     TARGET,
+                    note=f"{megabytes:.0f} MB",
                 )
     return 0
 
