@@ -281,7 +281,7 @@ class PartitionFold:
         if interval_ms is not None:
             counts = [ruleset_fold.requests(run, interval_ms) for ruleset_fold in self._books]
             taken = min(counts)
-        self._inputs.more_about_topic(run.key.topic, taken)
+        self._inputs.more_about(run.key.topic, taken)
         hopeless = not taken and (run.hopeless or interval_ms is None)
         singles = range(taken, len(run) if hopeless else min(taken + 1, len(run)))
         for number in singles:
@@ -334,7 +334,7 @@ class PartitionFold:
             assert claim is not None
             ruleset_fold.run_goes_on(key, claim, record, run, gaps, interval_ms)
         self._intervals.judged(record, accepted=True)
-        self._inputs.about_topic(message.topic, run.last, len(run))
+        self._inputs.about(message.topic, run.last, len(run))
         return True
 
     def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
@@ -373,7 +373,7 @@ class PartitionFold:
         if raw.headers:
             self._headers.observe(judged[0])
         if not isinstance(record.message, ReleaseGroup):
-            self._inputs.about_topic(record.message.topic, raw)
+            self._inputs.about(record.message.topic, raw)
         if self._divergences is not None:
             self._compare(self._divergences, record, (judged[0], judged[1]))
         return judged[0]
@@ -393,7 +393,7 @@ class PartitionFold:
         interval_ms = self._intervals.judging(record)
         for ruleset_fold in self._books:
             ruleset_fold.claiming_range(raw, record, message, clock_ms, interval_ms)
-        self._inputs.about_topic(message.topic, raw)
+        self._inputs.about(message.topic, raw)
 
     def _compare(
         self, divergences: Divergences, record: Record, judged: tuple[JudgedRecord, JudgedRecord]
