@@ -84,7 +84,7 @@ class ReadAndFold:
         """Read a chunk into a file."""
         path = self.read_folder / f"read-{number:05}"
         found: dict[Place, Stretch] = {}
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
         with SpillFolder() as folder:
             rows, _ = read_rows(self.job, [number], folder)
             with (
