@@ -29,11 +29,16 @@ WHOLE = 1_000_000
 """All rows are looked at together."""
 
 
-@pytest.mark.parametrize("size", [13, 97])
+@pytest.mark.parametrize(("size", "window"), [(13, WHOLE), (97, 31)])
 @pytest.mark.parametrize("seed", seeds(1, 4))
-def test_a_fleet_is_told_the_same_from_runs_of_many_chunks(seed: int, size: int) -> None:
-    """It pauses, releases groups, refuses, and has several senders and zombies."""
-    chunked = Chunked(a_fleet(seed), size, INTERVAL_MS, window=WHOLE)
+def test_a_fleet_is_told_the_same_from_runs_of_many_chunks(
+    seed: int, size: int, window: int
+) -> None:
+    """It pauses, releases groups, refuses, and has several senders and zombies.
+
+    A window may begin and end within a chunk.
+    """
+    chunked = Chunked(a_fleet(seed), size, INTERVAL_MS, window=window)
     assert chunked.told(judging(BOTH)) == fed_fleet(seed, BOTH)
     assert chunked.kinds[RunOfRows] > 50
     assert chunked.kinds[RunOfRows] < chunked.kinds[HeartbeatRun] + chunked.kinds[SingleRecord]
@@ -66,20 +71,24 @@ def test_a_standstill_ends_a_run_where_it_is_a_rest(rest: int) -> None:
         "30.5 RG admin/ADM 10",
         "30.5 CP b1/B",
         "30.5 HB b1/B 3",
-        "30.5 HB b1/B 10",
+        "30.5 HB b1/B 10 epoch=0",
         "30.5 HB a2/A 10 p=1",
-        "30.5 HB a1/A 10 interval=1000",
-        "30.5 HB a1/A 10 seen=x",
+        "30.5 HB a1/A 10",
+        "30.5 HB a1/A 10 epoch=3",
+        "30.5 HB a1/A 10 epoch=0 interval=1000",
+        "30.5 HB a1/A 10 epoch=0 seen=x",
         "30.5 RP a1/A 10",
         "30.5 CP a2/A p=1",
-        "30.5 HB a1/A 4",
+        "30.5 HB a1/A 4 epoch=0",
         "30.5 garbage",
         "30.5 CR p1/P 5",
-        "38.7 HB a1/A 10",
+        "36.5 HB a1/A 10 epoch=0",
     ],
 )
 def test_what_comes_between_two_chunks_ends_a_run_there(between: str) -> None:
-    raws = records(["0 CP a1/A", *beats("a1/A", 1, 30), between, *beats("a1/A", 39, 70)])
+    begin = 0.5 + float(between.split()[0])
+    before, after = (beats("a1/A", at, at + 29, tail="10 epoch=0") for at in (1, begin))
+    raws = records(["0 CP a1/A", *before, between, *after])
     for size in (1, 10, 16, 17):
         alike(raws, judging(), size, WHOLE)
 

@@ -292,7 +292,9 @@ def _clocks(batch: pa.RecordBatch, places: Codes) -> tuple[Ints, Ints]:
     floor_ms = np.full(len(places), -(2**63) // 2)
     facts = batch.column("facts")
     rows = np.flatnonzero(facts.is_valid().to_numpy(zero_copy_only=False))
-    to_ms = facts.flatten().field("to_ms").to_numpy() if rows.size else []
+    if not rows.size:
+        return base_ms, floor_ms
+    to_ms = facts.flatten().field("to_ms").to_numpy()
     ends = [*rows[1:].tolist(), len(places)]
     for row, end, latest_ms in zip(rows.tolist(), ends, to_ms, strict=True):
         if end < len(places) and places[end] == places[row]:
