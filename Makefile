@@ -68,10 +68,10 @@ test-all: setup ## All tests, those of the night and all seeds, too
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest --all model_tests
 
-model-full: setup ## Every model's graph and every edge of an instance, by the Python machines
+model-full: setup ## Every model's graph and every edge of an instance, by the Python machines; ARGS=--fresh
 	$(BIN)/python -m model_tests.explorer $(ARGS)
 
-spec: setup ## Run every model and compare with what it must give; ARGS=--update records it
+spec: setup ## Run every model that changed, and compare with what it must give; ARGS=--update records it, --fresh runs all
 	$(BIN)/python -m tools.runs.spec $(ARGS)
 
 spec-mutants: setup ## Mistakes in the specification, and which model notices each; ARGS=--update records it

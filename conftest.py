@@ -16,11 +16,12 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from _pytest.doctest import DoctestModule
 from xdist.scheduler import LoadScopeScheduling
 
 from kafka_marshal.scratch import Scratch
@@ -29,6 +30,8 @@ from kafka_marshal.scratch import Scratch
 # each one compiles the package again, and each of the five processes rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+pytest_plugins = ["tools.costs"]
 
 ROOT = Path(__file__).parent
 SHARED = {
@@ -157,6 +160,17 @@ def pytest_configure_node(node: Any) -> None:
     """Name the file to the processes. All collect the same, so the first one writes it."""
     if node.workerinput["workerid"] == "gw0":
         node.workerinput["groups"] = str(groups_file(node.config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in files that have some: each process imports and reads what is left."""
+    collectors = yield
+    if file_path.suffix == ".py" and b">>>" not in file_path.read_bytes():
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+    return collectors
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,7 +7,8 @@ clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1`
   without a group, and beside Kafka's consumer group. One by one and as lists, of which each message
   is covered (`Message`), or left as Kafka's client gave it.
 - pool: at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread.
-- amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size.
+- amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size. Each
+  batch is granted by itself, or is a part of a range that was claimed ahead.
 - claims: from the first request to the last win of 256 partitions.
 - idle: processor time and memory of a consumer with 1,000 claims and no messages.
 - failover: from kill -9 of a consumer until another one owns its claims.
@@ -37,6 +38,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
 from kafka_marshal.client.api.consumer import Consumer, Messages
+from kafka_marshal.client.api.delivery import CHUNK
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
 from kafka_marshal.machines.consumer.claiming import Claiming
@@ -319,41 +321,57 @@ def amo(place: Place) -> None:
         consumer.close()
         return time.perf_counter() - began
 
-    def granted(size: int) -> float:
+    def copied(consumer: Consumer) -> float:
         producer = kafka.Producer(
             {"bootstrap.servers": place.bootstrap, "enable.idempotence": True}
         )
-        claiming = Claiming(greedy=True, transactions_per_s=100_000)
-        seen, began, took = 0, 0.0, math.nan
+        seen, began = 0, 0.0
+        for batch in consumer.batches():
+            began = began or time.perf_counter()
+            for message in batch.messages.fetched:
+                producer.produce(out, message.value(), message.key())
+            producer.flush(30)
+            seen += len(batch.messages)
+            if seen >= count:
+                return time.perf_counter() - began
+        return math.nan
+
+    claiming = Claiming(greedy=True, transactions_per_s=100_000)
+
+    def granted(size: int) -> float:
+        """Each batch is granted by itself."""
         with place.ours(
             coordination, semantics="at_most_once", batch=size, claiming=claiming
         ) as consumer:
             consumer.add_topic(topic)
-            for batch in consumer.batches():
-                began = began or time.perf_counter()
-                for message in batch.messages.fetched:
-                    producer.produce(out, message.value(), message.key())
-                producer.flush(30)
-                seen += len(batch.messages)
-                if seen >= count:
-                    took = time.perf_counter() - began
-                    break
-        return took
+            return copied(consumer)
 
-    for size in (100, 1000):
-        # In turns: the broker gets faster as it goes.
-        rounds = [(transactions(size), granted(size)) for _ in range(ROUNDS)]
-        theirs, own = map(min, zip(*rounds, strict=True))
+    def ranges() -> float:
+        """Batches are parts of ranges that are claimed ahead, of as many messages at most."""
+        with place.ours(coordination, semantics="at_most_once") as consumer:
+            consumer.add_topic(topic, share="ranges")
+            return copied(consumer)
+
+    for size in (100, CHUNK):
+        ways: dict[str, Callable[[], float]] = {
+            "transactions": functools.partial(transactions, size),
+            "batches": functools.partial(granted, size),
+        }
+        if size == CHUNK:
+            ways["ranges"] = ranges
+        took = best(ways)
+        theirs = count / took.pop("transactions")
         given = f"{count:,} messages of {SIZE} bytes, one partition, batches of {size:,} copied"
-        place.report.add(
-            f"client.amo.batches_{size}",
-            "messages/s",
-            Better.HIGHER,
-            count / own,
-            f"{given} to a topic, best of {ROUNDS}",
-            {"transactions": count / theirs},
-            Target(3.0, "transactions") if size == 1000 else None,
-        )
+        for way, seconds in took.items():
+            place.report.add(
+                f"client.amo.{way}_{size}",
+                "messages/s",
+                Better.HIGHER,
+                count / seconds,
+                f"{given} to a topic, best of {ROUNDS}",
+                {"transactions": theirs},
+                Target(3.0, "transactions") if size == CHUNK else None,
+            )
 
 
 # --- claims ---------------------------------------------------------------------------------------

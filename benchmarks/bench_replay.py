@@ -64,7 +64,8 @@ from benchmarks.written import written
 
 from kafka_marshal import World
 from kafka_marshal.replay import run
-from kafka_marshal.replay.engines.by_partition import ReadAndFold, Stretch
+from kafka_marshal.replay.engines.by_partition import ReadAndFold
+from kafka_marshal.replay.engines.stretches import Stretch
 from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.fold.reading import read_chunk, read_lean, records_of
 from kafka_marshal.replay.options import judging_of

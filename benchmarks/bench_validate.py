@@ -51,15 +51,6 @@ def write(path: Path, mode: Mode, events: int) -> None:
     body.unlink()
 
 
-def json_alone(path: Path) -> float:
-    """CPU seconds of the peer."""
-    began = time.process_time()
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            json.loads(line)
-    return time.process_time() - began
-
-
 def judge(path: Path) -> tuple[float, float, str]:
     """CPU seconds, the most memory in MB, and what is not explained."""
     began = time.process_time()
@@ -69,6 +60,15 @@ def judge(path: Path) -> tuple[float, float, str]:
     return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found
 
 
+def json_alone(path: Path) -> float:
+    """CPU seconds of the peer."""
+    began = time.process_time()
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            json.loads(line)
+    return time.process_time() - began
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report a figure for each mode and size; 1 if a run is not explained."""
     parser = argparse.ArgumentParser(prog="make bench-validate")
@@ -76,28 +76,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Report.add_option(parser)
     asked = parser.parse_args(arguments)
     report = Report(asked.figures)
+    spawned = multiprocessing.get_context("spawn")
     with Scratch("desk") as desk:
         for mode in Mode:
             for events in asked.events:
                 path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
-                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                with spawned.Pool(1) as pool:
                     seconds, megabytes, unexplained = pool.apply(judge, (path,))
                 peer_s = json_alone(path)
                 path.unlink()
                 if unexplained:
                     print(unexplained)
                     return 1
-                semantics = mode.name.lower().replace("_", " ")
                 report.add(
                     f"validate.{mode.value.lower()}_{events}",
                     "events/s",
                     Better.HIGHER,
                     events / seconds,
-                    f"a run {semantics} of {events:,} events, CPU time",
+                    f"a run {mode.name.lower().replace('_', ' ')} of {events:,} events, CPU time",
                     {PEER: events / peer_s},
                     TARGET,
-                    f"{megabytes:.0f} MB at most",
+                    note=f"{megabytes:.0f} MB",
                 )
     return 0
 

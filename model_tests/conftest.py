@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
+from model_tests import tlc_export
 from model_tests.transitions.exports import Exported, export_all
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """By night TLC exports everything anew."""
+    tlc_export.reuses = not config.getoption("all")
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,8 @@ class Target:
 
 TARGETS: Final = (
     Target("test-all", "--collect-only -q tests/tools"),
-    Target("spec", "MCFull_AloTwinsAgain"),
-    Target("model-full", "MCFull_AloTwinsAgain --processes 1"),
+    Target("spec", "MCFull_AloTwinsAgain --fresh", "--fresh"),
+    Target("model-full", "MCFull_AloTwinsAgain --processes 1 --fresh", "--fresh"),
     Target("mutants", "--named NoLiveOwner"),
     Target("spec-mutants", "NoLiveOwner"),
     Target("walks", "--walks 5 --seed 1"),

@@ -35,11 +35,11 @@ from kafka_marshal.machines.admin.operation import (
 )
 from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
 from kafka_marshal.machines.consumer.effects import Send
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model, ModelKind
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.explorer import configuration
 from model_tests.explorer.free_time import Stored, as_said, as_written
 
@@ -104,7 +104,7 @@ def export(model: Model, folder: Path) -> Exported:
     exporting.write_text("\n".join([*lines, "ACTION_CONSTRAINT ExportAdmins"]) + "\n")
     target = folder / f"{model.name}.tsv"
     few = model.edges is not None and model.edges < FEW_EDGES
-    made = edges.export(
+    made = tlc_export.export(
         model.module,
         exporting,
         target,

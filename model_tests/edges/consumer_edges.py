@@ -15,10 +15,10 @@ from pathlib import Path
 
 import attrs
 
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model, ModelKind
 from kafka_marshal.modelcheck.tlc.values import Value
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.explorer import configuration, substitutions
 from model_tests.explorer.claims import world
 from model_tests.explorer.claims.instance import Instance
@@ -111,7 +111,7 @@ def export(model: Model, folder: Path, *, readers: bool = False, short: bool = F
     module.write_text(f"---- MODULE {name} ----\nEXTENDS {model.module.stem}, Edges\n====\n")
     exporting = folder / f"{name}_{model.name}.cfg"
     exporting.write_text(exporting_cfg(cfg, readers=readers))
-    made = edges.export(
+    made = tlc_export.export(
         module,
         exporting,
         target,

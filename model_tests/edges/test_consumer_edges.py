@@ -7,14 +7,18 @@ machine. So is every question that it can be asked, in every state in which it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import attrs
 import pytest
+from tools.runs import passed
 
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.modelcheck import models
+from kafka_marshal.modelcheck.models import Model
 from model_tests.edges import consumer_edges, driven
 from model_tests.edges.consumer_edges import Deed, Deeds, Row
+from model_tests.edges.driven import Driven
 from model_tests.explorer import __main__, configuration
 from model_tests.explorer.claims import mistakes
 from model_tests.mutants.hand_made import HandMade
@@ -40,15 +44,50 @@ def test_edges_are_exported_of_models_of_marshal_alone() -> None:
 
 
 @pytest.mark.tlc
-def test_a_model_that_tlc_cannot_run_does_not_end_the_others() -> None:
-    names = ("MCFairShare_OneComes", "MCFull_AloTwinsAgain")
-    wrong: list[str] = []
-    done = [
-        *__main__.each(driven.of_model, [consumer_edges.find(name) for name in names], 2, wrong)
-    ]
-    assert [row.name for row in done] == ["MCFull_AloTwinsAgain"]
-    assert len(wrong) == 1
-    assert wrong[0].startswith("MCFairShare_OneComes: TLC did not finish")
+def test_a_model_that_tlc_cannot_run_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that passed is not run again, and one that did not is."""
+    monkeypatch.setattr(passed, "kept_in", lambda: tmp_path)
+    broken, fine = map(consumer_edges.find, ("MCFairShare_OneComes", "MCFull_AloTwinsAgain"))
+    table = attrs.evolve(__main__.INSTANCES, has=lambda _: True)
+    [wrong] = __main__.show(table, (broken, fine), 1, False)
+    assert wrong.startswith("MCFairShare_OneComes: TLC did not finish")
+    line = f"{fine.name:42}{fine.edges:11,}"
+    assert [each[:53] for each in capsys.readouterr().out.splitlines() if "MC" in each] == [line]
+
+    run_again: list[Model] = []
+
+    def each(_: object, chosen: Sequence[Model], *__: object) -> tuple[()]:
+        run_again.extend(chosen)
+        return ()
+
+    monkeypatch.setattr(__main__, "each", each)
+    assert __main__.show(table, (broken, fine), 1, False) == []
+    assert run_again == [broken]
+    [again] = [each for each in capsys.readouterr().out.splitlines() if "MC" in each]
+    assert again.startswith(line)
+    assert again.endswith("unchanged")
+    run_again.clear()
+    assert __main__.show(table, (fine,), 1, True) == []
+    assert run_again == [fine]
+
+
+def test_a_row_that_imports_what_was_not_hashed_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would notice that it changed."""
+    monkeypatch.setattr(passed, "kept_in", lambda: tmp_path)
+    model = consumer_edges.find("MCFull_AloTwinsAgain")
+    row = Driven(model.name, 1, 1, 0, "")
+
+    def shows(imports: str) -> bool:
+        monkeypatch.setattr(__main__, "each", lambda *_: [(model, row, {imports})])
+        assert __main__.show(__main__.INSTANCES, (model,), 1, True) == []
+        return any(tmp_path.iterdir())
+
+    assert not shows("tools/lazy.py")
+    assert shows("model_tests/edges/driven.py")
 
 
 @pytest.fixture(scope="session")

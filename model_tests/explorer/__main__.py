@@ -4,6 +4,8 @@ For each model that must hold: as many states and edges. For each that must fail
 makes the same mistake: the same property, after as many states. Then every edge of an instance, as
 TLC exports it, driven through the machine, and every edge of ranges and of groups through their
 reducers. Exit code 1 on any difference.
+
+A model of which nothing changed since it passed is not run again, without `--fresh`.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from kafka_marshal.modelcheck import models
+from attrs import frozen
+from tools.runs.passed import Passed, imported, texts, with_imports
+
+from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model
 from model_tests.edges import consumer_edges, driven
+from model_tests.edges.driven import Driven
 from model_tests.explorer import compare
 from model_tests.explorer.compare import Compared
 from model_tests.groups import edges as group_edges
@@ -35,82 +42,136 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make model-full", description=__doc__)
     parser.add_argument("--graphs", action="store_true", help="leave out what TLC exports")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="models at a time")
+    parser.add_argument("--fresh", action="store_true", help="run also what has not changed")
     parser.add_argument("names", nargs="*", metavar="NAME", help="models; all, if none is named")
     asked = parser.parse_args(arguments)
     known = models.read()
     chosen = [models.find(name, known) for name in asked.names] or list(known)
     started = time.monotonic()
-    wrong = graphs(chosen, asked.processes)
-    if not asked.graphs:
-        wrong += instances(chosen, asked.processes)
-        wrong += reducers(chosen, asked.processes)
+    wrong = []
+    tables: Sequence[Table[Any]] = (GRAPHS, INSTANCES, RANGES, GROUPS)
+    for table in tables[:1] if asked.graphs else tables:
+        wrong += show(table, chosen, asked.processes, asked.fresh)
     print(f"\n{time.monotonic() - started:.0f} s in all")
     for sentence in wrong:
         print(f"WRONG {sentence}")
     return 1 if wrong else 0
 
 
-def graphs(chosen: Sequence[Model], processes: int | None) -> list[str]:
-    """The table of equal graphs; a sentence about each difference."""
-    begun = [model for model in chosen if compare.is_compared(model)]
-    began = time.monotonic()
-    print("Equal graphs: TLC's figures and what the Python machines give\n")
-    print(compare.HEADING, flush=True)
-    done: list[Compared] = []
-    wrong: list[str] = []
-    for compared in each(compare.compare, begun, processes, wrong):
-        print(compared.line(), flush=True)
-        done.append(compared)
+class Row(Protocol):
+    """What came of one model."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        ...
+
+
+Result = TypeVar("Result", bound=Row)
+
+
+@frozen
+class Table(Generic[Result]):
+    """A table, and how its rows are made."""
+
+    kind: str
+    """Name of its results among those that are kept."""
+    heading: str
+    has: Callable[[Model], bool]
+    """Which models have a row."""
+    work: Callable[[Model], Result]
+    line: Callable[[Result], str]
+    wrong: Callable[[Model, Result], list[str]]
+    """What is not as it must be, in words."""
+    beside: tuple[Path, ...] = ()
+    """Modules of TLA+ that a model's own do not name."""
+
+
+def show(
+    table: Table[Result], chosen: Sequence[Model], processes: int | None, fresh: bool
+) -> list[str]:
+    """Print a table; a sentence about everything that is wrong.
+
+    A model of which nothing changed since it passed is not run again, unless `fresh`: its line
+    ends with `unchanged`. Nothing means the specification that it reaches and every module of
+    Python that this one imports.
+    """
+    print(f"\n{table.heading}", flush=True)
+    began, wrong = time.monotonic(), list[str]()
+    passed = Passed(f"model-full-{table.kind}", {**imported(), **texts([edges.SOURCE])})
+    begun = {
+        model: passed.fingerprint(model, *table.beside) for model in chosen if table.has(model)
+    }
+    kept = {} if fresh else {model: line for model in begun if (line := passed.find(begun[model]))}
+    for line in kept.values():
+        print(f"{line}  unchanged", flush=True)
+    for model, result, imports in each(table.work, [*begun.keys() - kept], processes, wrong):
+        line = table.line(result)
+        print(line, flush=True)
+        sentences = table.wrong(model, result)
+        wrong += sentences
+        if not sentences and imports <= passed.beside.keys():
+            passed.keep(begun[model], line)
     seconds = time.monotonic() - began
-    found = sum(compared.python_edges for compared in done)
-    equal = sum(compared.equal for compared in done)
-    print(
-        f"\n{equal} of {len(begun)} are equal; {found:,} edges in {seconds:.0f} s, "
-        f"{found / seconds:,.0f} a second"
-    )
-    return wrong + [f"{one.name}: {one.difference}" for one in done if not one.equal]
-
-
-def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
-    """The table of edges driven through the machine; a sentence about each that parts."""
-    begun = [
-        model
-        for model in chosen
-        if consumer_edges.of_marshal(model) and (model.edges or 0) <= EDGES_MAX
-    ]
-    print(
-        f"\nEdges of instances, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"
-    )
-    wrong: list[str] = []
-    for row in each(driven.of_model, begun, processes, wrong):
-        print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
-        if row.partings:
-            wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
+    print(f"\n{len(begun)} models, {len(kept)} of them unchanged, {seconds:.0f} s")
     return wrong
 
 
-def reducers(chosen: Sequence[Model], processes: int | None) -> list[str]:
-    """The tables of edges held against the reducers of ranges and groups; what parts, in words."""
-    wrong: list[str] = []
-    for of, room, held in (
-        ("ranges", range_edges.of_ranges, range_edges.held),
-        ("groups", group_edges.of_groups, group_edges.held),
-    ):
-        begun = [model for model in chosen if room(model)]
-        print(f"\nEdges of {of}, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}")
-        recorded = {model.name: model.edges for model in begun}
-        work: Callable[[Model], range_edges.Held | group_edges.Held] = held
-        for row in each(work, begun, processes, wrong):
-            print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
-            known = recorded[row.name]
-            if row.edges != known:
-                wrong.append(f"{row.name}: {row.edges:,} edges, recorded are {known:,}")
-            if row.partings:
-                wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
-    return wrong
+def _unequal(_: Model, row: Compared) -> list[str]:
+    return [] if row.equal else [f"{row.name}: {row.difference}"]
 
 
-Result = TypeVar("Result")
+def _held_line(row: Driven | range_edges.Held | group_edges.Held) -> str:
+    return f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}"
+
+
+def _parted(_: Model, row: Driven | range_edges.Held | group_edges.Held) -> list[str]:
+    return [f"{row.name}: {row.partings} rows, the first: {row.first}"] if row.partings else []
+
+
+def _not_held(model: Model, row: range_edges.Held | group_edges.Held) -> list[str]:
+    recorded = model.edges or 0
+    other = [f"{row.name}: {row.edges:,} edges, recorded are {recorded:,}"]
+    return [*(other if row.edges != recorded else []), *_parted(model, row)]
+
+
+def _has_instances(model: Model) -> bool:
+    return consumer_edges.of_marshal(model) and (model.edges or 0) <= EDGES_MAX
+
+
+def _edges_of(whose: str) -> str:
+    return f"Edges of {whose}, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"
+
+
+GRAPHS: Final = Table(
+    "graphs",
+    f"Equal graphs: TLC's figures and what the Python machines give\n\n{compare.HEADING}",
+    compare.is_compared,
+    compare.compare,
+    Compared.line,
+    _unequal,
+)
+INSTANCES: Final = Table(
+    "instances",
+    _edges_of("instances"),
+    _has_instances,
+    driven.of_model,
+    _held_line,
+    _parted,
+    (models.spec_folder() / "claims" / "Edges.tla",),
+)
+RANGES: Final = Table(
+    "ranges",
+    _edges_of("ranges"),
+    range_edges.of_ranges,
+    range_edges.held,
+    _held_line,
+    _not_held,
+    (range_edges.MODULE,),
+)
+GROUPS: Final = Table(
+    "groups", _edges_of("groups"), group_edges.of_groups, group_edges.held, _held_line, _not_held
+)
 
 
 def each(
@@ -118,22 +179,23 @@ def each(
     chosen: Sequence[Model],
     processes: int | None,
     wrong: list[str],
-) -> Iterator[Result]:
+) -> Iterator[tuple[Model, Result, Set[str]]]:
     """The work of every model as it ends, in a number of processes; the long ones begin first.
 
-    A model that TLC cannot run is a sentence in `wrong`: the others go on.
+    With each come the modules of this project that its process has imported. A model that TLC
+    cannot run is a sentence in `wrong`: the others go on.
     """
     context = multiprocessing.get_context("spawn")
     ordered = sorted(chosen, key=lambda model: -(model.edges or 0))
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        begun = {pool.submit(work, model): model for model in ordered}
+        begun = {pool.submit(with_imports, work, model): model for model in ordered}
         for ended in as_completed(begun):
             try:
-                result = ended.result()
+                result, imports = ended.result()
             except ModelCheckError as error:
                 wrong.append(f"{begun[ended].name}: {error}")
             else:
-                yield result
+                yield begun[ended], result, imports
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ from kafka_marshal.core.groups.events import At, EventRecord, Rebalanced, Reconc
 from kafka_marshal.core.groups.invariants import GroupStep
 from kafka_marshal.core.groups.reducer import GroupOutcome, step
 from kafka_marshal.core.groups.state import Controllership, Group, TopicPartition, is_due
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.edges import Export
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
+from model_tests import tlc_export
 from model_tests.groups import exports, from_tla
 from model_tests.transitions.sample import covering, side
 
@@ -69,7 +70,7 @@ def of_groups(model: Model) -> bool:
 
 def exported(model: Model, folder: Path) -> Export:
     """Run TLC, and keep what the model exports. What it promises is `make spec`'s part."""
-    return edges.export(
+    return tlc_export.export(
         model.module,
         model.cfg,
         folder / f"{model.name}.tsv",

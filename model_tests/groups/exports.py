@@ -10,12 +10,13 @@ import gzip
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.edges import Export
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
+from model_tests import tlc_export
 from model_tests.explorer import configuration
 
 NO_BOUNDS: Mapping[str, str] = {}
@@ -55,7 +56,9 @@ def exported(
     cfg.write_text("\n".join([*lines, f"INVARIANT Export{whose}", ""]), encoding="utf-8")
     libraries = [*models.libraries(), model.module.parent]
     target = folder / f"{model.name}.tsv"
-    export = edges.export(path, cfg, target, check_deadlock=False, short=True, libraries=libraries)
+    export = tlc_export.export(
+        path, cfg, target, check_deadlock=False, short=True, libraries=libraries
+    )
     return export.path
 
 

@@ -23,11 +23,12 @@ from kafka_marshal.machines.groups.control.controlled_log import (
     LogKnowledge,
 )
 from kafka_marshal.machines.groups.effects import AskEnd
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla as words
+from model_tests import tlc_export
 from model_tests.groups import exports, from_tla
 from model_tests.transitions.sample import covering
 
@@ -77,7 +78,9 @@ def exported(model: Model, folder: Path) -> Path:
     cfg.write_text("\n".join([*kept, "INVARIANT ExportGroupReaders", ""]), encoding="utf-8")
     target = folder / f"{model.name}.tsv"
     libraries = models.libraries()
-    return edges.export(model.module, cfg, target, check_deadlock=False, libraries=libraries).path
+    return tlc_export.export(
+        model.module, cfg, target, check_deadlock=False, libraries=libraries
+    ).path
 
 
 def reading(value: Value) -> Reading:

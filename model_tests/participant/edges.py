@@ -24,9 +24,9 @@ from kafka_marshal.machines.ranges.participant import (
     ParticipantConfig,
     ParticipantForbidden,
 )
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.edges import consumer_edges
 from model_tests.from_tla import PASSES, snake
 from model_tests.ranges import from_tla as ranges_from_tla
@@ -267,7 +267,7 @@ def exported(name: str, folder: Path, **bounds: int | str) -> list[Row]:
     cfg = folder / f"{name}.cfg"
     cfg.write_text(f"{text}INVARIANT ExportParticipants\n", encoding="utf-8")
     target = folder / f"{name}.tsv"
-    export = edges.export(
+    export = tlc_export.export(
         MODULE, cfg, target, check_deadlock=False, short=True, libraries=models.libraries()
     )
     values: Iterator[Any] = export.read()

@@ -17,11 +17,11 @@ from kafka_marshal import Claim
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.ranges.claiming_range import RangeOutcome
 from kafka_marshal.core.ranges.state import Ranges
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.explorer import configuration
 from model_tests.ranges import from_tla as ranges_from_tla
 from model_tests.ranges.free_time import Storeys
@@ -90,7 +90,7 @@ def exported(model: Model, folder: Path, log_max: int | None = None) -> tuple[in
     if log_max is not None:
         text = re.sub(r"LogMax = \d+", f"LogMax = {log_max}", text)
     cfg.write_text(f"{text}ACTION_CONSTRAINT ExportRanges\n", encoding="utf-8")
-    export = edges.export(
+    export = tlc_export.export(
         MODULE,
         cfg,
         folder / f"{model.name}.tsv",

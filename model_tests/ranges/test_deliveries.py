@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafka_marshal.core.ranges.deliveries import AllTaken, Taken, after_taken, times_taken
-from kafka_marshal.modelcheck import edges, models
-from model_tests import from_tla
+from kafka_marshal.modelcheck import models
+from model_tests import from_tla, tlc_export
 from model_tests.edges import consumer_edges
 from model_tests.ranges import from_tla as ranges_from_tla
 
@@ -36,7 +36,7 @@ def test_what_was_taken_is_counted_as_the_specification_does(
     )
     cfg = tmp_path / f"{MODEL}.cfg"
     cfg.write_text(f"{text}ACTION_CONSTRAINT ExportDeliveries\n", encoding="utf-8")
-    export = edges.export(
+    export = tlc_export.export(
         MODULE,
         cfg,
         tmp_path / "rows.tsv",

@@ -17,10 +17,10 @@ from kafka_marshal.core.ranges import reader
 from kafka_marshal.core.ranges.reader import FoldedState, LogEntry, RangesReader
 from kafka_marshal.core.ranges.state import Limits
 from kafka_marshal.core.state import Rules
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.edges import consumer_edges
 from model_tests.ranges import from_tla as ranges_from_tla
 
@@ -65,7 +65,7 @@ def rows(name: str, log_max: int) -> Iterator[Row]:
         cfg = folder / f"{name}.cfg"
         cfg.write_text(f"{text}ACTION_CONSTRAINT ExportReaders\n", encoding="utf-8")
         target = folder / f"{name}.tsv"
-        exported = edges.export(
+        exported = tlc_export.export(
             MODULE,
             cfg,
             target,

@@ -8,9 +8,9 @@ from pathlib import Path
 import attrs
 from tests.triples import Triple
 
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
     for model in models.read():
         asked = only is None or model.name in only
         if asked and not model.must_fail and "ExportStep" in model.cfg.read_text(encoding="utf-8"):
-            export = edges.export(
+            export = tlc_export.export(
                 model.module,
                 model.cfg,
                 folder / f"{model.name}.tsv",

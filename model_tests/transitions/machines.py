@@ -18,9 +18,9 @@ from tests.machine_samples import Row, State
 from kafka_marshal import Claim, Record, Rules
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.machines.consumer.consumer import ConsumerState
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.transitions.sample import covering, kinds, side
 
 
@@ -30,7 +30,7 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
     for model in models.read():
         if model.module.stem == "MCMachine" and (only is None or model.name in only):
             target = folder / f"{model.name}.tsv"
-            export = edges.export(
+            export = tlc_export.export(
                 model.module,
                 model.cfg,
                 target,

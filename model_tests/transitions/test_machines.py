@@ -1,4 +1,8 @@
-"""Every situation of `MCMachine.tla`, held against the reader and the machine."""
+"""Every situation of `MCMachine.tla`, held against the reader and the machine.
+
+By night and in `make model`. By day `tests/machines` and `tests/core/claims` hold the sample
+against them, which has every situation.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from tests import machine_samples as machines
 from tests.machine_samples import Row
 
 from model_tests.transitions.machines import chosen, export_all, situation
+
+pytestmark = pytest.mark.night
 
 Exported = Mapping[str, Sequence[Row]]
 

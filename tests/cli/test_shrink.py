@@ -35,6 +35,7 @@ def test_a_theft_is_shrunk_to_what_it_needs(tmp_path: Path) -> None:
         ("late_heartbeat_stole@83", str(THEFT), "no finding late_heartbeat_stole@83"),
         ("nonsense", str(THEFT), "there is no finding 'nonsense'"),
         ("forged", "nowhere.jsonl", "nowhere.jsonl"),
+        ("rebalance_storm", str(THEFT), "rebalance_storm is about groups with a controller"),
     ],
 )
 def test_what_cannot_be_shrunk_says_why_and_leaves_nothing(

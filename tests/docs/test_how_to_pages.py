@@ -40,6 +40,8 @@ PAGES = [
     "upgrade-and-roll-back",
 ]
 """Those that type commands."""
+BY_NIGHT = {"move-from-a-consumer-group", "poison-messages", "upgrade-and-roll-back"}
+"""The dearest. By day `tests/client` and `tests/upgrade` do what they show."""
 TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
 """The broker that a page tries its commands with: here it is one for all pages."""
 
@@ -58,7 +60,10 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"0.1.0": unpacked(tmp_path_factory.mktemp("version-0.1.0")), "0.2.0": PRESENT}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.night] * (each in BY_NIGHT)) for each in PAGES],
+)
 def test_every_command_prints_what_the_page_shows(
     name: str, broker: Broker, versions: dict[str, Path], tmp_path: Path
 ) -> None:

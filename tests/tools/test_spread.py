@@ -1,7 +1,11 @@
-"""Marshal promises that the tests that take longest start first, and that no verdict is of time."""
+"""Marshal promises that the tests that take longest start first, and that no verdict is of time.
+
+And that the summary of a run counts each CPU second of a test once.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import OrderedDict
@@ -13,6 +17,7 @@ import model_tests.conftest
 import pytest
 from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups
 from hypothesis import settings
+from tools.costs import Meter, Process, descendants, folder_of, processes, spent, summary
 from xdist.scheduler import LoadScopeScheduling
 
 import tests.conftest
@@ -96,13 +101,81 @@ def test_after(): pass
 
 
 def test_a_test_that_hangs_fails_by_name_and_the_others_run(tmp_path: Path) -> None:
+    """And the process that prints hears what each of these cost."""
     (tmp_path / "test_one.py").write_text(HANGS)
     (tmp_path / "test_two.py").write_text("def test_two(): pass")
     command = [*(sys.executable, "-m", "pytest", "-n", "2", "-c", "pyproject.toml")]
     command += [*("-p", "conftest", "-o", "faulthandler_timeout=1", str(tmp_path))]
+    command += ["--costs", str(tmp_path / "costs.tsv")]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 1
     assert "in test_hangs" in ran.stderr, "the stack of the thread that hangs"
     assert "while running" in ran.stdout
     assert "test_one.py::test_hangs" in ran.stdout
     assert "1 failed, 3 passed" in ran.stdout
+    rows = [row.split("\t") for row in (tmp_path / "costs.tsv").read_text().splitlines()]
+    costs = {test.partition("::")[2]: float(cpu_s) for cpu_s, test in rows}
+    assert costs.keys() >= {"test_before", "test_after", "test_two"}
+    assert costs[""] > 0, "collection"
+
+
+def test_what_childrens_children_spent_is_measured() -> None:
+    spins = "import time\nwhile time.process_time() < 0.25: pass"
+    starts = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    meter = Meter()
+    meter.read()
+    subprocess.run([sys.executable, "-c", starts, spins], check=True)
+    assert meter.read() >= 0.25
+
+
+PROCESS = 10
+SHELL, BROKER, STRANGER = (11, 1), (12, 2), (99, 3)
+
+
+def test_descendants_are_children_of_children() -> None:
+    running = {11: Process(PROCESS, 1, 0), 12: Process(11, 2, 0), 99: Process(1, 3, 0)}
+    assert descendants(PROCESS, [], running).keys() == {SHELL, BROKER}
+
+
+def test_an_orphan_that_was_known_is_followed_with_its_children() -> None:
+    running = {12: Process(1, 2, 0), 13: Process(12, 5, 0), 99: Process(1, 3, 0)}
+    assert descendants(PROCESS, [SHELL, BROKER], running).keys() == {BROKER, (13, 5)}
+
+
+def test_another_process_of_the_same_number_is_a_stranger() -> None:
+    assert descendants(PROCESS, [BROKER], {12: Process(1, 7, 0)}) == {}
+
+
+def test_what_lives_has_spent_what_it_has_more() -> None:
+    before = {BROKER: Process(PROCESS, 2, 3.0)}
+    now = {BROKER: Process(PROCESS, 2, 4.5), SHELL: Process(PROCESS, 1, 0.25)}
+    assert spent(before, now, PROCESS) == 1.75
+
+
+def test_what_was_counted_of_a_child_is_not_counted_again_when_it_is_reaped() -> None:
+    """Its parent's time, here the root's, has all of it."""
+    assert spent({SHELL: Process(PROCESS, 1, 3.0)}, {}, PROCESS) == -3.0
+
+
+def test_what_was_counted_of_an_orphan_that_ended_stays_counted() -> None:
+    assert spent({BROKER: Process(1, 2, 3.0)}, {}, PROCESS) == 0.0
+
+
+def test_a_folder_above_what_it_may_cost_is_marked() -> None:
+    costs = {"tests/a/test_b.py::test_c": 4.0, "tests/d/e/test_f.py::test_g": 2.0}
+    lines = summary(costs, {"tests/a": 3.0, "tests/d": 2.5})
+    assert [line.strip() for line in lines if "::" not in line] == [
+        "4.0  tests/a  ABOVE 3",
+        "2.0  tests/d",
+    ]
+    assert folder_of("test_here.py::test_a") == "test_here.py"
+
+
+def test_a_process_has_spent_what_its_reaped_children_have() -> None:
+    spins = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", spins], check=True)
+    before = sum(os.times()[:4])
+    cpu_s = processes()[os.getpid()].cpu_s
+    after = sum(os.times()[:4])
+    ticks = 4 / os.sysconf("SC_CLK_TCK")
+    assert before - ticks <= cpu_s <= after + ticks

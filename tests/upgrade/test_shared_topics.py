@@ -200,7 +200,8 @@ def both_versions_agree(log: list[RawRecord], old_folds: Folds, new_folds: Folds
     assert any("ClaimingRange" in str(raw.value) for raw in log)
 
 
-@pytest.mark.parametrize("semantics", [BY_NIGHT[BOTH[0]], BOTH[1]])
+@pytest.mark.night
+@pytest.mark.parametrize("semantics", BOTH)
 def test_one_of_0_1_0_takes_over_when_all_who_share_are_killed_and_they_when_it_is(
     semantics: str,
     kafka_broker: Broker,

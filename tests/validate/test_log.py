@@ -101,3 +101,19 @@ def test_a_clock_from_the_future_moves_only_whoever_believes_it() -> None:
     assert reader.claim.clock_ms == 900
     assert log.entries[-1].fold is not None
     assert log.entries[-1].fold.after.claim.clock_ms == 40
+
+
+def test_folds_are_forgotten_and_records_dropped_by_their_places_in_all_of_the_log() -> None:
+    log = logged(
+        [Record(0, n, n, Heartbeat(1, 0, *ADDRESS, Offset(n)), Headers(True)) for n in range(10)]
+    )
+    log.drop_before(3)
+    log.forget_before(6)
+    assert [log.entry(n).offset for n in range(3, 10)] == [*range(3, 10)]
+    assert [log.entry(n).fold is None for n in range(3, 10)] == [n < 6 for n in range(3, 10)]
+    log.drop_before(8)
+    log.forget_before(9)
+    assert [log.entry(n).fold is None for n in range(8, 10)] == [True, False]
+    assert (log.index_at(9), log.end) == (9, 10)
+    log.drop_before(10)
+    assert (log.dropped, log.last_offset) == (9, 9)

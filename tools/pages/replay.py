@@ -454,7 +454,8 @@ groups' own:
 
 _FINDINGS_OF_GROUPS = """
 Findings of groups have the member's id as `instance`. Those about the input (`create_time`,
-`offset_gap`, `duplicate_record`, `conflicting_duplicate`, `malformed_record`) are as above.
+`offset_gap`, `duplicate_record`, `conflicting_duplicate`, `malformed_record`,
+`wrong_coordinating_partition`, here of groups instead of topics) are as above.
 
 """
 

@@ -1,9 +1,10 @@
 """`python -m tools.runs.spec`: run the models and compare with models.toml.
 
 Prints a line for each model as it ends and exits 0 if all were as recorded, 1 if one was not, 2 if
-one could not be run. With `--update` it writes down what it found instead: the numbers in
-models.toml and the counterexamples in `spec/traces/`. A model that ends otherwise than it must is
-never written down.
+one could not be run. A model of which nothing changed since it was as recorded is not run again:
+its line says `unchanged`, and `--fresh` runs it. With `--update` it writes down what it found
+instead: the numbers in models.toml and the counterexamples in `spec/traces/`. A model that ends
+otherwise than it must is never written down.
 """
 
 import argparse
@@ -15,6 +16,9 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
+from tools.runs.passed import Passed, texts
+
+from kafka_marshal import modelcheck
 from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model
@@ -31,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.runs.spec")
     parser.add_argument("names", nargs="*", metavar="NAME", help="models; all, if none is named")
     parser.add_argument("--update", action="store_true", help="record what the runs give")
+    parser.add_argument("--fresh", action="store_true", help="run also what has not changed")
     asked = parser.parse_args(arguments)
     started = time.monotonic()
     try:
@@ -46,7 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     failed, stopped = 0, 0
     width = max((len(model.name) for model in chosen), default=0)
-    for model, result in run_all(chosen):
+    passed = Passed("spec", program())
+    fingerprints = {model.name: passed.fingerprint(model) for model in chosen}
+    unchanged = {}
+    if not (asked.fresh or asked.update):
+        unchanged = {name: line for name, of in fingerprints.items() if (line := passed.find(of))}
+    for name, line in unchanged.items():
+        print(f"{'unchanged':<11} {name:<{width}}  {line}", flush=True)
+    for model, result in run_all([model for model in chosen if model.name not in unchanged]):
         if isinstance(result, ModelCheckError):
             stopped += 1
             print(f"ERROR {model.name:<{width}}  {result}", flush=True)
@@ -54,17 +66,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check = _record if asked.update else _compare
         differences = check(folder, model, result)
         failed += bool(differences)
+        if not (differences or asked.update):
+            passed.keep(fingerprints[model.name], _summary(result))
         verdict = "DIFFERS" if differences else "as recorded"
         print(f"{verdict:<11} {model.name:<{width}}  {_summary(result)}", flush=True)
         for difference in differences:
             print(f"            {difference}", flush=True)
     seconds = time.monotonic() - started
     right = len(chosen) - failed - stopped
+    not_run = f" ({len(unchanged)} unchanged and not run again: --fresh)" if unchanged else ""
     print(
-        f"{len(chosen)} models: {right} as recorded, {failed} not, {stopped} could not be run; "
-        f"{seconds:.0f} s"
+        f"{len(chosen)} models: {right} as recorded{not_run}, {failed} not, "
+        f"{stopped} could not be run; {seconds:.0f} s"
     )
     return 2 if stopped else 1 if failed else 0
+
+
+def program() -> dict[str, bytes]:
+    """What judges a run, besides the specification: this module and those that run and read TLC."""
+    here, room = Path(__file__), Path(modelcheck.__file__).parent
+    return texts([here, here.with_name("passed.py"), *room.glob("*.py"), *room.glob("tlc/*.py")])
 
 
 def run_all(

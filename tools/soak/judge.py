@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from attrs import frozen
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 Samples: TypeAlias = Mapping[str, NDArray[np.float64]]
@@ -134,6 +133,8 @@ def plot(
     samples: Mapping[str, Samples], fitted: Sequence[Fit], warm_up_s: float, title: str, path: Path
 ) -> None:
     """A picture with a panel for each metric and a line for each consumer."""
+    from matplotlib.figure import Figure  # takes half a second
+
     figure = Figure(figsize=(15, 11), layout="constrained")
     panels = figure.subplots(-(-len(METRICS) // 3), 3, sharex=True).flatten()
     lines = {}

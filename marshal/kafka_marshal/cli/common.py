@@ -148,7 +148,7 @@ PauseMax = Annotated[
 PAUSE_MAX_S: Final = FENCED.pause_max_ms / 1000
 CoordinationPartitions = Annotated[
     int | None,
-    typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
+    typer.Option(help="Partition count of the log's topic, to find misplaced records."),
 ]
 OneLog = Annotated[bool, typer.Option("--one-log", help="Take all sources for one log.")]
 Bootstrap = Annotated[

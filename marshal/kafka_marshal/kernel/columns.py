@@ -87,12 +87,22 @@ class RecordColumns:
         return len(self.kind)
 
     @classmethod
-    def together(cls, parts: Sequence[RecordColumns]) -> RecordColumns:
-        """Several batches as one."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = zip(*(astuple(part, recurse=False) for part in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
+    def of_size(cls, count: int) -> RecordColumns:
+        """Nothing is decoded yet."""
+        return cls(
+            np.empty(count, np.int8),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int32),
+            np.zeros(count, np.bool_),
+            np.full((count, len(HEADER_COLUMNS)), ABSENT, np.int64),
+            np.zeros(count, np.bool_),
+        )
+
+    def cut(self, begin: int, end: int) -> RecordColumns:
+        """Some of the rows, in the same memory."""
+        return RecordColumns(*(part[begin:end] for part in astuple(self, recurse=False)))
 
 
 class NameCodes:
@@ -155,20 +165,27 @@ class NameCodes:
         `requests`: also each ClaimingRange that is written the ordinary way, headers and all. Its
         headers `marshal-ranges` and `marshal-keep` are not decoded.
         """
+        return self.decoded_together([(values, headers)], requests=requests)
+
+    def decoded_together(
+        self, parts: Sequence[tuple[pa.Array, pa.Array | None]], *, requests: bool = False
+    ) -> RecordColumns:
+        """Decode several batches as one; each is values and headers, as in `decoded`."""
+        columns = RecordColumns.of_size(sum(len(values) for values, _ in parts))
+        begin = 0
+        for values, headers in parts:
+            end = begin + len(values)
+            self._decode(values, headers, columns.cut(begin, end), requests)
+            begin = end
+        return columns
+
+    def _decode(
+        self, values: pa.Array, headers: pa.Array | None, columns: RecordColumns, requests: bool
+    ) -> None:
         values = _binary(values)
         count = len(values)
         data, offsets = _buffers(values)
         valid = _validity(values)
-        columns = RecordColumns(
-            np.empty(count, np.int8),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int32),
-            np.zeros(count, np.bool_),
-            np.full((count, len(HEADER_COLUMNS)), ABSENT, np.int64),
-            np.zeros(count, np.bool_),
-        )
         row = 0
         while row < count:
             known = self._count
@@ -197,7 +214,6 @@ class NameCodes:
                 self._grow()
         self._put_right(columns, values)
         _decode_headers(columns, headers)
-        return columns
 
     def address(self, message: Message) -> int:
         """The code of a message's address."""

@@ -32,8 +32,14 @@ def store(folder: Path, model: Model, result: TlcResult) -> None:
 
 def stored(folder: Path, model: Model) -> Trace | None:
     """Return the kept counterexample, or nothing if there is none."""
+    text = stored_text(folder, model)
+    return None if text is None else loads(text, str(_path(folder, model)))
+
+
+def stored_text(folder: Path, model: Model) -> str | None:
+    """Return the file of the kept counterexample, or nothing if there is none."""
     path = _path(folder, model)
-    return loads(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def check_no_strangers(folder: Path, models: Iterable[Model]) -> None:

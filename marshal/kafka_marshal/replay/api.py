@@ -27,7 +27,7 @@ from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS
-from kafka_marshal.replay.options import SparkMaster, judging_of
+from kafka_marshal.replay.options import SparkMaster, check_partitions, judging_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol
@@ -139,6 +139,7 @@ def run_groups(
     out: Path,
     strategy: str | None = None,
     certain_from: Mapping[int, int] | None = None,
+    coordination_partitions: int | None = None,
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
@@ -156,12 +157,18 @@ def run_groups(
     `strategy` asks how many moves another strategy would have saved. `certain_from` is for logs
     whose head is missing: by partition the position of the controllers' claim, where a snapshot
     lies that was accepted. Without it nothing of such a partition is certain.
+    `coordination_partitions` is how many partitions the log has, to find groups whose events lie on
+    another one than their names say.
 
     Raises:
-        InvalidOption: there is no such strategy.
+        InvalidOption: there is no such strategy, or no such number of partitions.
     """
+    check_partitions(coordination_partitions)
+    judging = GroupsJudging(
+        certain_from=certain_from or {}, coordination_partitions=coordination_partitions
+    )
     return replayed(
-        GroupsProtocol(GroupsJudging(certain_from=certain_from or {}), strategy),
+        GroupsProtocol(judging, strategy),
         sources,
         out=out,
         one_log=one_log,

@@ -60,6 +60,18 @@ class SparkMaster:
         return f"--master {self.url}"
 
 
+def check_partitions(coordination_partitions: int | None) -> None:
+    """Check the partition count of a log; None: it was not given.
+
+    Raises:
+        InvalidOption: it is below 1.
+    """
+    if coordination_partitions is not None and coordination_partitions <= 0:
+        raise InvalidOption(
+            f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
+        )
+
+
 def judging_of(
     rules: str,
     interval_s: float | None,
@@ -86,10 +98,7 @@ def judging_of(
     for option, value in (("--heartbeat-interval", interval_s), ("--pause-max", pause_max_s)):
         if not (value > 0 and math.isfinite(value)):
             raise InvalidOption(f"{option} must be a number of seconds greater than 0, not {value}")
-    if coordination_partitions is not None and coordination_partitions <= 0:
-        raise InvalidOption(
-            f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
-        )
+    check_partitions(coordination_partitions)
     chosen = tuple(RuleSet) if rules == "both" else (RuleSet(rules),)
     return JudgingOptions(
         chosen,

@@ -235,6 +235,7 @@ class Instance:
         if before is not None and not before.participant.leaving:
             return Objection(Impossible.STARTED_BEFORE, "nothing: it shares it already")
         view = self.partitions[self._home(key.topic)]
+        assert log.dropped == 0
         read = log.entries[: view.next_index]
         newest = max((each.offset for each in of_claim(read, key)), default=-1)
         end = max(read[-1].offset + 1 if read else 0, view.first)

@@ -112,9 +112,12 @@ class PartitionLog:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.entries: list[Entry] = []
+        """The records, without those that were dropped."""
         self._offsets: list[int] = []
         self._readers = PartitionStates[ClaimKey, Reader](Reader())
         self._kept_from = 0
+        self.dropped = 0
+        """How many of the first entries are gone: nobody begins to read there any more."""
         self.has_gaps = False
         """Offsets are missing: before the first record, or between two."""
 
@@ -130,7 +133,17 @@ class PartitionLog:
 
     def index_at(self, offset: int) -> int:
         """Where the first record at this offset, or after it, is or will be."""
-        return bisect_left(self._offsets, offset)
+        return self.dropped + bisect_left(self._offsets, offset)
+
+    @property
+    def end(self) -> int:
+        """Index of the record that comes next."""
+        return self.dropped + len(self.entries)
+
+    def entry(self, index: int) -> Entry:
+        """The record of this index, which is not dropped."""
+        assert index >= self.dropped
+        return self.entries[index - self.dropped]
 
     def reader(self, key: ClaimKey) -> Reader:
         """The claim by all of the log."""
@@ -180,6 +193,17 @@ class PartitionLog:
 
     def forget_before(self, index: int) -> None:
         """Drop the folds that every reader has passed; who comes later folds for itself."""
-        for entry in self.entries[self._kept_from : index]:
+        begin, end = (max(0, each - self.dropped) for each in (self._kept_from, index))
+        for entry in self.entries[begin:end]:
             entry.fold, entry.folds = None, ()
         self._kept_from = max(self._kept_from, index)
+
+    def drop_before(self, index: int) -> None:
+        """Drop records that every reader has passed, and where nobody begins any more.
+
+        The last one stays, so the log knows where it ends.
+        """
+        passed = min(index, self.end - 1) - self.dropped
+        if passed > 0:
+            del self.entries[:passed], self._offsets[:passed]
+            self.dropped += passed

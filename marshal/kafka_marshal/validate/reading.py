@@ -86,7 +86,9 @@ def read_run(path: Path) -> Run:
     """
     numbered = numbered_lines(path)
     setting = _setting_of(path, numbered)
-    return Run(setting, _events(path, numbered, setting))
+    # A pipe is read once.
+    starts = _starts(path, setting) if path.is_file() else None
+    return Run(setting, _events(path, numbered, setting), starts)
 
 
 def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
@@ -122,12 +124,52 @@ def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
     raise UnreadableSource(f"{path}: the source is empty")
 
 
+_MAY_START: Final = ("started", "shares", "\\u")
+"""Of a line that says who begins, or who shares; JSON may write any letter as an escape."""
+
+
+def _starts(path: Path, setting: Setting) -> list[Mapping[int, int]] | None:
+    """Where instances begin, in the order in which they do; None if somebody shares.
+
+    It ends where a line cannot be read: who judges reads no further, either.
+    """
+    found: list[Mapping[int, int]] = []
+    numbered = numbered_lines(path)
+    next(numbered, None)  # the setting
+    try:
+        for number, line in numbered:
+            if any(word in line for word in _MAY_START):
+                event = event_of(fields_of(line, ""), f"{path}:{number}", setting)
+                if isinstance(event, Shares):
+                    return None
+                if isinstance(event, Started):
+                    found.append(event.first)
+    except UnreadableSource:
+        pass
+    return found
+
+
 def _events(
     path: Path, numbered: Iterator[tuple[int, str]], setting: Setting
 ) -> Iterator[RunEvent]:
+    members, partitions = setting.members, setting.partitions
     for number, line in numbered:
         where = f"{path}:{number}"
+        if found := _READ_LINE.fullmatch(line):
+            name, partition, offset = found[1], int(found[2]), int(found[3])
+            if name in members and partition < partitions:
+                fields: Fields = {"event": "read", "instance": name}
+                fields |= {"partition": partition, "offset": offset}
+                yield Read(where, fields, name, partition, offset)
+                continue
         yield event_of(fields_of(line, where), where, setting)
+
+
+_READ_LINE: Final = re.compile(
+    r'\{"event": "read", "instance": "([^"\\\x00-\x1f]*)", '
+    r'"partition": (0|[1-9][0-9]{0,9}), "offset": (0|[1-9][0-9]{0,17})\}\s*'
+)
+"""Two of three events, as recordings write them: JSON is read three times as slowly."""
 
 
 # --- the first line -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ happen: it takes every event that is well-formed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -315,6 +315,12 @@ class Run:
     setting: Setting
     events: Iterable[RunEvent]
     """May be read once only."""
+    starts: Sequence[Mapping[int, int]] | None = None
+    """Where instances begin to read, by partition, in the order of their `started`.
+
+    So that records which nobody will read need not be kept. None where it is not known beforehand,
+    or somebody shares a partition: who does is judged by all of the log.
+    """
 
 
 # --- written --------------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ a record does in `log`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 import attrs
 
+from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import ReleaseGroup
@@ -71,8 +72,11 @@ class Judgement:
 class Validator:
     """Takes the events of a run one after the other."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, starts: Sequence[Mapping[int, int]] | None = None) -> None:
         self.setting = setting
+        self._lowest = None if starts is None else _lowest(starts, setting.partitions)
+        """By partition where instances that have not started will begin, at the lowest; the last
+        is of the next instance."""
         self.events = 0
         self.kinds: dict[str, int] = {}
         self.strangers = 0
@@ -291,8 +295,11 @@ class Validator:
         if instance.started:
             return Objection(Impossible.STARTED_BEFORE)
         instance.started = instance.running = True
+        lowest = self._lowest.pop() if self._lowest and self._lowest[-1] else None
         for partition in range(self.setting.partitions):
             log, first = self.log(partition), event.first.get(partition, 0)
+            if log.dropped and (lowest is None or first < lowest[partition]):
+                raise UnreadableSource(f"{event.where}: the file has changed while it was read")
             instance.begin(partition, first, log.index_at(first), log.beginning)
         return None
 
@@ -304,9 +311,9 @@ class Validator:
         if event.offset > log.last_offset:
             return Objection(Impossible.NOT_APPENDED, f"the log ends at {log.last_offset}")
         index = instance.partitions[event.partition].next_index
-        if index == len(log.entries):
+        if index == log.end:
             return Objection(Impossible.NOT_NEXT_RECORD, "nothing: it has read everything")
-        entry = log.entries[index]
+        entry = log.entry(index)
         if entry.offset != event.offset:
             return Objection(Impossible.NOT_NEXT_RECORD, f"offset {entry.offset}")
         instance.read(event.partition, entry)
@@ -316,7 +323,7 @@ class Validator:
         log, view = self.log(event.partition), instance.partitions[event.partition]
         next_index = log.index_at(event.offset)
         if next_index < view.next_index:
-            read = log.entries[view.next_index - 1].offset
+            read = log.entry(view.next_index - 1).offset
             return Objection(Impossible.NOT_NEXT_RECORD, f"an offset above {read}")
         instance.pass_gap(event.partition, event.offset, next_index)
         return None
@@ -348,18 +355,19 @@ class Validator:
             skipped = self._append_shared(event, entry, log, recorded)
             if skipped is not None:
                 return skipped
-        if len(log.entries) % FORGET_EVERY == 0:
-            log.forget_before(
-                min(
-                    (
-                        instance.partitions[event.partition].next_index
-                        for instance in self.instances.values()
-                        if instance.running
-                    ),
-                    default=len(log.entries),
-                )
-            )
+        if log.end % FORGET_EVERY == 0:
+            self._forget(event.partition, log)
         return None
+
+    def _forget(self, partition: int, log: PartitionLog) -> None:
+        """Drop what no running instance reads any more, and of records where none begins."""
+        running = (each for each in self.instances.values() if each.running)
+        passed = min((each.partitions[partition].next_index for each in running), default=log.end)
+        log.forget_before(passed)
+        if self._lowest is not None:
+            begins = log.index_at(self._lowest[-1][partition]) if self._lowest[-1] else log.end
+            # An objection names the last record that was read.
+            log.drop_before(min(passed, begins) - 1)
 
     def _has_sent(self, event: Appended) -> bool:
         """Whether a recorded participant produced it. All of them write as the anchor."""
@@ -387,10 +395,11 @@ class Validator:
 def validate(run: Run) -> Judgement:
     """Explain every event of a run, or say which is the first that nothing explains.
 
-    Time and memory grow with the number of events and no faster. Raises what reading the events
-    raises.
+    Time grows with the number of events and no faster. Memory does not, where `run.starts` is known
+    and its producers are idempotent: otherwise records, or what was sent, are kept. Raises what
+    reading the events raises.
     """
-    validator = Validator(run.setting)
+    validator = Validator(run.setting, run.starts)
     unexplained = first_unexplained(validator, run.events)
     return Judgement(
         unexplained,
@@ -399,6 +408,19 @@ def validate(run: Run) -> Judgement:
         validator.strangers,
         validator.unjudged,
     )
+
+
+def _lowest(starts: Sequence[Mapping[int, int]], partitions: int) -> list[list[int]]:
+    """The lowest offsets from each start on, the last start first; of none at all: nothing.
+
+    >>> _lowest([{0: 5}, {0: 9, 1: 3}, {0: 7, 1: 4}], 2)
+    [[], [7, 4], [7, 3], [5, 0]]
+    """
+    found: list[list[int]] = [[]]
+    for first in reversed(starts):
+        here = [first.get(partition, 0) for partition in range(partitions)]
+        found.append([*map(min, here, found[-1])] if found[-1] else here)
+    return found
 
 
 def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexplained | None:

@@ -10,11 +10,11 @@ import time
 from attrs import frozen
 
 from kafka_marshal import Claim, Record, step
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.explorer import configuration
 from model_tests.explorer.claims.world import rules_at
 from model_tests.explorer.configuration import Configuration
@@ -76,7 +76,7 @@ def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Row
         asking = folder / f"{asked.stem}.cfg"
         asking.write_text("\n".join(lines) + "\n")
         libraries = models.libraries()
-        made = edges.export(
+        made = tlc_export.export(
             asked,
             asking,
             folder / "records.tsv",

@@ -16,10 +16,10 @@ from attrs import frozen
 
 from kafka_marshal import Rules
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
-from kafka_marshal.modelcheck import edges, models
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.scratch import Scratch
-from model_tests import from_tla
+from model_tests import from_tla, tlc_export
 from model_tests.explorer import configuration
 from model_tests.explorer.claims.instance import Instance
 from model_tests.explorer.configuration import Configuration
@@ -138,7 +138,7 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
             constants += ["IsStale <- RecordSaysStale", "IsPaused <- RecordSaysPaused"]
         cfg.write_text("SPECIFICATION StaysAsItIs\nCONSTANTS\n" + "\n".join(constants) + "\n")
         libraries = models.libraries()
-        made = edges.export(
+        made = tlc_export.export(
             asked,
             cfg,
             folder / "worlds.tsv",

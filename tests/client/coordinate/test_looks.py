@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections import Counter
+from itertools import islice, pairwise
 
 import pytest
 
 from kafka_marshal import Consumer
+from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
+from kafka_marshal.client.coordinate.inputs import Input
 from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import LateHeartbeat
@@ -75,3 +78,34 @@ def test_a_late_heartbeat_is_noticed_soon_although_nothing_is_in_hand() -> None:
             kafka.flow()
             assert late
             assert late[0] - cut_s < 1.3, "one interval after it was due, and a look"
+
+
+def test_who_follows_a_range_at_most_once_wakes_no_other_thread_for_each_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle, handled = ConsumerLoop.handle, Counter[str]()
+
+    def counted(loop: ConsumerLoop, given: Input, now_ms: int) -> None:
+        handled[type(given).__name__] += 1
+        handle(loop, given, now_ms)
+
+    scheduler = Scheduler(1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders")
+    with Consumer(
+        settings=kafka.settings(), group_id="g", client_id="c1", semantics="at_most_once"
+    ) as consumer:
+        consumer.add_topic("orders", share="ranges")
+        kafka.produce("orders", 100)
+        messages = iter(consumer)
+        assert len([*islice(messages, 100)]) == 100
+        scheduler.sleep(2.0)
+        monkeypatch.setattr(ConsumerLoop, "handle", counted)
+        for expected in range(100, 600):  # in a second
+            scheduler.sleep(0.002)
+            kafka.produce("orders", 1)
+            assert next(messages).offset == expected
+        monkeypatch.undo()
+    print(handled)
+    assert handled["MessagesFetched"] < 50, "a range begins, and it ends"
+    assert 50 < handled["Progressed"] < 200, "every 10 ms"

@@ -108,8 +108,10 @@ def test_a_seed_repeats_a_run_in_any_process(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_where_every_lock_is_there_nothing_is_wrong(world: str) -> None:
-    for seed in range(6):
+def test_where_every_lock_is_there_nothing_is_wrong(
+    world: str, pytestconfig: pytest.Config
+) -> None:
+    for seed in range(6 if pytestconfig.getoption("all") else 2):
         assert run(world, seed)[1] == []
 
 

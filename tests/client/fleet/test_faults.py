@@ -154,7 +154,13 @@ def test_the_leader_of_the_log_may_be_killed_under_load(
         repeats_are_bounded(crew, tenures)
 
 
-@pytest.mark.parametrize("options", [{}, AT_MOST_ONCE], ids=["at_least_once", "at_most_once"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="at_least_once", marks=pytest.mark.night),
+        pytest.param(AT_MOST_ONCE, id="at_most_once"),
+    ],
+)
 def test_where_nobody_knows_whether_a_record_was_appended_it_is_said_and_all_goes_on(
     options: dict[str, Any],
     stage: Stage,

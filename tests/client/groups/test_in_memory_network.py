@@ -124,6 +124,40 @@ def test_nobody_accepts_where_a_process_has_died() -> None:
     assert with_an_echo(use) == []
 
 
+@pytest.mark.night
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_commit_is_answered_soon_after_another_controller_took_over(seed: int) -> None:
+    """By the run's own clock: 2 s until the claim is free, and a tenth of a second or two.
+
+    That is one ask of 0.1 s, and one look of `commit` of 0.05 s. Processors need more.
+    """
+    with Scheduler(seed) as scheduler:
+        kafka = InMemoryKafka(1, scheduler)
+        kafka.create("orders")
+        services = {}
+        for name in ("a", "b"):
+            options = ControllerOptions(host=name, port=1)
+            services[name] = service = ControllerService(kafka.settings(), options)
+            scheduler.begin(name, partial(service.run, lambda: False))
+        with GroupConsumer(
+            settings=kafka.settings(), controllers=["a:1", "b:1"], group_id="g", client_id="m"
+        ) as consumer:
+            consumer.add_topic("orders")
+            while not consumer.claims:
+                consumer.poll(0.1)
+            scheduler.sleep(10.0)
+            kafka.append("orders", 0, b"")
+            while not consumer.poll(0.1):
+                pass
+            where = consumer._membership.controller
+            assert where is not None
+            scheduler.kill(where[0])
+            kafka.network.died(where[0])
+            killed_s = scheduler.clock.monotonic()
+            consumer.commit()
+            assert scheduler.clock.monotonic() - killed_s < 2.2
+
+
 def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:
     """`keep_alive` calls nothing back, so the application does not know what was answered then."""
     with Scheduler(1) as scheduler:
@@ -145,6 +179,10 @@ def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:
             on_revoked=partial(notes, "revoked"),
         ) as consumer:
             consumer.add_topic("orders")
+            while consumer._connection is None:
+                scheduler.sleep(0.2)
+                consumer.keep_alive()
+            assert "ListGroups" in consumer._membership._sent  # at once
             for _ in range(100):
                 if not consumer.claims:
                     consumer.poll(0.0)  # asks
@@ -154,4 +192,5 @@ def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:
         assert told == []
         stop.append(True)
         controller.join()
+        scheduler.sleep(1.0)
         assert [one.name for one in scheduler.threads] == ["main"]

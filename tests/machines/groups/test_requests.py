@@ -181,6 +181,31 @@ def test_what_is_remembered_of_connections_does_not_grow_while_one_stays_open(
     desk.join("m0")
 
 
+def test_a_connection_carries_no_more_members_than_there_are() -> None:
+    """Over one that stays open, new ids come and go; and some move to connections of their own."""
+    desk, stays = a_group()
+    server = desk.servers[0]
+    for number in range(6):
+        told = desk.told("RegisterConsumer", stays, ConsumerId=f"m{number}", Generation=-1)
+        assert told["ErrorCode"] is Code.NONE
+        desk.pass_ms(100)
+    carried = server._connections.get(stays)
+    assert carried is not None
+    assert len(carried.members) == 6
+    desk.told("DeregisterConsumer", stays, ConsumerId="m0")
+    other = desk.connect()
+    generation = desk.group.generation
+    desk.told("RegisterConsumer", other, ConsumerId="m1", Generation=generation)
+    assert {key.member for key in carried.members} == {"m2", "m3", "m4", "m5"}
+    desk.pass_ms(SESSION_MS + 300)
+    assert desk.group.members == {}
+    assert carried.members == set()
+    desk.told("RegisterConsumer", stays, ConsumerId="m6", Generation=-1)
+    assert {key.member for key in carried.members} == {"m6"}
+    desk.do(0, server.unclaimed(0, desk.now_ms))
+    assert carried.members == set()
+
+
 def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on() -> None:
     desk = Desk(event_bytes_max=600).serve().create()
     member, _ = desk.join("m1")

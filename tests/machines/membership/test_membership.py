@@ -135,6 +135,44 @@ def test_a_member_that_finds_nobody_asks_one_server_after_the_other() -> None:
     assert story.connects(100) == ConnectTo(*SECOND)
 
 
+def test_a_member_waits_where_it_will_hear_who_follows_a_controller_that_died() -> None:
+    """Once it knows that the old one accepts nothing, it leaves that alone for a second."""
+    story = Story().owning(T0)
+    story.member.connection_lost(story.now_ms)
+    assert story.connects(100) == ConnectTo(*SECOND)
+    story.after(0)
+    assert story.hears(controller_at(*FIRST)) == [ConnectTo(*FIRST)]  # perhaps it lives
+    story.member.connection_lost(story.now_ms)
+    died_ms = story.now_ms
+    assert story.connects(100) == ConnectTo(*SECOND)
+    asked = 0
+    while story.now_ms < died_ms + 1_000:
+        assert sent(story.after(0)).keys() == {"ListGroups"}
+        assert story.hears(controller_at(*FIRST)) == []
+        assert story.after(99) == []
+        story.now_ms, asked = story.now_ms + 1, asked + 1
+    assert asked == 9
+    story.after(0)
+    assert story.hears(controller_at(*FIRST)) == [ConnectTo(*FIRST)]
+    story.member.connection_lost(story.now_ms)
+    assert story.connects(100) == ConnectTo(*SECOND)
+    story.after(0)
+    assert story.hears(controller_at(*FIRST)) == []
+    story.after(100)
+    assert story.hears(controller_at(*SECOND)) == []
+    assert sent(story.after(0)).keys() == {"Heartbeat"}
+
+
+def test_a_server_that_was_of_no_use_is_asked_last() -> None:
+    story = Story()
+    story.connects()
+    story.after(0)
+    assert story.hears(controller_at(*SECOND)) == [ConnectTo(*SECOND)]
+    story.member.connected()
+    story.member.connection_lost(story.now_ms)
+    assert story.connects(100) == ConnectTo(*FIRST)
+
+
 def test_a_member_that_may_not_enter_asks_no_more() -> None:
     story = Story().at_the_controller()
     story.after(0)

@@ -68,19 +68,26 @@ def replay(
     )
 
 
+ONE_TASK, QUERIES, EVERY_WAY = ("one_task",), ("queries",), ("one_task", "queries", "collected")
+"""As Spark goes of a small, a large, and by night also a middling log."""
+BY_QUERIES = pytest.mark.parametrize(
+    "ways", [QUERIES, pytest.param(EVERY_WAY, marks=pytest.mark.night)], ids=["queries", "every"]
+)
+
+
 def same(
-    spark: SparkSession, folder: Path, *sources: Path, every_way: bool = False, **options: object
+    spark: SparkSession, folder: Path, *sources: Path, ways: Sequence[str], **options: object
 ) -> dict[str, str]:
-    """What both engines wrote, Spark as small and large logs go: by night as middling ones, too."""
-    ways: dict[str, tuple[EngineName, AbstractContextManager[None]]] = {
+    """What both engines wrote, Spark in each of these ways."""
+    goes: dict[str, tuple[EngineName, AbstractContextManager[None]]] = {
         "here": (EngineName.local, nullcontext()),
         "one_task": (EngineName.spark, nullcontext()),
         "queries": (EngineName.spark, as_a_large_log()),
+        "collected": (EngineName.spark, as_a_large_log(collected.COLLECTED_ROWS_MAX)),
     }
-    if every_way:
-        ways["collected"] = (EngineName.spark, as_a_large_log(collected.COLLECTED_ROWS_MAX))
     told = {}
-    for way, (engine, sizes) in ways.items():
+    for way in ("here", *ways):
+        engine, sizes = goes[way]
         with sizes:
             replay(engine, spark, folder / way / "out", *sources, **options)  # type: ignore[arg-type]
         told[way] = written(folder / way / "out")
@@ -95,24 +102,25 @@ def same(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("sources", "every_way"),
+    ("sources", "ways"),
     [
-        pytest.param([D3, EVERY_DUMP[0]], False, id="theft"),
-        pytest.param([*EVERY_CAPTURE, *EVERY_DUMP], True, id="every", marks=pytest.mark.night),
+        pytest.param([D3, EVERY_DUMP[0]], ONE_TASK, id="theft"),
+        pytest.param([*EVERY_CAPTURE, *EVERY_DUMP], EVERY_WAY, id="every", marks=pytest.mark.night),
     ],
 )
 def test_of_captures_and_dumps_both_engines_tell_the_same(
-    sources: list[Path], every_way: bool, spark: SparkSession, tmp_path: Path
+    sources: list[Path], ways: Sequence[str], spark: SparkSession, tmp_path: Path
 ) -> None:
     what_if = "heartbeat_interval=30s"
-    told = same(spark, tmp_path, *sources, every_way=every_way, what_if=what_if, exports=True)
+    told = same(spark, tmp_path, *sources, ways=ways, what_if=what_if, exports=True)
     assert json.loads(told["summary.json"])["what_if"]["divergences"]
     assert {"report.html", "sarif", "junit", "perfetto"} < told.keys()
 
 
 @pytest.mark.spark
+@BY_QUERIES
 def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ways: Sequence[str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = [raw for raw in fleet(3, 3_000) if raw.offset >= 200]
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
@@ -121,19 +129,21 @@ def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
     monkeypatch.setattr(scaled, "WHOLE_MAX", 5)
     monkeypatch.setattr(scaled, "BRIEF_MAX", 2)
     monkeypatch.setattr(scaled, "INDEX_MAX", 9)
-    told = same(spark, tmp_path, tmp_path / "log", rules="original", what_if="rules=fenced")
+    options = {"rules": "original", "what_if": "rules=fenced"}
+    told = same(spark, tmp_path, tmp_path / "log", ways=ways, **options)
     assert json.loads(told["summary.json"])["what_if"]["claims_differ"]
 
 
 @pytest.mark.spark
+@BY_QUERIES
 def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ways: Sequence[str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each group by its own, without an option; one that contradicts them is refused by both."""
     given = saying_intervals(fleet(5, 3_000), random.Random(5))
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
     monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
-    told = same(spark, tmp_path, tmp_path / "log", interval_s=None)
+    told = same(spark, tmp_path, tmp_path / "log", ways=ways, interval_s=None)
     summary = json.loads(told["summary.json"])
     assert {group["group"] for group in summary["groups"]} == {"g", "h"}
     assert {1000, 4000} <= {ms for group in summary["groups"] for ms in group["intervals_said_ms"]}
@@ -149,7 +159,8 @@ def test_of_a_log_that_collapses_both_engines_tell_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     logs.write(tmp_path / "log.parquet", 100_000)
-    told = same(spark, tmp_path, tmp_path / "log.parquet", rules="fenced", interval_s=60)
+    options = {"rules": "fenced", "interval_s": 60}
+    told = same(spark, tmp_path, tmp_path / "log.parquet", ways=EVERY_WAY, **options)
     assert json.loads(told["summary.json"])["records"] == 100_000
 
 
@@ -196,7 +207,11 @@ def lines_of(answers: Iterable[object]) -> list[str]:
 
 
 @pytest.mark.spark
-def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSession) -> None:
+def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(
+    spark: SparkSession, pytestconfig: pytest.Config
+) -> None:
+    """By night of every table, and by day of every other one."""
+    asked = [*tables.OF_CLAIMS][:: 1 if pytestconfig.getoption("all") else 2]
     folds: list[tuple[LocalFoldedLog, SparkFoldedLog]] = []
     for seed in (1, 2):
         rows = rows_by_chance(seed)
@@ -218,7 +233,7 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSessi
         claims = (fold.claims_counted(ends_ms, limit) for fold in (here, there))
         assert lines_of(next(claims)) == lines_of(next(claims))
     names = sorted(set(map(name_of, here.each(tables.LANES))))[::2]
-    for table in tables.OF_CLAIMS:
+    for table in asked:
         for mine, other in (
             (list(here.each(table)), list(there.each(table))),
             (here.collect(table)[table], there.collect(table)[table]),

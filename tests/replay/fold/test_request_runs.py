@@ -33,7 +33,7 @@ from kafka_marshal.core.ranges.state import Ranges
 from kafka_marshal.core.state import Claim
 from kafka_marshal.kernel import requests
 from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, encode_checkpoint, encode_range
-from kafka_marshal.replay.fold import request_runs
+from kafka_marshal.replay.fold.collapsed import request_runs
 from kafka_marshal.replay.model.chunk_items import RequestRun, SingleRecord
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row

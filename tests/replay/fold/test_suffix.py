@@ -217,7 +217,9 @@ def test_what_a_suffix_tells_is_what_the_whole_log_tells(kind: str, seed: int) -
     assert certain > (5 if kind == "old" else 40)
 
 
-@pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,)], ids=str)
+@pytest.mark.parametrize(
+    "rule_sets", [BOTH, pytest.param((RuleSet.FENCED,), marks=pytest.mark.night)], ids=str
+)
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
     seed: int, rule_sets: tuple[RuleSet, ...]

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.groups.events import (
     ControllershipSnapshot,
+    GroupCreated,
     GroupDeleted,
     MemberLeft,
     Rebalanced,
@@ -18,6 +20,7 @@ from kafka_marshal.core.groups.events import (
 )
 from kafka_marshal.core.groups.state import Rebalance
 from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
+from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.groups.storms import STORM_REBALANCES
 from kafka_marshal.replay.model.tables import FINDINGS
 from tests.replay.groups.stories import GroupLog, shared, tp
@@ -69,6 +72,13 @@ def deposed(late: bool) -> GroupLog:
     return log.at(5).writes(MemberLeft("m1", "closed"), epoch=old if late else None)
 
 
+def alternating(*controllers: int, every_s: float) -> GroupLog:
+    log = shared()
+    for number, controller in enumerate(controllers):
+        log.at(10 + number * every_s).starts(controller)
+    return log
+
+
 def differing(host: str) -> GroupLog:
     return shared().writes(ControllershipSnapshot(1, host, 9_000), "")
 
@@ -85,6 +95,10 @@ STORIES: dict[str, tuple[Callable[[], GroupLog], Callable[[], GroupLog]]] = {
     ),
     "snapshot_differs": (lambda: differing("elsewhere"), lambda: differing("localhost")),
     "deposed_controller": (lambda: deposed(True), lambda: deposed(False)),
+    "controllers_alternate": (
+        lambda: alternating(2, 1, 2, every_s=1.9),
+        lambda: alternating(2, 1, 2, every_s=2.0),
+    ),
     "controller_absent": (lambda: absent(11.1), lambda: absent(11)),
     "uneven_target": (
         lambda: shared().joins("m3").target("m1", "m1", "m1", "m2"),
@@ -126,6 +140,37 @@ def test_a_story_shows_it_and_a_near_miss_does_not(code: str) -> None:
     assert row.severity == GROUP_CATALOGUE[code].severity
     assert row.sentence.endswith(".")
     assert near_miss().found(code) == []
+
+
+@pytest.mark.parametrize("controllers", [(2, 3, 4, 5), (2, 1), (1, 1, 2, 2, 1, 1)])
+def test_controllers_that_follow_each_other_do_not_fight(controllers: tuple[int, ...]) -> None:
+    """A rolling restart; one that gives the claim back; and some that begin anew."""
+    assert alternating(*controllers, every_s=0.5).found("controllers_alternate") == []
+
+
+def test_a_fight_names_the_controllers_and_is_over_when_one_stays() -> None:
+    log = alternating(2, 1, 2, 1, 3, every_s=1.5)
+    first = sentence("controllers_alternate", log)
+    assert "1 at localhost:9000 and 3 at localhost:9000 took the partition from each" in first
+    assert "other 5 times in 6.0 s, from offset 7 " in first
+    log.at(60).starts(2).at(61).starts(3).at(62).starts(2)
+    assert [row.count for row in log.found("controllers_alternate")] == [5, 3]
+
+
+def test_a_fight_of_many_controllers_names_the_last_ones() -> None:
+    told = sentence("controllers_alternate", alternating(*range(2, 99), 97, 98, every_s=0.1))
+    assert told.count("localhost") == 8
+
+
+def test_events_of_a_group_on_another_partition_than_its_own_are_found() -> None:
+    log = shared().writes(GroupCreated(10_000, {}, Rebalance.EAGER, "sticky", False), "elsewhere")
+    places = {name: coordinating_partition(name, 7) for name in ("g", "elsewhere")}
+    assert places == {"g": 0, "elsewhere": 6}
+    judged = GroupsJudging(coordination_partitions=7)
+    [row] = [one for one in log.rows(judged)[FINDINGS] if one.code in OF_THE_INPUT]
+    assert (row.code, row.group, row.count) == ("wrong_coordinating_partition", "elsewhere", 1)
+    assert "by its name the group belongs to partition 6 of 7: its members ask" in row.sentence
+    assert log.found("wrong_coordinating_partition") == []
 
 
 def test_a_quiet_group_has_no_finding() -> None:

@@ -50,6 +50,7 @@ def test_a_recorded_storm_is_told_with_who_came_and_went(recorded: Rows) -> None
         "rebalance_held_up",
         "false_expiry",
         "deposed_controller",
+        "controllers_alternate",
     }
     assert "expired: client-m3 6 times (as m3)" in found["rebalance_storm"].sentence
     assert found["rebalance_held_up"].client == "client-m3"

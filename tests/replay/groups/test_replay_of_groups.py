@@ -53,14 +53,14 @@ def test_a_dump_becomes_tables_a_summary_and_a_page(tmp_path: Path) -> None:
     files = ("--sarif", trace, "--junit", tmp_path / "f.xml", "--perfetto", tmp_path / "f.json")
     ran = marshal(
         *("replay", "--protocol", "groups", capture(tmp_path / "g.jsonl", raws()), "--out", out),
-        *("--what-if", "strategy=range", *files),
+        *("--what-if", "strategy=range", "--coordination-partitions", "16", *files),
     )
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "1 group judged" in ran.stdout
     assert "under range they would have moved" in ran.stdout
     assert "warning zombie_commit: " in ran.stdout
     found = tables(out)
-    assert codes(out) >= {"zombie_commit", "rewound"}
+    assert codes(out) >= {"zombie_commit", "rewound", "wrong_coordinating_partition"}
     assert {row["log"] for rows in found.values() for row in rows} == {"g"}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["protocol"] == "groups"

@@ -338,6 +338,7 @@ def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], said: st
     assert said in complaint("--bootstrap", "127.0.0.1:1", *given)
 
 
+@pytest.mark.night
 def test_a_watch_on_spark_says_that_a_broker_s_clock_was_ahead(
     spark: SparkSession, kafka_broker: Broker
 ) -> None:

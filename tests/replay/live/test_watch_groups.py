@@ -91,6 +91,15 @@ def test_partitions_without_an_owner_are_told_with_the_first_event_after_a_sessi
     assert "for 11.0 s" in over.sentence
 
 
+def test_a_group_on_another_partition_than_its_own_is_told_once() -> None:
+    log = shared().writes(GroupCreated(9_000, {}, Rebalance.EAGER, "sticky", False), "elsewhere")
+    fold = LiveFold(PLACE, GroupsJudging().of_topic(7))
+    rows = [one for record in log.records for one in fold.fold(raw_of(record))]
+    found = [(one.state, one.row) for one in rows if isinstance(one.row, FindingRow)]
+    [(state, row)] = found
+    assert (state, row.code, row.group) == (BEGUN, "wrong_coordinating_partition", "elsewhere")
+
+
 def test_partitions_that_get_an_owner_one_after_the_other_are_one_finding() -> None:
     log = shared().at(10).leaves("m2").at(21).writes(PartitionsRewound({tp(2): 5}, "admin"))
     log.joins("m3", static=frozenset({tp(2)})).at(22)
@@ -222,7 +231,7 @@ def test_a_user_reads_who_held_up_what_and_who_owns_what(kafka_broker: Broker, t
     asked = ("watch", "--protocol", "groups", "--topic", topic, "--until-end", "--owners")
     ran = marshal(*asked, "--bootstrap", kafka_broker.bootstrap)
     assert ran.returncode == 1
-    assert ran.stderr == "129 records, 10 errors and warnings\n"
+    assert ran.stderr == "129 records, 12 errors and warnings\n"
     lines = [line.rstrip() for line in ran.stdout.splitlines()]
     assert any(" warning rebalance_held_up: client-m3 (member m3) held up" in at for at in lines)
     assert (

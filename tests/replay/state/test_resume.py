@@ -9,8 +9,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 import attrs
@@ -26,6 +26,7 @@ from kafka_marshal.replay.state.checkpoint import Checkpoint
 from kafka_marshal.scratch import Scratch
 from tests.replay import dumps
 from tests.replay.fleets import fleet
+from tests.replay.sizes import as_a_large_log
 from tests.replay.state.pieces import finish, pieces
 
 pytestmark = pytest.mark.spark
@@ -80,12 +81,17 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
     return found
 
 
-@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize(
-    "breaks_on", [EngineName.local, pytest.param(EngineName.spark, marks=pytest.mark.night)]
+    ("breaks_on", "sizes"),
+    [
+        pytest.param(EngineName.local, nullcontext, id="local"),
+        pytest.param(EngineName.local, as_a_large_log, id="local-large", marks=pytest.mark.night),
+        pytest.param(EngineName.spark, as_a_large_log, id="spark-large", marks=pytest.mark.night),
+    ],
 )
 def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     breaks_on: EngineName,
+    sizes: Callable[[], AbstractContextManager[None]],
     spark: SparkSession,
     whole: Tables,
     tmp_path: Path,
@@ -94,7 +100,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     """Also if a run breaks, and if what was folded is given again: it is passed over, and
     reported."""
     one, two, *others = (give(tmp_path, n, part) for n, part in enumerate(parts()))
-    sizes = [len(part) for part in parts()]
+    counts = [len(part) for part in parts()]
     folder = tmp_path / "checkpoint"
 
     def went(
@@ -102,15 +108,16 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     ) -> tuple[int, int, int]:
         session = spark if engine is EngineName.spark else None
         options = {"engine": engine, "checkpoint": folder}
-        found = replay(session, tmp_path / out, *sources, **options).checkpoint
+        with sizes():
+            found = replay(session, tmp_path / out, *sources, **options).checkpoint
         assert found is not None
         return found["run"], found["folded"], found["skipped"]
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "the disk")
 
-    assert went("out1", one) == (1, sizes[0], 0)
-    assert went("out2", one, two) == (2, sizes[1], sizes[0])
+    assert went("out1", one) == (1, counts[0], 0)
+    assert went("out2", one, two) == (2, counts[1], counts[0])
     before = (folder / "checkpoint.json").read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(room.Checkpoint, "commit", full)
@@ -124,7 +131,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
         patched.setattr(Path, "rename", full)
         with pytest.raises(ReplayError, match="cannot be written"):
             went("out3", *others, engine=breaks_on)
-    assert went("out3", *others) == (4, 0, sizes[2] + sizes[3])
+    assert went("out3", *others) == (4, 0, counts[2] + counts[3])
     assert told(spark, tmp_path / "out3") == whole
     caveats = json.loads((tmp_path / "out3" / "summary.json").read_text())["caveats"]
     assert any("were passed over" in caveat for caveat in caveats)

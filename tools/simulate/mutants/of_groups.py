@@ -53,5 +53,5 @@ OF_GROUPS: Final = (
         ' or "RegisterConsumer" in self._sent',
         "",
     ),
-    Edit(_MEMBERSHIP, "Membership.connection_lost", "self.controller = None", "pass"),
+    Edit(_MEMBERSHIP, "Membership._look_elsewhere", "self.controller = None", "pass"),
 )

@@ -250,7 +250,6 @@ def replay(
                     "--force-interval": force_interval,
                     "--rules": rules is not ReplayRules.fenced,
                     "--pause-max": pause_max != PAUSE_MAX_S,
-                    "--coordination-partitions": coordination_partitions is not None,
                     "--keys": keys is not None,
                 }
             )
@@ -293,6 +292,7 @@ def replay(
                 out=out,
                 strategy=strategy,
                 certain_from=begins,
+                coordination_partitions=coordination_partitions,
                 one_log=one_log,
                 source_format=source_format,
                 topic=topic,

@@ -55,6 +55,8 @@ class OwnedPartition:
     """At most once: nothing more of it will be processed, whatever is granted."""
     notified: bool = False
     """The coordinator was notified that the application got further, and has not looked yet."""
+    notified_ms: int = 0
+    """When what it was notified of last had been taken, by the steady clock."""
     drained: bool = False
     """It is lost, and nothing of it is in hand."""
     release: SentRelease | None = None

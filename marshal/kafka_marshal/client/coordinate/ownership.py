@@ -62,6 +62,8 @@ READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
 WAKE_PARTS: Final = 16
 """Parts of a window: when one is done, the coordinator is notified before it looks itself."""
+RANGE_PROGRESS_MS: Final = 10
+"""How often the coordinator is notified of progress in the middle of a range, in milliseconds."""
 
 
 TURN_MS: Final = 700
@@ -252,10 +254,13 @@ class Ownership:
             return
         claim = in_flight.claim
         waits = claim.lost is not None or tenure.withdrawn or self.stopping
-        waits |= claim.range is not None  # the next range waits for it
         much = in_flight.end - tenure.next >= self._wake_after
-        if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
-            tenure.notified = True
+        much |= self._me.mode is Mode.AT_MOST_ONCE
+        if claim.range is not None:  # the next range waits for its end
+            much = tenure.fetched.ends_at(in_flight.end)
+            much |= in_flight.since_ms - tenure.notified_ms >= RANGE_PROGRESS_MS
+        if waits or much:
+            tenure.notified, tenure.notified_ms = True, in_flight.since_ms
             self._post(Progressed(tenure))
 
     # --- carrying out -----------------------------------------------------------------------------

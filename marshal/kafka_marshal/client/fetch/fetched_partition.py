@@ -63,3 +63,7 @@ class FetchedPartition:
         lost: nobody else gets it.
         """
         return not (self.dropped or self.paused)
+
+    def ends_at(self, offset: int) -> bool:
+        """Whether nothing at or above this offset may be handed over now. Any thread may ask."""
+        return all(each.stop <= offset for each in tuple(self.allowed))

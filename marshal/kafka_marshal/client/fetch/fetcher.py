@@ -162,6 +162,7 @@ class Fetcher:
             self._arrived,
             self._monotonic,
             self._settle,
+            ahead,
             on_fetched,
             on_gone,
             on_error,

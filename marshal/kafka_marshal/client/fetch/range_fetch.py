@@ -44,16 +44,22 @@ class RangeFetch:
         arrived: Condition,
         monotonic: Callable[[], float],
         settle: Callable[[tuple[str, int]], None],
+        ahead: bool,
         on_fetched: Callable[[Claim, int], None],
         on_gone: Callable[[Claim, int, Watermarks], None],
         on_error: Callable[[str], None],
         on_end: Callable[[str, int, int], None] | None,
     ) -> None:
-        """What the fetcher has; `settle` is its method, which assigns a partition anew."""
+        """What the fetcher has; `settle` is its method, which assigns a partition anew.
+
+        Not `ahead` is at most once: a whole range is allowed before its messages exist. So it is
+        reported that a range begins and ends to be fetched, and nothing in between: each report
+        wakes a thread, for which the application would wait.
+        """
         self.consumer, self._cluster = consumer, cluster
         self._buffers, self._of_partition, self._topics = buffers, of_partition, topics
         self._lock, self._arrived, self._monotonic = lock, arrived, monotonic
-        self._settle = settle
+        self._settle, self._ahead = settle, ahead
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._on_error, self._on_end = on_error, on_end
         self.shared: dict[tuple[str, int], SharedPartition] = {}
@@ -141,7 +147,9 @@ class RangeFetch:
                 self._buffers.add(one, run[first : bisect_left(run, upto, key=offset_of)])
                 self._buffers.nothing_below(one, upto)
                 one.fetched = upto
-                fetched.append((one.claim, upto))
+                if self._ahead or not one.notified or upto == one.until:
+                    one.notified = upto
+                    fetched.append((one.claim, upto))
             self._arrived.notify()
         for claim, upto in fetched:
             self._on_fetched(claim, upto)

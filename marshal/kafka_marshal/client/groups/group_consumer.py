@@ -418,6 +418,8 @@ class GroupConsumer:
             self._lost(error)
         else:
             self._membership.connected()
+            # It asks at once. What could take a partition away waits for the next step.
+            self._carry_out(self._membership.tick(self._now_ms(), may_let_go=False))
 
     def _begin(self, begun: PartitionStarted) -> None:
         topic, partition = begun.tp

@@ -45,6 +45,8 @@ HEARTBEAT_MS: Final = 1_000
 session timeout if that is less."""
 AGAIN_MS: Final = 100
 """How long it waits before it tries again, in milliseconds."""
+UNREACHABLE_MS: Final = 1_000
+"""How long it does not try an address again that accepted no connection, in milliseconds."""
 FIND_MS: Final = 5_000
 """After how long it gives up a server that does not say who is controller, in milliseconds."""
 
@@ -169,10 +171,14 @@ class Membership:
         self._topics: frozenset[str] = frozenset()
         self._static: frozenset[TopicPartition] = frozenset()
         self._phase = _Phase.IDLE
-        self._servers: list[tuple[str, int]] = [*settings.servers]
+        self._left: dict[tuple[str, int], int] = dict.fromkeys(settings.servers, -1)
+        """Of each server when it was of no use last: the earliest is asked next."""
+        self._unreachable: tuple[tuple[str, int], int] | None = None
+        """The last address that accepted no connection, and when."""
         self._here: tuple[str, int] | None = None
         """Where the connection leads."""
         self._try_at_ms: int | None = None
+        """When to connect again; of one that is connected, when to ask again who is controller."""
         self._sent: dict[str, _Sent] = {}
         """By api."""
         self._registered_here = False
@@ -240,9 +246,15 @@ class Membership:
 
     def connection_lost(self, now_ms: int) -> None:
         """There is no connection any more, or none could be made. It looks elsewhere."""
+        if self._phase is _Phase.CONNECTING and self._here is not None:
+            self._unreachable = self._here, now_ms
+        self._look_elsewhere(now_ms)
+
+    def _look_elsewhere(self, now_ms: int) -> None:
+        if self._here in self._left:
+            self._left[self._here] = now_ms
         self._disconnected(now_ms + AGAIN_MS)
         self.controller = None
-        self._servers.append(self._servers.pop(0))
 
     def _disconnected(self, try_at_ms: int) -> None:
         self._phase, self._here, self._registered_here = _Phase.IDLE, None, False
@@ -267,13 +279,14 @@ class Membership:
         if self.failure is not None or self._phase is _Phase.CONNECTING:
             return []
         if self._is_overdue(now_ms):
-            self.connection_lost(now_ms)
+            self._look_elsewhere(now_ms)
         if self._phase is _Phase.IDLE:
             if self._try_at_ms is not None and now_ms < self._try_at_ms:
                 return []
-            return self._connect(self.controller or self._servers[0], now_ms)
+            to = self.controller or min(self._left, key=self._left.__getitem__)
+            return self._connect(to, now_ms)
         if self._phase is _Phase.FINDING:
-            if self._sent:
+            if self._sent or (self._try_at_ms is not None and now_ms < self._try_at_ms):
                 return []
             return [self._request("ListGroups", {"ConsumerGroups": [self.settings.group]}, now_ms)]
         return self._due(now_ms, may_let_go=may_let_go)
@@ -381,9 +394,17 @@ class Membership:
                 self.controller = host, info_v1["Port"]
                 if self.controller == self._here:
                     self._phase = _Phase.FOUND
-                    return []
-                return self._connect(self.controller, now_ms)
+                elif self._is_unreachable(self.controller, now_ms):
+                    # It died, perhaps, and this server hears soon who is controller instead.
+                    self.controller, self._try_at_ms = None, now_ms + AGAIN_MS
+                else:
+                    return self._connect(self.controller, now_ms)
+                return []
         return self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
+
+    def _is_unreachable(self, address: tuple[str, int], now_ms: int) -> bool:
+        known = self._unreachable
+        return known is not None and known[0] == address and now_ms < known[1] + UNREACHABLE_MS
 
     def _new_group(self) -> Mapping[str, Any]:
         settings = self.settings
@@ -411,7 +432,7 @@ class Membership:
         if is_closed(self.member, told):
             return []
         if is_old(self.member, told):
-            self.connection_lost(now_ms)  # the server has not heard of a later controller
+            self._look_elsewhere(now_ms)  # the server has not heard of a later controller
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
         self._prolong(sent)
@@ -482,15 +503,15 @@ class Membership:
             known = before.generation if generation is None or generation < 0 else generation
             told = MemberAnswer(NO_CONNECTION, known, unknown=True)
             if is_old(before, told):
-                self.connection_lost(now_ms)
+                self._look_elsewhere(now_ms)
                 return []
             self.member, self._lease_until_ms = after_answer(before, told), None
             self._must_register = True
             if code is not ErrorCode.UNKNOWN_MEMBER_ID:
-                self.connection_lost(now_ms)
+                self._look_elsewhere(now_ms)
             return self._changes(before, given_up=True)
         if code in _PASSES:
-            self.connection_lost(now_ms)
+            self._look_elsewhere(now_ms)
             return []
         self.failure = code
         return []

@@ -2,14 +2,15 @@
 
 What is read of a chunk waits in a file, sorted. Of each file, a partition is a stretch of batches.
 Who folds the partition merges its stretches, and writes the tables' rows. So nothing is pickled but
-names and numbers, and no process holds more than it works on.
+names and numbers, and no process holds more than it works on. A partition that has most of the log
+is folded while the chunks are read (`folding_ahead`).
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ from typing import Final
 import pyarrow as pa
 from attrs import frozen
 
+from kafka_marshal.replay.engines.folding_ahead import FoldingAhead
+from kafka_marshal.replay.engines.stretches import Stretch
 from kafka_marshal.replay.engines.workers import Workers
 from kafka_marshal.replay.fold.jobs import Job
 from kafka_marshal.replay.one_process.gathering import (
@@ -28,10 +31,10 @@ from kafka_marshal.replay.one_process.gathering import (
 )
 from kafka_marshal.replay.one_process.local_fold import GatheredRows
 from kafka_marshal.replay.one_process.sorting import (
-    Key,
     SortedRun,
     SpillFolder,
     first_of,
+    last_of,
     merged,
 )
 from kafka_marshal.replay.sources import Chunk
@@ -53,25 +56,6 @@ def _cores() -> int:
 
 
 @frozen
-class Stretch:
-    """The rows of one coordinating partition in a file of sorted rows."""
-
-    path: Path
-    begin: int
-    end: int
-    """Batches of the file, the last excluded."""
-    rows: int
-    first: Key
-    """What the first row is sorted by."""
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Read them."""
-        with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(self.begin, self.end):
-                yield reader.get_batch(number)
-
-
-@frozen
 class ReadAndFold:
     """The work of each process; it pickles."""
 
@@ -84,7 +68,7 @@ class ReadAndFold:
         """Read a chunk into a file."""
         path = self.read_folder / f"read-{number:05}"
         found: dict[Place, Stretch] = {}
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
         with SpillFolder() as folder:
             rows, _ = read_rows(self.job, [number], folder)
             with (
@@ -101,6 +85,7 @@ class ReadAndFold:
                         at + 1,
                         batch.num_rows + (of.rows if of else 0),
                         of.first if of else first_of(batch, ROW_ORDER),
+                        last_of(batch, ROW_ORDER),
                     )
         return found
 
@@ -110,7 +95,12 @@ class ReadAndFold:
             runs = [SortedRun(each.first, each.batches) for each in stretches]
             for drained in self.job.fold(merged(runs, ROW_ORDER)):
                 gathered.add(drained)
-            gathered.write_streams(self.folder / f"{number:05}")
+            gathered.write_streams(self.folder / name_of(number))
+
+
+def name_of(number: int) -> str:
+    """What the files are called with the rows of the `number`-th coordinating partition."""
+    return f"{number:05}"
 
 
 def fold_by_partition(
@@ -128,17 +118,28 @@ def fold_by_partition(
         for each in (read_folder, folder, temporary):
             each.mkdir()
         work = ReadAndFold(job, read_folder, folder)
-        with Workers(work, processes, temporary) as workers:
+        with (
+            collecting_seldom(),
+            FoldingAhead(job, processes) as ahead,
+            Workers(work, processes, temporary) as workers,
+        ):
             chunks = len(job.chunks)
             each_chunk = [(number,) for number in range(chunks)]
             stretches: dict[Place, list[Stretch]] = defaultdict(list)
-            for found in workers.run("read", each_chunk, partial(_report, report, chunks)):
+            for found in workers.run(
+                "read", each_chunk, partial(_report, report, chunks), ahead.take
+            ):
                 for place, stretch in found.items():
                     stretches[place].append(stretch)
             # A number for each, so that rows stay in the order of places; the largest first.
-            places = list(enumerate(of for _, of in sorted(stretches.items())))
+            numbers = {place: number for number, place in enumerate(sorted(stretches))}
+            places = [
+                (numbers[place], of) for place, of in stretches.items() if place != ahead.place
+            ]
             places.sort(key=lambda each: -sum(stretch.rows for stretch in each[1]))
             workers.run("fold", places, partial(_report, report, len(places)))
+            if ahead.place is not None:
+                ahead.finish().write_streams(folder / name_of(numbers[ahead.place]))
         gathered.add_streams(folder)
 
 

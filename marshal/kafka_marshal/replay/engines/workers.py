@@ -79,11 +79,16 @@ class Workers:
             worker.process.wait()
 
     def run(
-        self, task: str, arguments: Sequence[tuple[Any, ...]], report: Callable[[int], None]
+        self,
+        task: str,
+        arguments: Sequence[tuple[Any, ...]],
+        report: Callable[[int], None],
+        take: Callable[[int, Any], None] = lambda number, result: None,
     ) -> list[Any]:
         """Call the method `task` of the work with each of the arguments, and return what it did.
 
-        `report` is called with the number of calls that are done.
+        `report` is called with the number of calls that are done, and `take` with the number of
+        each call and with what it returned, as they end.
 
         Raises:
             ReplayError: a process has ended. What a call raises is raised here, too.
@@ -101,6 +106,7 @@ class Workers:
             own = waiting.popleft() if waiting else None
             if own is not None:
                 results[own[0]] = getattr(self._work, task)(*own[1])
+                take(own[0], results[own[0]])
                 report(len(results))
             busy = {worker.connection: worker for worker in self._workers if worker.under_way}
             for ready in wait(list(busy), None if own is None else 0):
@@ -110,6 +116,7 @@ class Workers:
                 if error is not None:
                     raise error
                 results[number] = result
+                take(number, result)
                 report(len(results))
         return [results[number] for number in range(len(arguments))]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from attrs import frozen
@@ -21,6 +21,9 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
+
+WINDOW_BYTES: Final = 32 << 20
+"""Bytes of rows that are looked at together, at least: some four million records in runs."""
 
 
 class Job(Protocol):
@@ -73,7 +76,7 @@ class WholeLog:
         collapse = self.judging.collapse
         if not self.collapsing or collapse is None:
             return self._folded(batches, placed_records, attrgetter("feed"))
-        return self._folded(batches, *collapse.taking(self.chunks))
+        return self._folded(windows(batches), *collapse.taking(self.chunks))
 
     def _folded(
         self,
@@ -101,6 +104,20 @@ class WholeLog:
         if place_fold is not None:
             place_fold.close()
             yield place_fold.drain()
+
+
+def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches: what is folded in runs is looked for in each by itself."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= WINDOW_BYTES:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, size = [], 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
 def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:

@@ -11,7 +11,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -37,6 +37,7 @@ from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
     Item,
+    JoinedRun,
     RequestRun,
     SingleRecord,
     rest_of,
@@ -47,6 +48,8 @@ from kafka_marshal.replay.model.rows import Row, RowT
 from kafka_marshal.replay.model.tables import OF_CLAIMS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
+Expand: TypeAlias = Callable[[HeartbeatRun], Iterable[SingleRecord]]
+"""Gives the records of a run."""
 ROWS_WAITING_MAX: Final = 50_000
 """A ReleaseGroup may give a row for every claim, so rows are bounded as well as records."""
 
@@ -64,19 +67,19 @@ class CollapsedHeartbeats:
     @property
     def schema(self) -> pa.Schema:
         """As `Collapse`."""
-        from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA
+        from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA
 
         return COLLAPSED_SCHEMA
 
     def read(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """As `Collapse`, by the heartbeat intervals that records say."""
-        from kafka_marshal.replay.fold.run_length import collapsed
+        from kafka_marshal.replay.fold.collapsed.run_length import collapsed
 
         return collapsed(number, chunk, self.interval_ms, forced=self.forced)
 
     def rows_of(self, number: int, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """As `Collapse`."""
-        from kafka_marshal.replay.fold.run_length import rows_of
+        from kafka_marshal.replay.fold.collapsed.run_length import rows_of
 
         return rows_of(number, batches, self.interval_ms, forced=self.forced)
 
@@ -86,11 +89,13 @@ class CollapsedHeartbeats:
         Callable[[pa.RecordBatch], Placed], Callable[[PartitionFold], Callable[[Item], None]]
     ]:
         """As `Collapse`; the records of a run that does not go on are read again."""
-        from kafka_marshal.replay.fold.request_runs import items_in_runs
-        from kafka_marshal.replay.fold.run_length import Expander, items_of
+        from kafka_marshal.replay.fold.collapsed.request_runs import items_in_runs
+        from kafka_marshal.replay.fold.collapsed.run_length import Expander, items_of
 
         expand = Expander(chunks, read).records
-        items = items_of if by_row else items_in_runs
+        items: Callable[[pa.RecordBatch], Placed] = items_of
+        if not by_row:
+            items = partial(items_in_runs, interval_ms=self.interval_ms, forced=self.forced)
         return items, lambda partition_fold: partial(partition_fold.take, expand=expand)
 
 
@@ -187,7 +192,8 @@ class PartitionFold:
         self._interval_given = judging.given and not judging.forced
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
-        self._waiting: list[tuple[int, SingleRecord | RequestRun]] = []
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        """What lies behind the record that is folded: where, and how it is folded."""
         self._fed = False
         self._log_begins = judging.log_begins
 
@@ -206,7 +212,7 @@ class PartitionFold:
         if judged is not None:
             self._clocks.observe(judged)
 
-    def take(self, item: Item, expand: Callable[[HeartbeatRun], Iterable[SingleRecord]]) -> None:
+    def take(self, item: Item, expand: Expand) -> None:
         """The next of what a collapsed log is made of, by offset; a run stands where it begins.
 
         Comes to the same as feeding every record. `expand` gives the records of a run that must be
@@ -222,7 +228,7 @@ class PartitionFold:
             self._take_single(item)
             return
         if isinstance(item, ChunkFacts):
-            self._take_waiting(None)
+            self._take_waiting(item.first_offset)
             self._inputs.facts(item)
             self._begin(item.first_offset)
             self._clocks.facts(item)
@@ -232,8 +238,39 @@ class PartitionFold:
         self._take_waiting(item.first_offset)
         if isinstance(item, RequestRun):
             self._take_requests(item)
-        elif not self._goes_on(item):
-            self._expanded(item, list(expand(item)))
+        elif isinstance(item, HeartbeatRun):
+            self._take_run(item, expand)
+        else:
+            self._take_joined(item, expand)
+
+    def _take_run(self, run: HeartbeatRun, expand: Expand) -> None:
+        if not self._goes_on(run):
+            self._expanded(run, list(expand(run)))
+
+    def _take_joined(self, joined: JoinedRun, expand: Expand) -> None:
+        """Fold a run of several rows in one step, or else its first row by itself.
+
+        Where two in turn do not go on, its sender probably does not own: then no third is tried.
+        """
+        if self._goes_on(joined.run()):
+            return
+        if joined.hopeless:
+            for part in joined.parts():
+                self._wait_for(part, expand)
+            return
+        first, rest = joined.split()
+        self._wait_for(first, expand)
+        if rest is not None:
+            self._wait(rest.first_offset, partial(self._take_joined, rest, expand))
+
+    def _wait_for(self, part: HeartbeatRun | SingleRecord, expand: Expand) -> None:
+        if isinstance(part, SingleRecord):
+            self._wait(part.raw.offset, partial(self._take_single, part))
+        else:
+            self._wait(part.first_offset, partial(self._take_run, part, expand))
+
+    def _wait(self, offset: int, take: Callable[[], None]) -> None:
+        heapq.heappush(self._waiting, (offset, take))
 
     def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:
         """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
@@ -247,7 +284,7 @@ class PartitionFold:
             if self._goes_on(rest_of(run, positions)):
                 return
         for single in singles[1:]:
-            heapq.heappush(self._waiting, (single.raw.offset, single))
+            self._wait(single.raw.offset, partial(self._take_single, single))
 
     def _take_single(self, single: SingleRecord) -> None:
         self._judge(single.raw, self._now_ms(single.clock_ms))
@@ -265,11 +302,8 @@ class PartitionFold:
     def _take_waiting(self, before: int | None) -> None:
         """The records of expanded runs that come before an offset; all of them, if it is None."""
         while self._waiting and (before is None or self._waiting[0][0] < before):
-            _, item = heapq.heappop(self._waiting)
-            if isinstance(item, RequestRun):
-                self._take_requests(item)
-            else:
-                self._take_single(item)
+            _, take = heapq.heappop(self._waiting)
+            take()
 
     def _take_requests(self, run: RequestRun) -> None:
         """Fold requests in one step up to one that is not ordinary, which waits with the rest."""
@@ -281,15 +315,15 @@ class PartitionFold:
         if interval_ms is not None:
             counts = [ruleset_fold.requests(run, interval_ms) for ruleset_fold in self._books]
             taken = min(counts)
-        self._inputs.more_about_topic(run.key.topic, taken)
+        self._inputs.more_about(run.key.topic, taken)
         hopeless = not taken and (run.hopeless or interval_ms is None)
         singles = range(taken, len(run) if hopeless else min(taken + 1, len(run)))
         for number in singles:
             single = run.single(number)
-            heapq.heappush(self._waiting, (single.raw.offset, single))
+            self._wait(single.raw.offset, partial(self._take_single, single))
         if singles.stop < len(run):
             rest = attrs.evolve(run.rest(singles.stop), hopeless=not taken)
-            heapq.heappush(self._waiting, (rest.first_offset, rest))
+            self._wait(rest.first_offset, partial(self._take_requests, rest))
 
     def _interval_of(self, run: RequestRun) -> float | None:
         """The interval by which each request of a run is judged; None if it may not be the same."""
@@ -334,7 +368,7 @@ class PartitionFold:
             assert claim is not None
             ruleset_fold.run_goes_on(key, claim, record, run, gaps, interval_ms)
         self._intervals.judged(record, accepted=True)
-        self._inputs.about_topic(message.topic, run.last, len(run))
+        self._inputs.about(message.topic, run.last, len(run))
         return True
 
     def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
@@ -373,7 +407,7 @@ class PartitionFold:
         if raw.headers:
             self._headers.observe(judged[0])
         if not isinstance(record.message, ReleaseGroup):
-            self._inputs.about_topic(record.message.topic, raw)
+            self._inputs.about(record.message.topic, raw)
         if self._divergences is not None:
             self._compare(self._divergences, record, (judged[0], judged[1]))
         return judged[0]
@@ -393,7 +427,7 @@ class PartitionFold:
         interval_ms = self._intervals.judging(record)
         for ruleset_fold in self._books:
             ruleset_fold.claiming_range(raw, record, message, clock_ms, interval_ms)
-        self._inputs.about_topic(message.topic, raw)
+        self._inputs.about(message.topic, raw)
 
     def _compare(
         self, divergences: Divergences, record: Record, judged: tuple[JudgedRecord, JudgedRecord]

@@ -93,6 +93,17 @@ _KINDS: Final = (
         "Run more than one controller, and look why none of them took over.",
     ),
     FindingKind(
+        "controllers_alternate",
+        WARNING,
+        None,
+        _LOG,
+        "Controllers took a partition of the log from each other, again and again, each within "
+        "2 s. A claim is free no sooner, so at least two controllers took it for theirs.",
+        "Nothing was harmed, but requests were answered late, and each start gives dead members "
+        "another session timeout. Give all controllers the same coordination topic and the same "
+        "cluster.",
+    ),
+    FindingKind(
         "zombie_commit",
         WARNING,
         None,
@@ -173,11 +184,22 @@ OF_THE_INPUT: Final = (
     "duplicate_record",
     "conflicting_duplicate",
     "malformed_record",
+    "wrong_coordinating_partition",
 )
 """Codes that logs of claims have, too."""
 GROUP_CATALOGUE: Final[Mapping[str, FindingKind]] = {
     **{kind.code: kind for kind in _KINDS},
     **{code: CATALOGUE[code] for code in OF_THE_INPUT},
+    "wrong_coordinating_partition": FindingKind(
+        "wrong_coordinating_partition",
+        WARNING,
+        None,
+        _LOG,
+        "Events of a group lie on another partition than its name says: its members ask the "
+        "controller of that one. Only if the log's partition count is given; `watch` knows it.",
+        "Find who writes to __marshal_groups beside the controllers, or what copied the log to a "
+        "topic with another number of partitions.",
+    ),
     "create_time": FindingKind(
         "create_time",
         WARNING,

@@ -1,4 +1,4 @@
-"""Who controlled a partition of the log, what came of deposed controllers, and who was missing."""
+"""Who controlled a partition of the log, who was deposed, who fought over it, who was missing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ ABSENT_SESSIONS: Final = 1
 """For how many session timeouts a rebalance may be due while nothing is written."""
 EPOCHS_MAX: Final = 200
 """Controllerships of which a late event may come. Of earlier ones it counts no more."""
+
+FREE_AFTER_MS: Final = 2_000
+"""A claim of a controller that lives is free no sooner: two intervals of 1 s. A controller that
+takes over sooner was given the claim, or does not see it."""
+RETURNS: Final = 2
+"""How often in a row a controller must come back that soon. Once, it may be given the claim."""
 
 
 @define
@@ -49,6 +55,82 @@ class _Epoch:
     ended_by: SeenEvent | None = None
 
 
+@define
+class _Alternation:
+    """Starts by other controllers, each soon after the one before."""
+
+    by: dict[int, str]
+    """Where each controller listens, of the last ones: also the one before the first start."""
+    starts: list[SeenEvent]
+    """The first of them."""
+    last: SeenEvent
+    count: int = 1
+    returns: int = 0
+    """How often one came that had been there before."""
+
+
+class _Alternations:
+    """Watches for controllers that take a partition from each other."""
+
+    def __init__(self) -> None:
+        self._now: _Alternation | None = None
+        self._controller: tuple[int, str] | None = None
+        self._fresh = False
+        """It became a finding with the last event."""
+
+    def begins(self, state: Controllership) -> tuple[int, str]:
+        """A controller is known, perhaps from a snapshot on: its id, and where it listens."""
+        assert state.controller_id is not None
+        self._controller = state.controller_id, f"{state.host}:{state.port}"
+        return self._controller
+
+    def started(self, state: Controllership, seen: SeenEvent) -> Iterator[Row]:
+        """A controller starts; the finding that is over."""
+        before, here = self._controller, self.begins(state)
+        self._fresh = False
+        if before is not None and before[0] == here[0]:
+            return  # it begins anew
+        now, seen = self._now, seen.kept
+        if now is None or seen.clock_ms - now.last.clock_ms >= FREE_AFTER_MS:
+            yield from self.at_the_end()
+            known = {} if before is None else dict([before])
+            self._now = _Alternation({**known, here[0]: here[1]}, [seen], seen)
+            return
+        now.count, now.last = now.count + 1, seen
+        if now.by.pop(here[0], None) is not None:
+            now.returns += 1
+            self._fresh = now.returns == RETURNS
+        now.by[here[0]] = here[1]
+        if len(now.by) > PROOFS_MAX:
+            del now.by[next(iter(now.by))]
+        if len(now.starts) < PROOFS_MAX - 1:
+            now.starts.append(seen)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The finding that began with the last event, unless this was asked before."""
+        fresh, self._fresh = self._fresh, False
+        if fresh:
+            yield from self.at_the_end()
+
+    def at_the_end(self) -> Iterator[FindingRow]:
+        """The finding, if it is one."""
+        now = self._now
+        if now is None or now.returns < RETURNS:
+            return
+        first, last = now.starts[0], now.last
+        proofs = now.starts if last in now.starts else [*now.starts, last]
+        who = " and ".join(f"{number} at {where}" for number, where in now.by.items())
+        yield finding(
+            "controllers_alternate",
+            f"Controllers {who} took the partition from each other {times(now.count, 'time')} in "
+            f"{span(last.clock_ms - first.clock_ms)}, from offset {first.offset} "
+            f"({clock(first.clock_ms)}) to offset {last.offset}, each within "
+            f"{span(FREE_AFTER_MS)} after the one before had begun.",
+            proofs,
+            count=now.count,
+        )
+
+
 class Controllerships:
     """The epochs of one partition of the log."""
 
@@ -59,6 +141,7 @@ class Controllerships:
         """The last accepted event."""
         self._fresh: _Epoch | None = None
         """The epoch whose first late event was the last event."""
+        self._alternations = _Alternations()
 
     def controller_of(self, epoch: int) -> int | None:
         """The controller of an epoch; None if its start was not seen."""
@@ -68,6 +151,7 @@ class Controllerships:
     def begin(self, state: Controllership, seen: SeenEvent) -> None:
         """The state is known from a snapshot on."""
         self._begin(state, seen, "snapshot")
+        self._alternations.begins(state)
 
     def observe(self, seen: SeenEvent, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
         """Count an event; the findings of a start that came late. `due` is of before it."""
@@ -79,6 +163,7 @@ class Controllerships:
             yield from self._absent(seen, due)
             self._end(seen, "deposed")
             self._begin(seen.outcome.controllership, seen, "started")
+            yield from self._alternations.started(seen.outcome.controllership, seen)
             if len(self._epochs) > EPOCHS_MAX:
                 yield from _rows_of(self._epochs.pop(min(self._epochs)))
         elif self._current is not None:
@@ -108,10 +193,12 @@ class Controllerships:
             if seen is not None:
                 current.to_offset, current.to_ms = seen.offset, seen.clock_ms
 
-    def forget(self, seen: SeenEvent) -> None:
-        """The state is not known any more."""
+    def forget(self, seen: SeenEvent) -> Iterator[Row]:
+        """The state is not known any more: the findings that are over."""
         self._end(seen, "unknown")
         self._last = None
+        yield from self._alternations.at_the_end()
+        self._alternations = _Alternations()
 
     def _refused(self, seen: SeenEvent) -> None:
         epoch = self._epochs.get(seen.record.epoch)
@@ -173,6 +260,7 @@ class Controllerships:
                 group = groups.get(name)
                 if group is not None and waited_ms > ABSENT_SESSIONS * group.session_timeout_ms:
                     yield self._absent_row(name, since, waited_ms, None, group.session_timeout_ms)
+        yield from self._alternations.at_the_end()
         for epoch in self._epochs.values():
             yield from _rows_of(epoch)
 
@@ -181,6 +269,7 @@ class Controllerships:
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             yield _deposed(fresh)
+        yield from self._alternations.begun()
 
 
 def _rows_of(epoch: _Epoch) -> Iterator[Row]:

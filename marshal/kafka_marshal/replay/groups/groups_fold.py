@@ -27,7 +27,7 @@ from kafka_marshal.core.groups.state import Controllership, is_due, wanted
 from kafka_marshal.core.groups.verdicts import GroupAccepted, GroupRefused
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.group_codec.records import decode_record
-from kafka_marshal.replay.findings.records.inputs import Inputs
+from kafka_marshal.replay.findings.records.inputs import Inputs, Placed
 from kafka_marshal.replay.groups.controllers import Controllerships
 from kafka_marshal.replay.groups.counting import GroupCounts
 from kafka_marshal.replay.groups.findings import finding, of_the_input
@@ -50,6 +50,9 @@ ROWS_WAITING_MAX: Final = 50_000
 GAP_MEANS: Final = (
     "If events were lost there, those after them name numbers that are not next, and are refused."
 )
+
+
+PLACED: Final = Placed("group", "its members ask the controller of that one")
 
 
 @frozen
@@ -120,7 +123,7 @@ class GroupsFold:
         self._judging = judging or GroupsJudging()
         self._certain_from = self._judging.certain_from.get(place.coordinating_partition)
         self._rows = Rows()
-        self._inputs = Inputs(None, GAP_MEANS)
+        self._inputs = Inputs(self._judging.coordination_partitions, GAP_MEANS, PLACED)
         self._state: Controllership | None = None
         """None: not known."""
         self._certain = True
@@ -176,6 +179,8 @@ class GroupsFold:
         except MalformedRecord as error:
             self._emit(self._inputs.malformed(raw, error))
             return
+        if record.group:
+            self._inputs.about(record.group, raw)
         if self._state is None:
             self._wait_for_snapshot(raw, record)
         else:
@@ -224,7 +229,7 @@ class GroupsFold:
         self._emit_all(self._ownership.forget(seen))
         self._emit_all(self._without_owner.forget(seen, seen.was.groups))
         self._emit_all(self._rebalances.forget(seen.clock_ms))
-        self._controllers.forget(seen)
+        self._emit_all(self._controllers.forget(seen))
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -339,6 +344,7 @@ class GroupsFold:
         groups = {} if self._state is None else self._state.groups
         clock_ms = self._clock_ms or 0
         for row in itertools.chain(
+            self._inputs.begun(),
             self._controllers.begun(),
             self._refusals.begun(),
             self._without_owner.begun(clock_ms, groups),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -188,6 +188,27 @@ class RequestRun:
         return len(self.table)
 
 
+class JoinedRun(Protocol):
+    """A run of several rows, each a run or a record: as if one chunk had held all of them."""
+
+    @property
+    def first_offset(self) -> int:
+        """Where it begins."""
+
+    @property
+    def hopeless(self) -> bool:
+        """The row before the first did not go on, and neither did the one before that."""
+
+    def run(self) -> HeartbeatRun:
+        """All of it. It has no chunk, so its records cannot be read again."""
+
+    def parts(self) -> list[HeartbeatRun | SingleRecord]:
+        """The rows one by one."""
+
+    def split(self) -> tuple[HeartbeatRun | SingleRecord, JoinedRun | None]:
+        """The first row, and what is left."""
+
+
 RowItem: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
 """What a row is by itself."""
-Item: TypeAlias = RowItem | RequestRun
+Item: TypeAlias = RowItem | RequestRun | JoinedRun

@@ -226,6 +226,11 @@ def first_of(rows: pa.Table, order: Sequence[str]) -> Key:
     return _key(rows, 0, order) if rows.num_rows else ()
 
 
+def last_of(rows: pa.Table, order: Sequence[str]) -> Key:
+    """What the last row is sorted by; nothing if there is none."""
+    return _key(rows, rows.num_rows - 1, order) if rows.num_rows else ()
+
+
 def _key(batch: pa.RecordBatch | pa.Table, row: int, order: Sequence[str]) -> Key:
     cells = (batch.column(name)[row].as_py() for name in order)
     return tuple((cell is not None, cell) for cell in cells)

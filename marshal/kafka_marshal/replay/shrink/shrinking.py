@@ -29,6 +29,7 @@ from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, GROUPS, PARTITIONS, SENDERS
@@ -57,7 +58,7 @@ class WantedFinding:
         """From CODE or CODE@OFFSET.
 
         Raises:
-            InvalidOption: it is neither, or there is no such code.
+            InvalidOption: it is neither, or there is no such code of claims.
 
         >>> WantedFinding.parsed("late_heartbeat_stole@82")
         WantedFinding(code='late_heartbeat_stole', offset=82)
@@ -65,6 +66,11 @@ class WantedFinding:
         match = _WANTED.fullmatch(text)
         if match is None:
             raise InvalidOption(f"FINDING must be CODE or CODE@OFFSET, not {text!r}")
+        if match[1] in GROUP_CATALOGUE.keys() - CATALOGUE.keys():
+            raise InvalidOption(
+                f"{match[1]} is about groups with a controller, whose events are numbered: without "
+                f"one of them all that follow are refused, so such a log cannot be shrunk"
+            )
         if match[1] not in CATALOGUE:
             raise InvalidOption(f"there is no finding {match[1]!r}; docs/replay.md lists all codes")
         return cls(match[1], None if match[2] is None else int(match[2]))

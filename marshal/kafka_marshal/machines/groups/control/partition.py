@@ -32,7 +32,7 @@ from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, LogKnowledge
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
-from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Wait
+from kafka_marshal.machines.groups.control.waiting import Carried, Connection, Connections, Wait
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
     MemberKey,
@@ -78,6 +78,7 @@ class PartitionController:
     answering: Answering
     _given_up: dict[MemberKey, int] = field(factory=dict)
     """Of members that left or expired, the latest connection that there was then."""
+    _carried: Carried = field(factory=Carried)
     _from_before: int = 0
     """The latest connection that may be older than the start, or than what is remembered."""
     _ticks_left: int = 0
@@ -112,6 +113,7 @@ class PartitionController:
         if isinstance(record.event, MemberExpired | MemberLeft):
             key = MemberKey(record.group, record.event.member)
             self._given_up[key] = self.connections.latest
+            self._carried.gone(key)
         if record.group:
             self.answering.changed(record.group)
 
@@ -133,6 +135,7 @@ class PartitionController:
         waits = [*self.answering.all(), *self._creating, *self._resolving.values()]
         self.answering.waits, self.answering.parked = [], {}
         self._creating, self._resolving = [], {}
+        self._carried.clear()
         for wait in waits:
             is_open = wait.has_events
             code = ErrorCode.REQUEST_TIMED_OUT if is_open else ErrorCode.NOT_COORDINATOR
@@ -282,7 +285,7 @@ class PartitionController:
             self._given_up.pop(key, None)
         for event in events_of_request(group, request):
             self._decide(wait, event)
-        connection.members.add(key)
+        self._carried.registers(key, connection)
         connection.registering.add(key)
         wait.registers = True
         self.answering.wait(wait, prolongs=True)

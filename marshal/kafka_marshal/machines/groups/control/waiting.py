@@ -28,7 +28,7 @@ class Connection:
 
     number: int
     members: set[MemberKey] = field(factory=set)
-    """Members that registered over it."""
+    """Members that registered over it last, as `Carried` knows."""
     registering: set[MemberKey] = field(factory=set)
     """Those of which a Register is not answered yet."""
     unanswered: int = 0
@@ -43,6 +43,33 @@ class Connection:
     def carries_only(self, key: MemberKey) -> bool:
         """Nobody else would lose it."""
         return self.members <= {key}
+
+
+@define(eq=False)
+class Carried:
+    """Over which connection each member of a partition registered last, while it is one.
+
+    So a connection over which ever new ids come and go carries no more than there are members.
+    """
+
+    _by: dict[MemberKey, Connection] = field(factory=dict)
+
+    def registers(self, key: MemberKey, connection: Connection) -> None:
+        """A member registers. It has left the connection before."""
+        self.gone(key)
+        self._by[key] = connection
+        connection.members.add(key)
+
+    def gone(self, key: MemberKey) -> None:
+        """It is no member any more."""
+        connection = self._by.pop(key, None)
+        if connection is not None:
+            connection.members.discard(key)
+
+    def clear(self) -> None:
+        """This process controls the partition no longer."""
+        for key in [*self._by]:
+            self.gone(key)
 
 
 @define(eq=False)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Literal
+
+from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
@@ -27,12 +29,30 @@ _GAP_MEANS: Final = (
 )
 
 
+@frozen
+class Placed:
+    """What has its records on one partition, by its name."""
+
+    kind: Literal["topic", "group"]
+    otherwise: str
+    """What comes of records elsewhere."""
+
+
+_TOPICS: Final = Placed("topic", "its consumers do not see each other's claims")
+
+
 class Inputs:
     """What one coordinating partition of the input holds, before anything is decoded."""
 
-    def __init__(self, coordination_partitions: int | None, gap_means: str = _GAP_MEANS) -> None:
+    def __init__(
+        self,
+        coordination_partitions: int | None,
+        gap_means: str = _GAP_MEANS,
+        placed: Placed = _TOPICS,
+    ) -> None:
         """`gap_means` says what records would have done that were lost in a gap."""
         self._gap_means = gap_means
+        self._what = placed
         self._coordination_partitions = coordination_partitions
         self._last: RawRecord | None = None
         self._first_offset = 0
@@ -53,7 +73,7 @@ class Inputs:
         self._misplaced: dict[str, tuple[int, RawRecord, int]] = {}
         self._placed: set[str] = set()
         self._begun = 0
-        """How many misplaced topics `begun` has given."""
+        """How many misplaced names `begun` has given."""
 
     def observe(self, raw: RawRecord) -> None:
         """Count one record; they come in offset order."""
@@ -141,25 +161,25 @@ class Inputs:
             value=readable_bytes(raw.value),
         )
 
-    def more_about_topic(self, topic: str, count: int) -> None:
-        """Note more records that speak of a data topic of which one did before."""
-        known = self._misplaced.get(topic)
+    def more_about(self, name: str, count: int) -> None:
+        """Note more records that speak of what one spoke of before."""
+        known = self._misplaced.get(name)
         if known is not None:
-            self._misplaced[topic] = (known[0], known[1], known[2] + count)
+            self._misplaced[name] = (known[0], known[1], known[2] + count)
 
-    def about_topic(self, topic: str, raw: RawRecord, count: int = 1) -> None:
-        """Note a data topic that records speak of, if it does not belong here."""
-        if self._coordination_partitions is None or topic in self._placed:
+    def about(self, name: str, raw: RawRecord, count: int = 1) -> None:
+        """Note a data topic, or a group, that records speak of, if it does not belong here."""
+        if self._coordination_partitions is None or name in self._placed:
             return
-        known = self._misplaced.get(topic)
+        known = self._misplaced.get(name)
         if known is not None:
-            self._misplaced[topic] = (known[0], known[1], known[2] + count)
+            self._misplaced[name] = (known[0], known[1], known[2] + count)
             return
-        belongs = coordinating_partition(topic, self._coordination_partitions)
+        belongs = coordinating_partition(name, self._coordination_partitions)
         if belongs == raw.partition:
-            self._placed.add(topic)
+            self._placed.add(name)
         else:
-            self._misplaced[topic] = (belongs, raw, count)
+            self._misplaced[name] = (belongs, raw, count)
 
     def partition_row(self) -> PartitionRow:
         """The row of the table `partitions`."""
@@ -231,17 +251,18 @@ class Inputs:
             yield from fresh
 
     def _misplaced_rows(self) -> Iterator[FindingRow]:
-        for topic, (belongs, raw, count) in self._misplaced.items():
+        kind = self._what.kind
+        for name, (belongs, raw, count) in self._misplaced.items():
             yield _finding(
                 "wrong_coordinating_partition",
-                f"{times(count, 'record')} about topic {topic} "
+                f"{times(count, 'record')} about {kind} {name} "
                 f"{'lies' if count == 1 else 'lie'} on coordinating partition {raw.partition}, "
-                f"from offset {raw.offset} on, but by its name the topic belongs to partition "
-                f"{belongs} of {self._coordination_partitions}: its consumers do not see each "
-                f"other's claims.",
+                f"from offset {raw.offset} on, but by its name the {kind} belongs to partition "
+                f"{belongs} of {self._coordination_partitions}: {self._what.otherwise}.",
                 count,
                 proofs=[PlainRecord.of(raw)],
-                topic=topic,
+                group=name if kind == "group" else None,
+                topic=name if kind == "topic" else None,
             )
 
 
@@ -258,6 +279,7 @@ def _finding(
     *,
     proofs: Iterable[PlainRecord] = (),
     offset: int | None = None,
+    group: str | None = None,
     topic: str | None = None,
     log: str = "",
 ) -> FindingRow:
@@ -271,6 +293,7 @@ def _finding(
         code=code,
         severity=kind.severity,
         property=kind.property,
+        group=group,
         topic=topic,
         offset=shown[0].offset if shown else offset,
         timestamp_ms=shown[0].timestamp_ms if shown else None,

@@ -28,6 +28,8 @@ UNPACKED_PER_BYTE_MAX: Final = 100
 repeat takes a hundredth."""
 _VALUE_BYTES: Final = 16
 """The most that Arrow takes for a value beside its text: a number, its levels, where it ends."""
+_LONG_BYTES: Final = 64 << 10
+"""A dictionary of more bytes is of a long log, for which the compiled kernel is loaded anyway."""
 _BATCH_BYTES: Final = 32 << 20
 _LENGTH: Final = struct.Struct("<I")
 _TAIL_BYTES: Final = 8
@@ -228,9 +230,13 @@ def _longest_entry(page: _Page, codec: int) -> int:
         data = memoryview(unpacked).cast("B")
     elif codec:
         return page.size
+    if len(data) > _LONG_BYTES:
+        from kafka_marshal.kernel.entries import longest_entry  # only here: numba takes its time
+
+        return min(longest_entry(data), page.size)
     longest = at = 0
     last, unpack = len(data) - _LENGTH.size, _LENGTH.unpack_from
-    while at <= last:  # of each entry of a long log: it takes what it takes
+    while at <= last:
         (size,) = unpack(data, at)
         if size > longest:
             longest = size

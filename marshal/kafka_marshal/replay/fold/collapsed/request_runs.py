@@ -8,7 +8,7 @@ rows that are already brought together and in order. It does not fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -17,8 +17,12 @@ import pyarrow.compute as pc
 
 from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.core import wire
+from kafka_marshal.kernel import requests as kernel
+from kafka_marshal.kernel.columns import MALFORMED, NameCodes, RecordColumns
+from kafka_marshal.kernel.runs import by_leader
 from kafka_marshal.range_codec import CLAIMING_RANGE
-from kafka_marshal.replay.fold.run_length import items_of, known_names
+from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows, joined
+from kafka_marshal.replay.fold.collapsed.run_length import items_of, known_names
 from kafka_marshal.replay.model.chunk_items import Flags, Ints, Item, RequestRun
 
 SHORTEST: Final = 4
@@ -26,20 +30,34 @@ SHORTEST: Final = 4
 _OF_RANGES: Final = pa.array(sorted(wire.OF_RANGES))
 
 
-def items_in_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
-    """As `items_of`, of rows in order of log, partition and offset; requests in runs.
+def items_in_runs(
+    batch: pa.RecordBatch, interval_ms: float, *, forced: bool = False
+) -> Iterator[tuple[str, int, Item]]:
+    """As `items_of`, of rows in order of log, partition and offset; what belongs together in runs.
 
-    A run stands where its first record lies.
+    A run stands where its first record lies. `interval_ms` is the heartbeat interval of records
+    that say none; forced: of all.
     """
-    named = pc.starts_with(batch.column("value"), CLAIMING_RANGE).fill_null(False)
-    requests = named.to_numpy(zero_copy_only=False)
-    if np.count_nonzero(requests) < SHORTEST:
-        yield from items_of(batch)
-        return
-    runs, single = _runs(batch, requests)
+    requests = (
+        pc.starts_with(batch.column("value"), CLAIMING_RANGE)
+        .fill_null(False)
+        .to_numpy(zero_copy_only=False)
+    )
+    names = known_names()
+    headers = _compact(batch.column("headers"))
+    columns = names.decoded(batch.column("value"), headers, requests=True)
+    record = _Rows(batch, headers).record
+    runs: list[tuple[int, RequestRun | RunOfRows]] = []
+    joined_runs, single = joined(batch, columns, names, requests, record, interval_ms, forced)
+    runs += joined_runs
+    if np.count_nonzero(requests) >= SHORTEST:
+        runs_of_requests, not_requested = _runs(batch, requests, columns, names, headers, record)
+        runs += runs_of_requests
+        single &= not_requested
     if not runs:
         yield from items_of(batch)
         return
+    runs.sort(key=lambda run: -run[0])
     logs, partitions = batch.column("log"), batch.column("partition")
     rows = np.flatnonzero(single)
     items = items_of(batch.take(pa.array(rows)))
@@ -53,15 +71,15 @@ def items_in_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
         yield logs[at].as_py(), partitions[at].as_py(), run
 
 
-def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, RequestRun]], Flags]:
-    """The runs and where each begins, the last first; and which rows are in none."""
-    from kafka_marshal.kernel import requests as kernel  # only here: numba takes its time to load
-    from kafka_marshal.kernel.columns import MALFORMED
-    from kafka_marshal.kernel.runs import by_leader
-
-    names = known_names()
-    headers = _compact(batch.column("headers"))
-    columns = names.decoded(batch.column("value"), headers, requests=True)
+def _runs(
+    batch: pa.RecordBatch,
+    requests: Flags,
+    columns: RecordColumns,
+    names: NameCodes,
+    headers: pa.Array,
+    record: Callable[[int], RawRecord],
+) -> tuple[list[tuple[int, RequestRun]], Flags]:
+    """The runs of requests and where each begins; and which rows are in none."""
     offsets, timestamps_ms = (batch.column(name).to_numpy() for name in ("offset", "timestamp_ms"))
     clocks_ms = batch.column("clock_ms").fill_null(0).to_numpy()
     facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
@@ -75,7 +93,7 @@ def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, Reque
         return [], single
     table = kernel.table_of(order, offsets, timestamps_ms, clocks_ms, columns, names)
     runs = []
-    keys, record = names.claim_keys(), _Rows(batch, headers).record
+    keys = names.claim_keys()
     for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
         if end - begin < SHORTEST:
             continue
@@ -85,7 +103,6 @@ def _runs(batch: pa.RecordBatch, requests: Flags) -> tuple[list[tuple[int, Reque
         said = kernel.interval_said(columns, first)
         run = RequestRun(keys[claim], table[begin:end], names, record, said, int(found.said[first]))
         runs.append((first, run))
-    runs.sort(key=lambda run: -run[0])
     return runs, single
 
 

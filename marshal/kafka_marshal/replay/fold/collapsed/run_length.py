@@ -79,6 +79,7 @@ COLLAPSED_SCHEMA: Final = pa.schema(
 _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
 _MANY_PARTITIONS: Final = 1 << 16
+_NARROW: Final = 1 << 16
 _CELLS_MAX: Final = 1 << 21
 """The most counters that are cheaper than sorting what they count."""
 _ADDRESSES_MAX: Final = 1 << 15
@@ -169,11 +170,8 @@ class _Records:
     @classmethod
     def of(cls, batches: Sequence[pa.RecordBatch], names: NameCodes) -> _Records:
         """As they are read."""
-        columns = RecordColumns.together(
-            [
-                names.decoded(batch.column("value"), batch.column("headers"), requests=True)
-                for batch in batches
-            ]
+        columns = names.decoded_together(
+            [(batch.column("value"), batch.column("headers")) for batch in batches], requests=True
         )
         requests = columns.kind == REQUEST
         asks_for = np.full(len(columns), -1, np.int32)
@@ -216,7 +214,7 @@ class _Records:
         about = places.astype(np.int64) * len(names.claims) + claims
         requests = self.asks_for >= 0
         marked = np.zeros(len(kind), np.bool_)
-        marked[_with_checkpoint(self.batches)] = True
+        marked[with_checkpoint(self.batches)] = True
         asked = places[requests].astype(np.int64) * len(names.claims) + self.asks_for[requests]
         found: npt.NDArray[np.bool_] = told & np.isin(
             about, np.union1d(asked, about[marked & told])
@@ -284,7 +282,7 @@ def _places(partitions: Ints) -> tuple[Ints, Codes]:
     return np.flatnonzero(there), (np.cumsum(there) - 1).astype(np.int32)[partitions]
 
 
-def _with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
+def with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
     """The rows with a checkpoint among their headers, counted through all batches."""
     found, before = [np.zeros(0, np.int64)], 0
     for batch in batches:
@@ -402,8 +400,11 @@ def _facts(chunk: _Records, names: NameCodes, found: runs.HeartbeatRuns) -> list
     for place, raw, alike in chunk.again:
         again[place, alike].append(raw)
     facts = []
+    narrow = chunk.places if len(chunk.known) > _NARROW else chunk.places.astype(np.uint16)
+    order = np.argsort(narrow, kind="stable")  # of so narrow numbers in one pass
+    ends = np.cumsum(np.bincount(chunk.places)).tolist()
     for place, partition in enumerate(chunk.known):
-        rows = np.flatnonzero(chunk.places == place)
+        rows = order[ends[place - 1] if place else 0 : ends[place]]
         of_place = chunk.offsets[rows]
         steps = np.diff(of_place)
         gaps = np.flatnonzero(steps > 1)

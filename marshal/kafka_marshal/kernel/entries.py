@@ -1,0 +1,27 @@
+"""Texts that follow each other, each behind its length: compiled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numba
+import numpy as np
+
+_LENGTH_BYTES: Final = 4
+
+
+def longest_entry(data: memoryview) -> int:
+    """Bytes of the longest of them; the lengths are unsigned, of four bytes, the lowest first."""
+    return int(_longest(np.frombuffer(data, np.uint8)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _longest(data):  # type: ignore[no-untyped-def]
+    longest, at = np.int64(0), np.int64(0)
+    while at <= len(data) - _LENGTH_BYTES:
+        size = np.int64(0)
+        for place in range(_LENGTH_BYTES):
+            size |= np.int64(data[at + place]) << (8 * place)
+        longest = max(longest, size)
+        at += _LENGTH_BYTES + size
+    return longest

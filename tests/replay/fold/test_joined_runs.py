@@ -1,0 +1,130 @@
+"""Runs that go on from chunk to chunk come to what their records come to, for any senders."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from attrs import evolve
+
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
+from kafka_marshal.replay.model.chunk_items import HeartbeatRun, SingleRecord
+from tests.kernel import hostile
+from tests.kernel.seeds import seeds
+from tests.replay.fleets import fleet
+from tests.replay.fold.test_run_length import (
+    Chunked,
+    a_fleet,
+    alike,
+    fed_fleet,
+    judging,
+    saying_intervals,
+    sharing,
+)
+from tests.replay.told import BOTH, INTERVAL_MS, beats, records
+
+WHOLE = 1_000_000
+"""All rows are looked at together."""
+
+
+@pytest.mark.parametrize(("size", "window"), [(13, WHOLE), (97, 31)])
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_a_fleet_is_told_the_same_from_runs_of_many_chunks(
+    seed: int, size: int, window: int
+) -> None:
+    """It pauses, releases groups, refuses, and has several senders and zombies.
+
+    A window may begin and end within a chunk.
+    """
+    chunked = Chunked(a_fleet(seed), size, INTERVAL_MS, window=window)
+    assert chunked.told(judging(BOTH)) == fed_fleet(seed, BOTH)
+    assert chunked.kinds[RunOfRows] > 50
+    assert chunked.kinds[RunOfRows] < chunked.kinds[HeartbeatRun] + chunked.kinds[SingleRecord]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+def test_a_tenure_is_one_run_however_small_its_chunks_are(size: int) -> None:
+    raws = records(["0 CP a1/A", *beats("a1/A", 1, 90), "90 RP a1/A 10"])
+    chunked = alike(raws, judging((RuleSet.FENCED,)), size, WHOLE)
+    assert (chunked.kinds[RunOfRows], chunked.expanded) == (1, 0)
+
+
+@pytest.mark.parametrize("rest", [3, 19, 21, 60])
+def test_a_standstill_ends_a_run_where_it_is_a_rest(rest: int) -> None:
+    """The position moves, stands still over some chunks, and moves again."""
+    moving = [f"{second} HB a1/A {second}" for second in range(1, 30)]
+    still = [f"{second} HB a1/A 29" for second in range(30, 30 + rest)]
+    again = [f"{second} HB a1/A {second}" for second in range(30 + rest, 90 + rest)]
+    others = [f"{second} HB b1/B {second} p=1" for second in range(1, 90 + rest)]
+    told = [*moving, *still, *again, *others]
+    told.sort(key=lambda line: float(line.split()[0]))
+    raws = records(["0 CP a1/A", "0 CP b1/B p=1", *told])
+    for size in (1, 5, 12):
+        alike(raws, judging(), size, WHOLE)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "30.5 RG admin/ADM 10",
+        "30.5 CP b1/B",
+        "30.5 HB b1/B 3",
+        "30.5 HB b1/B 10 epoch=0",
+        "30.5 HB a2/A 10 p=1",
+        "30.5 HB a1/A 10",
+        "30.5 HB a1/A 10 epoch=3",
+        "30.5 HB a1/A 10 epoch=0 interval=1000",
+        "30.5 HB a1/A 10 epoch=0 seen=x",
+        "30.5 RP a1/A 10",
+        "30.5 CP a2/A p=1",
+        "30.5 HB a1/A 4 epoch=0",
+        "30.5 garbage",
+        "30.5 CR p1/P 5",
+        "36.5 HB a1/A 10 epoch=0",
+    ],
+)
+def test_what_comes_between_two_chunks_ends_a_run_there(between: str) -> None:
+    begin = 0.5 + float(between.split()[0])
+    before, after = (beats("a1/A", at, at + 29, tail="10 epoch=0") for at in (1, begin))
+    raws = records(["0 CP a1/A", *before, between, *after])
+    for size in (1, 10, 16, 17):
+        alike(raws, judging(), size, WHOLE)
+
+
+def test_clocks_that_jump_between_chunks_are_told_the_same() -> None:
+    for seed in range(3):
+        chance = Random(seed)
+        raws = [
+            evolve(raw, timestamp_ms=raw.timestamp_ms + chance.choice((0, 0, 0, 9_000, -7_000)))
+            if chance.random() < 0.02
+            else raw
+            for raw in fleet(seed, 2_000)
+        ]
+        alike(raws, judging(), 150, WHOLE)
+
+
+@pytest.mark.parametrize(("interval", "forced"), [(INTERVAL_MS, False), (500, True)])
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_groups_that_say_their_intervals_are_told_the_same_from_joined_runs(
+    seed: int, interval: int, forced: bool
+) -> None:
+    raws = saying_intervals(fleet(seed, 3_000), Random(seed))
+    alike(raws, evolve(judging(interval=interval), forced=forced), 211, WHOLE)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_ranges_and_hostile_logs_are_told_the_same_from_joined_runs(seed: int) -> None:
+    alike(sharing(seed), judging(), 90, WHOLE)
+    once = list({raw.offset: raw for raw in hostile.log(seed, 1_500)}.values())
+    alike(once, judging(), 120, WHOLE)
+
+
+def test_a_log_without_its_head_is_told_the_same_from_joined_runs() -> None:
+    def later(raw: RawRecord) -> RawRecord:
+        return evolve(raw, offset=raw.offset + 1_000)
+
+    for seed in range(2):
+        raws = [later(raw) for raw in a_fleet(seed)[500:3_000]]
+        alike(raws, judging(), 60, WHOLE)
