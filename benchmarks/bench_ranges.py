@@ -89,8 +89,8 @@ BRIEF: Final = Scale(
     processes=16,
     settles_s=2.0,
     lasts_s=5.0,
-    fast=100_000,
-    latency_s=6.0,
+    fast=60_000,
+    latency_s=5.0,
     records_s=5,
     rounds=1,
 )

@@ -86,7 +86,15 @@ PARTS: Final = (
     Part(
         "watch",
         "benchmarks.bench_watch",
-        ["--seconds", "10", "--only", "watch", "checkpoint", "catch_up", "catch_up_with_headers"],
+        [
+            "--seconds=10",
+            "--catch-up=500000",
+            "--only",
+            "watch",
+            "checkpoint",
+            "catch_up",
+            "catch_up_with_headers",
+        ],
         ["--seconds=1", "--rate=2000", "--catch-up=5000", "--only", "watch", "catch_up"],
     ),
     *(
