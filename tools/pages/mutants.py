@@ -25,7 +25,7 @@ find, too. Results are kept with the commit that was run; ARGS="--again" searche
 - *once*: mistakes that this client had, kept in `tests/client/fleet/test_mutants.py`;
 - *hand*: edits of the runtime that somebody thought of, `tools/simulate/mutants/by_hand.py`;
 - *groups*: edits of controllers and members of groups, `tools/simulate/mutants/of_groups.py`,
-  looked for in the world of `make simulate-groups`;
+  looked for in the world of `make simulate-groups`, a quiet one, and one in which much comes late;
 - *generated*: made by the operators of `make mutants`, of the client's runtime. They are sampled
   by a seed among statements that simulated runs reach.
 

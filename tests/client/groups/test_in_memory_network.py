@@ -97,6 +97,25 @@ def test_what_is_cut_off_arrives_when_the_wire_is_mended() -> None:
     assert with_an_echo(use) == [b"late", b""]
 
 
+def test_what_is_lost_is_sent_again_and_holds_up_its_own_connection_alone() -> None:
+    def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
+        stream, other = network.connect("a", 1, 1.0), network.connect("a", 1, 1.0)
+        network.wires = lambda *_: Wire(lost=1.0, again_s=5.0)
+        stream.send(b"lost", 1.0)
+        network.wires = lambda *_: Wire()
+        stream.send(b"behind", 1.0)
+        other.send(b"new", 1.0)
+        assert other.receive(1.0) == b"new"
+        with pytest.raises(TimeoutError):
+            stream.receive(3.0)
+        assert stream.receive(3.0) == b"lost"
+        assert stream.receive(0.1) == b"behind"
+        for each in (other, stream):
+            each.close()
+
+    assert with_an_echo(use)[:3] == [b"new", b"lost", b"behind"]
+
+
 def test_a_reset_loses_what_had_not_arrived() -> None:
     def use(scheduler: Scheduler, network: InMemoryNetwork) -> None:
         stream = network.connect("a", 1, 1.0)

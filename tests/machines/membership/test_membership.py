@@ -8,7 +8,14 @@ from typing import Any, Final
 import pytest
 
 from kafka_marshal.core.groups.events import At
-from kafka_marshal.core.groups.state import TopicPartition
+from kafka_marshal.core.groups.state import NO_POSITION, TopicPartition
+from kafka_marshal.machines.groups.group_member import (
+    NO_CONNECTION,
+    GroupMemberState,
+    MemberAnswer,
+    after_answer,
+    says,
+)
 from kafka_marshal.machines.groups.membership import (
     ConnectTo,
     MemberEffect,
@@ -395,3 +402,17 @@ def test_a_member_that_says_goodbye_asks_for_nothing_else() -> None:
     assert sent(story.after(5_000)).keys() == {"DeregisterConsumer"}
     told = answer("DeregisterConsumer", ErrorCode.UNKNOWN_MEMBER_ID)
     assert story.hears(told) == [QuestionAnswered(told)]
+
+
+# --- what it knows --------------------------------------------------------------------------------
+
+
+def test_a_position_at_the_very_start_is_one_and_none_is_not_said() -> None:
+    member = GroupMemberState(at={T0: At(4, 0), T1: At(4, NO_POSITION)})
+    assert says(member) == {T0: At(4, 0)}
+
+
+def test_one_that_is_no_member_any_more_remembers_the_generation_that_said_so() -> None:
+    member = GroupMemberState(generation=4, fresh=False, holds=frozenset({T0}))
+    gone = after_answer(member, MemberAnswer(NO_CONNECTION, 9, unknown=True))
+    assert (gone.generation, gone.fresh, gone.holds) == (9, True, frozenset())

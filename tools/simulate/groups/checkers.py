@@ -30,6 +30,9 @@ from kafka_marshal.core.groups.state import (
 )
 from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition
 
+GIVEN_UP_S: Final = 5.0
+"""How much longer it may take until a controller gives a member up that lets nothing go."""
+
 
 @frozen
 class Folded:
@@ -293,6 +296,42 @@ def progress(judged: GroupsJudged) -> Iterator[str]:
         yield f"not in balance: {dict(owns)}"
 
 
+def rebalance_ends(judged: GroupsJudged) -> Iterator[str]:
+    """RebalanceEnds: without faults, who lives and lets nothing go is given up within a bound.
+
+    That is the rebalance timeout and the session timeout, from when it was to let go, from when it
+    last let something go, or from when a controller began.
+    """
+    history = judged.history
+    bound_s = 2 * history.session_timeout_s + GIVEN_UP_S
+    owed: dict[str, tuple[float, frozenset[TopicPartition]]] = {}
+    for one in judged.folded:
+        now = _owed(one)
+        is_start = one.step.outcome.verdict is GroupAccepted.STARTED
+        for member, (since_s, before) in owed.items():
+            over_s = one.at_s - max(since_s, history.mended_s)
+            if over_s > bound_s:
+                yield f"{member} was to let {sorted(before)} go {over_s:.1f} s before {one.at_s}"
+        kept = {
+            who: since_s
+            for who, (since_s, before) in owed.items()
+            if before <= now.get(who, frozenset()) and not is_start
+        }
+        owed = {who: (kept.get(who, one.at_s), tps) for who, tps in now.items()}
+    for member, (since_s, before) in owed.items():
+        if history.looked_s - max(since_s, history.mended_s) > bound_s:
+            yield f"{member} was to let {sorted(before)} go, and never did"
+
+
+def _owed(one: Folded) -> dict[str, frozenset[TopicPartition]]:
+    """What each member has to let go."""
+    found: defaultdict[str, set[TopicPartition]] = defaultdict(set)
+    for tp, each in ({} if one.group is None else one.group.partitions).items():
+        if each.owner is not None and each.revoking:
+            found[each.owner].add(tp)
+    return {member: frozenset(tps) for member, tps in found.items()}
+
+
 def ended(judged: GroupsJudged) -> Iterator[str]:
     """Nobody ends by itself, or in an error, and no exception is swallowed."""
     for at_s, process, error in judged.history.ended:
@@ -317,6 +356,7 @@ CHECKERS: Final[dict[str, Callable[[GroupsJudged], Iterator[str]]]] = {
         properties,
         agree,
         progress,
+        rebalance_ends,
         ended,
         left,
     )

@@ -100,6 +100,30 @@ def stall_thread(world: GroupsWorld, chance: Random) -> str:
     return f"{thread.name} of {process.name} for {for_s:g} s"
 
 
+def stall_but_loop(world: GroupsWorld, chance: Random) -> str:
+    """All of a controller stands still but its loop, and sometimes what asks the brokers.
+
+    So it is deposed, and neither reads nor hears of it, while it goes on to take requests.
+    """
+    process = _one(world, chance, "c")
+    if process is None:
+        return "nobody"
+    asks, for_s = chance.random() < 0.5, _sessions(world, chance, 0.5, 1.5, 3.0)
+    threads = [
+        one
+        for one in world.scheduler.threads
+        if one.process == process.name
+        and one is not process.thread
+        and not (asks and one.name == "marshal-ends")
+    ]
+    for one in threads:
+        one.stands_after = 1
+    world.scheduler.sleep(for_s)
+    for one in threads:
+        one.stands_after, one.stands = 0, False
+    return f"{process.name} for {for_s:g} s{', and asks' if asks else ''}"
+
+
 def slow(world: GroupsWorld, chance: Random) -> str:
     """A member takes long for each message, and does so until the next such fault."""
     process = _one(world, chance, "m")
@@ -107,6 +131,16 @@ def slow(world: GroupsWorld, chance: Random) -> str:
         return "nobody"
     process.slow_s = _sessions(world, chance, 0.0, 0.002, 0.05, 0.4)
     return f"{process.name}: {process.slow_s:g} s each"
+
+
+def hang(world: GroupsWorld, chance: Random) -> str:
+    """An application stays in one message, and says that it lives: it lets nothing go."""
+    process = _one(world, chance, "m")
+    if process is None:
+        return "nobody"
+    for_s = _sessions(world, chance, 1.0, 3.0, 6.0)
+    process.hangs_until_s = process.now_s + for_s
+    return f"{process.name} for {for_s:g} s"
 
 
 def cut(world: GroupsWorld, chance: Random) -> str:
@@ -135,6 +169,22 @@ def slow_wire(world: GroupsWorld, chance: Random) -> str:
     world.wire(a, None, None)
     world.wire(None, a, None)
     return f"{a}: {latency_s:g} s for {for_s:g} s"
+
+
+def lossy(world: GroupsWorld, chance: Random) -> str:
+    """Some of what a member says arrives late, when it has connected again; it may be a new one."""
+    machine = chance.choice(world.members)
+    process = world.processes.get(machine)
+    is_new = process is not None and chance.random() < 0.7
+    if process is not None and is_new:
+        world.kill(process, silently=False)
+    lost, again_s = chance.choice((0.2, 0.5)), _sessions(world, chance, 0.5, 1.5, 3.0)
+    world.wire(machine, None, attrs.evolve(world.usual, lost=lost, again_s=again_s))
+    world.start(machine)
+    for_s = _sessions(world, chance, 0.5, 2.0)
+    world.scheduler.sleep(for_s)
+    world.wire(machine, None, None)
+    return f"{machine}: {lost:g} arrives {again_s:g} s late, for {for_s:g} s"
 
 
 def reset(world: GroupsWorld, chance: Random) -> str:
@@ -262,9 +312,12 @@ FAULTS: Final = {
     "close": GroupsFault(close, 2.0),
     "stall": GroupsFault(stall, 3.0),
     "stall_thread": GroupsFault(stall_thread, 2.0),
+    "stall_but_loop": GroupsFault(stall_but_loop),
     "slow": GroupsFault(slow),
+    "hang": GroupsFault(hang),
     "cut": GroupsFault(cut, 3.0),
     "slow_wire": GroupsFault(slow_wire),
+    "lossy": GroupsFault(lossy, 1.5),
     "reset": GroupsFault(reset),
     "append": GroupsFault(append, 2.0),
     "slow_append": GroupsFault(slow_append),

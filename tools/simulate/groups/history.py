@@ -98,6 +98,10 @@ class GroupsHistory:
     """What controllers answered, by request and code."""
     finished: bool = False
     """All was consumed, in balance, within the bound."""
+    mended_s: float = 0.0
+    """When all faults were taken back."""
+    session_timeout_s: float = 0.0
+    """The group's."""
     looked_s: float = 0.0
     """When processes were asked what they know."""
     even: bool = False

@@ -53,6 +53,8 @@ class GroupsProcess:
     thread: ScheduledThread | None = None
     slow_s: float = 0.0
     """What a member takes longer for each message for now."""
+    hangs_until_s: float = 0.0
+    """Until when a member stays in one message, by the true time."""
     consumer: GroupConsumer | None = None
     """Of a member."""
     service: ControllerService | None = None
@@ -147,6 +149,9 @@ class GroupsProcess:
             works_s -= 0.5
         if works_s > 0:
             scheduler.sleep(works_s)
+        while self.now_s < self.hangs_until_s and not self.stopping:
+            consumer.keep_alive()
+            scheduler.sleep(0.5)
 
     def _handed_out(self, consumer: GroupConsumer, messages: Sequence[Message]) -> None:
         for one in messages:

@@ -183,6 +183,8 @@ class GroupsWorld:
     def mend(self) -> None:
         """Take every fault back."""
         self.mended = True
+        self.history.mended_s = self.scheduler.clock.monotonic()
+        self.history.session_timeout_s = self.setting.session_timeout_s
         self.kafka.appends = lambda _: LANDS
         self.kafka.other_appends = lambda _: LANDS
         self.kafka.flow()
@@ -221,6 +223,7 @@ class GroupsWorld:
             threads.append(scheduler.begin(f"fault {len(threads)}", disturb))
         scheduler.sleep(self._began_s + setting.simulated_s - scheduler.clock.monotonic())
         self.calm = True
+        scheduler.kill("producer")
         for thread in threads:
             thread.join()
         self.mend()
@@ -287,7 +290,10 @@ class GroupsWorld:
 
     @property
     def settled(self) -> bool:
-        """The log has everything as consumed, and everything as its target's."""
+        """The log has everything as consumed, and everything as its target's; nobody hangs."""
+        now_s = self.scheduler.clock.monotonic()
+        if any(one.hangs_until_s > now_s for one in self.processes.values()):
+            return False
         view = Controllership()
         for record in self.events():
             view = step(view, record).controllership

@@ -33,7 +33,7 @@ from tools.simulate.mutants.by_hand import BY_HAND
 from tools.simulate.mutants.edits import Edit, Generated, generated
 from tools.simulate.mutants.of_groups import OF_GROUPS
 from tools.simulate.mutants.search import Search, searched
-from tools.simulate.mutants.worlds import GROUPS, WORLDS
+from tools.simulate.mutants.worlds import GROUPS, GROUPS_WORLDS, WORLDS
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results.json"
@@ -136,7 +136,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="mutants with this in their names")
     parser.add_argument("--kind", choices=KINDS, default="", help="those of one kind")
-    parser.add_argument("--world", choices=WORLDS, default="", help="in this world; else in all")
+    parser.add_argument(
+        "--world",
+        choices=(*WORLDS, *GROUPS_WORLDS),
+        default="",
+        help="in this world; else in all, of clients or of groups",
+    )
     parser.add_argument("--again", action="store_true", help="also those that were found before")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time for each, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
@@ -160,7 +165,12 @@ def main(arguments: list[str] | None = None) -> int:
     why, missed = explained(), 0
     with multiprocessing.get_context("fork").Pool(asked.jobs, maxtasksperchild=1) as pool:
         todo = [
-            (name, asked.seed, asked.seconds, GROUPS if _ALL[name].kind == GROUPS else asked.world)
+            (
+                name,
+                asked.seed,
+                asked.seconds,
+                asked.world or (GROUPS if _ALL[name].kind == GROUPS else ""),
+            )
             for name in names
         ]
         for name, search in pool.imap_unordered(_searched, todo):

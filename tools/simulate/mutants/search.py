@@ -16,7 +16,7 @@ from attrs import frozen
 from model_tests.mutants.children import in_child, limited
 from tools.simulate.groups import runs as groups
 from tools.simulate.groups.runs import GroupsReport
-from tools.simulate.mutants.worlds import GROUPS, setting
+from tools.simulate.mutants.worlds import GROUPS, GROUPS_WORLDS, groups_setting, setting
 from tools.simulate.runs import Report, simulate
 
 HANGS_S = 90.0
@@ -49,7 +49,9 @@ class Run:
 
 def simulated_in(world: str, seed: int) -> Report | GroupsReport:
     """What comes of a seed in this world."""
-    return groups.simulate(seed) if world == GROUPS else simulate(seed, setting(seed, world))
+    if world in (GROUPS, *GROUPS_WORLDS):
+        return groups.simulate(seed, groups_setting(seed, world))
+    return simulate(seed, setting(seed, world))
 
 
 def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None], world: str = "") -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
+from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.runs import settings
 from tools.simulate.setting import SMALL, Setting
 
@@ -91,7 +92,29 @@ WORLDS: Final[dict[str, Setting]] = {
     "signed": SIGNED,
 }
 GROUPS: Final = "groups"
-"""The world of groups, which is none of these: other processes, other faults, other checkers."""
+"""Those of groups, which are none of these: other processes, other faults, other checkers."""
+QUIET: Final = GroupsSetting(
+    messages_per_s=0.5,
+    faults=("stall_but_loop", "reset"),
+    fault_every_s=10.0,
+    simulated_s=120.0,
+)
+"""Nearly no messages, so there is nothing to commit, and heartbeats alone keep what is owned."""
+LATE: Final = GroupsSetting(
+    faults=("lossy", "append", "stall_but_loop", "close", "kill", "reset"),
+    fault_every_s=1.0,
+)
+"""Members that connect again while their earlier requests are still under way."""
+GROUPS_WORLDS: Final[dict[str, GroupsSetting]] = {
+    "everything": GroupsSetting(),
+    "quiet": QUIET,
+    "late": LATE,
+}
+
+
+def groups_setting(seed: int, world: str = GROUPS) -> GroupsSetting:
+    """The world of groups of a seed, each in turn where none is named."""
+    return GROUPS_WORLDS.get(world) or [*GROUPS_WORLDS.values()][seed % len(GROUPS_WORLDS)]
 
 
 def setting(seed: int, world: str = "") -> Setting:

@@ -37,6 +37,11 @@ class Wire:
     """How long they take, in seconds."""
     jitter_s: float = 0.0
     """By how much longer at most, in seconds; then they also come in pieces."""
+    lost: float = 0.0
+    """How often what is sent is lost, from 0 to 1. Then it is sent again, and what follows over the
+    same connection waits for it. Other connections do not."""
+    again_s: float = 0.0
+    """After how long that arrives, in seconds. As with TCP, which waits ever longer."""
 
 
 PROMPT: Final = Wire()
@@ -372,7 +377,10 @@ class InMemoryNetwork:
     def _arrives_s(self, wire: Wire) -> float:
         if not wire.flows:
             return math.inf
-        more_s = wire.jitter_s and self.scheduler.chance.uniform(0.0, wire.jitter_s)
+        chance = self.scheduler.chance
+        more_s = wire.jitter_s and chance.uniform(0.0, wire.jitter_s)
+        if wire.lost and chance.random() < wire.lost:
+            more_s += wire.again_s
         return self.now_s() + wire.latency_s + more_s
 
     def _pieces(self, data: bytes | None, wire: Wire) -> list[bytes | None]:
