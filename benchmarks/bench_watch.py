@@ -9,11 +9,17 @@ which is in whole milliseconds, to the moment when this process has read the lin
 Broker, writer, watch and reader share the machine with each other and with whatever else runs. What
 that alone costs is seen in the first line: a bare consumer that folds nothing and prints the same
 records. CPU is of the watch, in seconds a second, its start included, which of Spark's is much.
+
+The last two lines are of a watch that catches up with what was appended before. They show how many
+records a second it takes, from its first finding to its last, and its memory after each fifth of
+them. In the first the records have no headers, as the original's; in the second they have those of
+our own consumers.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -21,7 +27,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
 
+from attrs import frozen
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -34,40 +44,63 @@ from kafka_marshal.testing import Broker
 TOPICS, EACH, PARTITIONS, CLIENTS = 50, 20, 4, 10
 STRANGER_EVERY = 100
 COORDINATION = "__marshal"
+Pairs: TypeAlias = list[tuple[str, str | bytes | None]]
 
 
-def records() -> Iterator[tuple[int, bytes]]:
-    """Coordinating partition and value, for ever."""
+def records(stranger_every: int, headers: bool = False) -> Iterator[tuple[int, bytes, Pairs]]:
+    """Coordinating partition, value and headers, for ever.
+
+    With headers, owners write those that our own consumer writes.
+    """
     claims = [
         (f"topic-{number // EACH}", Partition(number % EACH)) for number in range(TOPICS * EACH)
     ]
     places = {topic: coordinating_partition(topic, PARTITIONS) for topic, _ in claims}
+    appended = [0] * PARTITIONS
+    interval = ("marshal-interval", b"60000")
+    owners = []
     for number, (topic, partition) in enumerate(claims):
-        client = f"c{number % CLIENTS}"
+        client, place = f"c{number % CLIENTS}", places[topic]
         claim = ClaimingPartition(0, int(time.time()), f"i-{client}", client, "g", topic, partition)
-        yield places[topic], encode(claim)
+        address = f"i-{client}/{client}/g/{topic}/{partition}".encode()
+        owners.append(
+            (place, topic, partition, address, ("marshal-epoch", b"%d" % appended[place]))
+        )
+        appended[place] += 1
+        yield place, encode(claim), [interval] if headers else []
     written = 0
     while True:
-        for number, (topic, partition) in enumerate(claims):
-            client = f"c{number % CLIENTS}"
-            instance = f"i-{client}"
-            if written % STRANGER_EVERY == 0:
-                client, instance = "stranger", f"stranger-{written}"
+        for place, topic, partition, address, epoch in owners:
             now_s, position = int(time.time()), Offset(written)
-            beat = Heartbeat(0, now_s, instance, client, "g", topic, partition, position)
-            yield places[topic], encode(beat)
+            said: Pairs = []
+            if written % stranger_every == 0:
+                name = f"stranger-{written}"
+                beat = Heartbeat(0, now_s, name, "stranger", "g", topic, partition, position)
+                value = encode(beat)
+            else:
+                value = b"Heartbeat/0/%d/%s/%d" % (now_s, address, position)
+                if headers:
+                    seen = b"%d" % (appended[place] - 1)
+                    clock = b"%d000" % now_s
+                    said = [epoch, ("marshal-seen", seen), ("marshal-clock", clock), interval]
+            yield place, value, said
+            appended[place] += 1
             written += 1
 
 
-def feed(bootstrap: str, rate: int, count: int) -> None:
-    """Append at the rate, and say at the end what was appended."""
+def feed(bootstrap: str, rate: int, count: int, stranger_every: int, headers: bool) -> None:
+    """Append at the rate (0: as fast as it goes), and say at the end what was appended."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 1})
-    source = records()
     began = time.monotonic()
-    for number in range(count):
-        place, value = next(source)
-        producer.produce(COORDINATION, value, partition=place)
-        if number % 50 == 0:
+    source = itertools.islice(records(stranger_every, headers), count)
+    for number, (place, value, said) in enumerate(source):
+        while True:
+            try:
+                producer.produce(COORDINATION, value, partition=place, headers=said or None)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if rate and number % 50 == 0:
             producer.poll(0)
             ahead_s = began + number / rate - time.monotonic()
             if ahead_s > 0:
@@ -100,26 +133,52 @@ def warm_up(bootstrap: str) -> None:
     assert producer.flush(30) == 0
 
 
-def measured(
-    broker: Broker, command: list[str], rate: int, count: int
-) -> tuple[float, list[int], float]:
-    """Records/s appended, delays in ms, and the CPU seconds a second of what was started."""
-    findings = count // STRANGER_EVERY - TOPICS * EACH // STRANGER_EVERY
+@contextmanager
+def coordination_topic(broker: Broker) -> Iterator[None]:
+    """A new one, as long as it is needed."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"message.timestamp.type": "LogAppendTime"}
     topic = NewTopic(COORDINATION, PARTITIONS, config=config)
     admin.create_topics([topic])[COORDINATION].result(30)
+    yield
+    admin.delete_topics([COORDINATION])[COORDINATION].result(30)
+    time.sleep(2)
+
+
+@frozen
+class Appended:
+    """What is appended: how many records, which are strangers', and if owners have headers."""
+
+    count: int
+    stranger_every: int
+    headers: bool = False
+
+    def feeding(self, broker: Broker, rate: int) -> list[str]:
+        """The command that appends it."""
+        numbers = (rate, self.count, self.stranger_every, int(self.headers))
+        return [sys.executable, __file__, "feed", broker.bootstrap, *map(str, numbers)]
+
+    @property
+    def findings(self) -> int:
+        """How many strangers speak."""
+        return -(-(self.count - TOPICS * EACH) // self.stranger_every)
+
+
+def measured(
+    broker: Broker, command: list[str], rate: int, appended: Appended
+) -> tuple[float, list[int], float]:
+    """Records/s appended, delays in ms, and the CPU seconds a second of what was started."""
     cpu_before = _children_s()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+    with (
+        coordination_topic(broker),
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch,
+    ):
         assert watch.stdout is not None
         warm_up(broker.bootstrap)
         watch.stdout.readline()  # it is up
-        feeder = subprocess.Popen(
-            [sys.executable, __file__, "feed", broker.bootstrap, str(rate), str(count)],
-            stdout=subprocess.PIPE,
-        )
+        feeder = subprocess.Popen(appended.feeding(broker, rate), stdout=subprocess.PIPE)
         delays: list[int] = []
-        while len(delays) < findings:
+        while len(delays) < appended.findings:
             line = watch.stdout.readline()
             now_ms = time.time_ns() // 1_000_000
             row = json.loads(line)
@@ -130,11 +189,55 @@ def measured(
         watch.terminate()
         watch.stdout.read()
     watch_s = _children_s() - cpu_before - feeder_s
-    admin.delete_topics([COORDINATION])[COORDINATION].result(30)
-    time.sleep(2)
-    appended = json.loads(said)
-    assert appended["unsent"] == 0
-    return count / appended["seconds"], delays, watch_s / appended["seconds"]
+    fed = json.loads(said)
+    assert fed["unsent"] == 0
+    return appended.count / fed["seconds"], delays, watch_s / fed["seconds"]
+
+
+@frozen
+class CaughtUp:
+    """How a watch read what was there when it began."""
+
+    seconds: float
+    cpu_s: float
+    resident_mb: tuple[int, ...]
+    """After each fifth of the records."""
+
+
+def caught_up(broker: Broker, command: list[str], appended: Appended) -> CaughtUp:
+    """Append records, then watch them from the beginning: from the first finding to the last."""
+    with coordination_topic(broker):
+        fed = subprocess.run(appended.feeding(broker, 0), capture_output=True, check=True)
+        assert json.loads(fed.stdout)["unsent"] == 0
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
+            assert watch.stdout is not None
+            found, last = 0, appended.findings
+            resident_mb: list[int] = []
+            began = cpu_began = 0.0
+            for line in watch.stdout:
+                if b'"acts_without_owning"' not in line:
+                    continue
+                if not found:
+                    began, cpu_began = time.monotonic(), _cpu_s(watch.pid)
+                found += 1
+                if found * 5 // last > len(resident_mb):
+                    resident_mb.append(_resident_mb(watch.pid))
+                if found == last:
+                    break
+            taken = time.monotonic() - began, _cpu_s(watch.pid) - cpu_began
+            watch.terminate()
+            watch.stdout.read()
+    return CaughtUp(*taken, tuple(resident_mb))
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident_mb(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1_000_000
 
 
 def _children_s() -> float:
@@ -148,9 +251,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--rate", type=int, default=10_000, help="records a second")
     parser.add_argument("--only", nargs="+", metavar="LINE", help="the lines to measure")
+    parser.add_argument("--stranger-every", type=int, default=STRANGER_EVERY, metavar="RECORDS")
+    parser.add_argument("--catch-up", type=int, default=1_000_000, help="records to catch up with")
     asked = parser.parse_args(arguments)
     count = asked.rate * asked.seconds
-    if count // STRANGER_EVERY <= TOPICS * EACH // STRANGER_EVERY:
+    if count <= TOPICS * EACH + asked.stranger_every:
         parser.error(f"that appends {count:,} records; the first {TOPICS * EACH:,} are claims")
     print(f"CPython {sys.version.split()[0]}, {os.cpu_count()} cores, all on one machine")
     head = f"{'':16}{'records/s':>10}{'findings':>10}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}"
@@ -166,7 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             if name not in (asked.only or [name]):
                 continue
-            rate, delays, cpu = measured(broker, command, asked.rate, count)
+            appended = Appended(count, asked.stranger_every)
+            rate, delays, cpu = measured(broker, command, asked.rate, appended)
             delays.sort()
             p50, p99 = (delays[int(len(delays) * q)] for q in (0.5, 0.99))
             print(
@@ -174,13 +280,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{cpu:7.2f}{os.getloadavg()[0]:7.1f}",
                 flush=True,
             )
+        for name, headers in (("catch up", False), ("with headers", True)):
+            if name in (asked.only or [name]):
+                appended = Appended(asked.catch_up, asked.stranger_every, headers)
+                taken = caught_up(broker, watch, appended)
+                print(
+                    f"{name:16}{asked.catch_up / taken.seconds:10,.0f} records/s, "
+                    f"{taken.cpu_s / asked.catch_up * 1e6:.1f} us of CPU a record, resident "
+                    f"{', '.join(map(str, taken.resident_mb))} MB, load {os.getloadavg()[0]:.1f}",
+                    flush=True,
+                )
     return 0
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["feed", where, rate, count]:
-            feed(where, int(rate), int(count))
+        case ["feed", where, *numbers]:
+            rate, count, stranger_every, headers = map(int, numbers)
+            feed(where, rate, count, stranger_every, headers == 1)
         case ["read", where]:
             read(where)
         case _:
