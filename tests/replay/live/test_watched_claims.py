@@ -174,7 +174,12 @@ def test_a_hostile_log_is_watched_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "forced"), [(INTERVAL_MS, False), (60_000, False), (500, True)]
+    ("interval", "forced"),
+    [
+        (INTERVAL_MS, False),
+        pytest.param(60_000, False, marks=pytest.mark.night),
+        pytest.param(500, True, marks=pytest.mark.night),
+    ],
 )
 @pytest.mark.parametrize("seed", seeds(1, 4))
 def test_groups_that_say_their_intervals_are_watched_the_same(
@@ -189,6 +194,7 @@ def test_a_log_with_ranges_is_watched_the_same(seed: int) -> None:
     assert alike(sharing(seed), judging(), seed).told > 5
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("code", STORIES)
 def test_a_finding_after_many_heartbeats_is_told_the_same(code: str) -> None:
     """Others go on meanwhile, ordinarily; one of them belongs to a client of the story."""
@@ -292,15 +298,23 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("said", ["", " epoch=0 seen=0", " epoch=0 seen=0 interval=4000"], ids=repr)
+@pytest.mark.parametrize(
+    "said",
+    [
+        " epoch=0 seen=0 interval=4000",
+        pytest.param("", marks=pytest.mark.night),
+        pytest.param(" epoch=0 seen=0", marks=pytest.mark.night),
+    ],
+)
 @pytest.mark.parametrize("odd", ODD)
 def test_what_comes_between_ordinary_heartbeats_is_watched_the_same(odd: str, said: str) -> None:
     """Time may go back with it, or an owner be silent before it."""
-    begins = "0 CP a1/A" + said.replace(" epoch=0 seen=0", " seen=0")
+    begins = "0 CP a1/A" + said.replace(" epoch=0 seen=0", "")
     for second in (24, 12, 60):
         before = beats("a1/A", 1, 24, tail="10" + said)
         after = beats("a1/A", second + 1, second + 20, tail="10" + said)
-        alike(records([begins, *before, f"{second} {odd}", *after]), judging(), second)
+        raws = records([begins, *before, f"{second} {odd}", *after])
+        assert alike(raws, judging(), second).singly < len(raws) - 5
 
 
 def test_a_position_that_moves_after_a_standstill_is_watched_the_same() -> None:
@@ -323,16 +337,19 @@ def test_any_type_of_timestamp_is_watched_the_same(kind: TimestampType) -> None:
     alike([evolve(raw, timestamp_type=kind) for raw in raws], judging())
 
 
-def test_a_batch_may_be_larger_than_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_claims, "LOGGED_MAX", 64)
+@pytest.mark.night
+def test_silences_are_taken_before_no_more_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_claims, "LOGGED_MAX", 300)
     alike(apart(fleet(1, 600, pauses=False)), judging(), 1)
 
 
+@pytest.mark.night
 def test_many_senders_are_forgotten_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watched_claims, "ADDRESSES_MAX", 5)
     alike(apart(fleet(1, 600, pauses=False)), judging(), 1)
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("unix_s", [2**43, 10**15, 2**63 - 1])
 @pytest.mark.parametrize("timestamp_ms", [2**53, 2**62, -1, -(2**61)])
 def test_times_that_nobody_lives_in_are_watched_the_same(unix_s: int, timestamp_ms: int) -> None:

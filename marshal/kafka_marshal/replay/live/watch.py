@@ -162,13 +162,24 @@ def _batch(messages: Sequence[LogMessage]) -> LiveBatch:
     from kafka_marshal.replay.live.watched_claims import LiveBatch
 
     stamps = [message.timestamp() for message in messages]
+    counts: list[int] = []
+    names: list[str] = []
+    values: list[bytes | None] = []
+    for message in messages:
+        pairs = cast("HeaderPairs", message.headers() or ())
+        counts.append(len(pairs))
+        for name, value in pairs:
+            names.append(name)
+            values.append(value)
     return LiveBatch(
         cast("list[int]", [message.partition() for message in messages]),
         cast("list[int]", [message.offset() for message in messages]),
         [timestamp_ms for _, timestamp_ms in stamps],
         [kind for kind, _ in stamps],
         [message.value() for message in messages],
-        cast("list[HeaderPairs]", [message.headers() or () for message in messages]),
+        counts,
+        names,
+        values,
         messages,
         raw_record,
     )

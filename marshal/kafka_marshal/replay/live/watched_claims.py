@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import frozen
 
-from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
+from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ClaimingRange
@@ -33,7 +34,7 @@ from kafka_marshal.replay.live.folding import events_of, live_fold
 from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.chunk_items import BUCKET_MS, Flags, Ints
 from kafka_marshal.replay.model.position_progress import PositionReport
-from kafka_marshal.replay.sources.columns import LEAN_HEADERS, headers_array
+from kafka_marshal.replay.sources.columns import LEAN_HEADERS, header_lists
 from kafka_marshal.replay.state.partition_state import PartitionState
 
 _Of = TypeVar("_Of")
@@ -57,7 +58,12 @@ class LiveBatch:
     stamped: Sequence[int]
     """Their types of timestamp, as Kafka's clients number them: see `TimestampType`."""
     values: Sequence[bytes | None]
-    headers: Sequence[HeaderPairs]
+    header_counts: Sequence[int]
+    """How many headers each has."""
+    header_names: Sequence[str]
+    """Those of all records, one after the other, and so the values: a tuple for each would live
+    until the batch is folded, and Python would look through them for cycles."""
+    header_values: Sequence[bytes | None]
     kept: Sequence[Any]
     """What a record is made of again."""
     raw: Callable[[Any], RawRecord]
@@ -72,7 +78,9 @@ class LiveBatch:
             [raw.timestamp_ms for raw in raws],
             [_NUMBERS[raw.timestamp_type] for raw in raws],
             [raw.value for raw in raws],
-            [raw.headers for raw in raws],
+            [len(raw.headers) for raw in raws],
+            [name for raw in raws for name, _ in raw.headers],
+            [value for raw in raws for _, value in raw.headers],
             raws,
             _itself,
         )
@@ -111,72 +119,62 @@ class WatchedClaims:
         self._senders: list[tuple[str, str, str]] = []
         self._sender_numbers: dict[tuple[str, str, str], int] = {}
         self._sender_of = np.zeros(0, np.int64)
-        self._batch: tuple[Sequence[Any], int] = (), 0
+        self._kept: Sequence[Any] = ()
 
     def fold(self, batch: LiveBatch) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
-        """Fold a batch; the records by which something happened, and what.
+        """Fold a batch of at most `LOGGED_MAX`; the records by which something happened, and what.
 
         Raises:
             ReplayError: a record does not come next; the message names the partition.
             InvalidOption: the log contradicts the heartbeat interval that was given.
         """
-        for begin in range(0, len(batch), LOGGED_MAX):
-            yield from self._fold(batch, begin, min(begin + LOGGED_MAX, len(batch)))
-
-    def _fold(
-        self, batch: LiveBatch, begin: int, end: int
-    ) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
+        assert len(batch) <= LOGGED_MAX, len(batch)
         if len(self._names.table) > ADDRESSES_MAX:
             self.settle()
             self._begin()
         opened = self._open
-        if opened.logged + end - begin > LOGGED_MAX:
+        if opened.logged + len(batch) > LOGGED_MAX:
             self._drain()
-        columns = self._columns(batch, begin, end)
-        kept, raw_of = batch.kept, batch.raw
-        self._raw = raw_of
+        columns = self._columns(batch)
+        self._kept, self._raw = batch.kept, batch.raw
         table = self._names.table
         extended(self._keys, self._names.claims)
         opened.make_room(len(self._keys), len(self._group_rows) + len(columns))
         opened.touches = 0
         row = opened.take(columns, 0, table)
         while row < len(columns):
-            raw = raw_of(kept[begin + row])
-            events = self._fold_one(columns, row, raw, kept, begin)
+            raw = batch.raw(batch.kept[row])
+            events = self._fold_one(columns, row, raw)
             if events:
                 yield raw, events
             row = opened.take(columns, row + 1, table)
         touched = opened.touched[: opened.touches]
-        rows = opened.claims[touched, kernel.ROW] + begin
+        rows = opened.claims[touched, kernel.ROW]
         opened.claims[touched, kernel.ROW] = -1
         last = self._last
         for claim, at in zip(touched.tolist(), rows.tolist(), strict=True):
-            if at >= begin:
-                last[claim] = kept[at]
-        self._batch = (), 0
+            if at >= 0:
+                last[claim] = batch.kept[at]
+        self._kept = ()
 
-    def _columns(self, batch: LiveBatch, begin: int, end: int) -> LiveColumns:
-        part = slice(begin, end)
-        values = pa.array(batch.values[part], pa.binary())
-        headers, singly = _headers(batch.headers[part])
+    def _columns(self, batch: LiveBatch) -> LiveColumns:
+        values = pa.array(batch.values, pa.binary())
+        headers, singly = _headers(batch)
         place_of = self._place_of
         return LiveColumns(
-            np.array([place_of[number] for number in batch.partitions[part]], np.int32),
-            np.array(batch.offsets[part], np.int64),
-            np.array(batch.timestamps_ms[part], np.int64),
-            np.array(batch.stamped[part], np.int8),
+            np.array([place_of[number] for number in batch.partitions], np.int32),
+            np.array(batch.offsets, np.int64),
+            np.array(batch.timestamps_ms, np.int64),
+            np.array(batch.stamped, np.int8),
             self._names.decoded(values, headers),
             singly,
         )
 
-    def _fold_one(
-        self, columns: LiveColumns, row: int, raw: RawRecord, kept: Sequence[Any], begin: int
-    ) -> list[LiveEvent]:
+    def _fold_one(self, columns: LiveColumns, row: int, raw: RawRecord) -> list[LiveEvent]:
         """Fold a record by itself, after the sums that it might show."""
         decoded, opened, names = columns.columns, self._open, self._names
         place, kind = int(columns.places[row]), int(decoded.kind[row])
         account, of_place = self._accounts[place], opened.places[place]
-        self._batch = kept, begin
         if raw.offset <= of_place[kernel.LAST_OFFSET] and of_place[kernel.LAST_CLAIM] >= 0:
             self._flush(int(of_place[kernel.LAST_CLAIM]))  # it may be the same record again
         self._flush_place(place)
@@ -292,9 +290,8 @@ class WatchedClaims:
 
     def _last_of(self, claim: int) -> RawRecord:
         """The last ordinary heartbeat of a claim."""
-        kept, begin = self._batch
         row = int(self._open.claims[claim, kernel.ROW])
-        return self._raw(self._last[claim] if row < 0 else kept[begin + row])
+        return self._raw(self._last[claim] if row < 0 else self._kept[row])
 
     def _flush_place(self, place: int) -> None:
         """Give an account the number of pending heartbeats, and what else needs no claim."""
@@ -384,15 +381,18 @@ class WatchedClaims:
         return self._sender_of
 
 
-def _headers(pairs: Sequence[HeaderPairs]) -> tuple[pa.Array | None, Flags]:
-    """The headers of some records, if there are any; and which records hold a checkpoint."""
-    holds = np.zeros(len(pairs), np.bool_)
-    if not any(pairs):
+def _headers(batch: LiveBatch) -> tuple[pa.Array | None, Flags]:
+    """The headers of a batch, if there are any; and which records hold a checkpoint."""
+    holds = np.zeros(len(batch), np.bool_)
+    if not batch.header_names:
         return None, holds
-    lists = headers_array(pairs)
-    names, values = lists.values.field("key").dictionary_encode(), lists.values.field("value")
-    if wire.CHECKPOINT_HEADER in names.dictionary.to_pylist():
-        holds[:] = [any(name == wire.CHECKPOINT_HEADER for name, _ in each) for each in pairs]
+    values = pa.array(batch.header_values, pa.binary())
+    lists = header_lists(batch.header_counts, batch.header_names, values)
+    names = lists.values.field("key").dictionary_encode()
+    place = pc.index(names.dictionary, wire.CHECKPOINT_HEADER).as_py()
+    if place >= 0:
+        entries = np.flatnonzero(names.indices.to_numpy() == place)
+        holds[np.searchsorted(lists.offsets.to_numpy(), entries, side="right") - 1] = True
     members = pa.StructArray.from_arrays([names, values], fields=list(LEAN_HEADERS.value_type))
     return pa.ListArray.from_arrays(lists.offsets, members), holds
 
