@@ -156,6 +156,11 @@ class GroupIntervals:
             return known.interval_ms
         return said
 
+    def heard(self, group: str, timestamp_ms: int) -> None:
+        """An owner that stated the group's interval was heard of then, in unix milliseconds."""
+        known = self._groups[group]
+        known.heard_ms = max(known.heard_ms, timestamp_ms)
+
     def judged(self, record: Record, *, accepted: bool) -> None:
         """A record was judged, by the interval that `judging` gave."""
         message, said = record.message, record.headers.interval_ms

@@ -8,9 +8,10 @@ leading zeros, nineteen digits, too many fields), and says what is malformed.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,8 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 Small: TypeAlias = npt.NDArray[np.int8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+_Name = TypeVar("_Name")
 
 MALFORMED: Final = -1
 
@@ -123,7 +126,6 @@ class NameCodes:
         self._table: Codes = np.empty((0, 4), np.int32)
         self._listed: list[str] = []
         self._senders: list[tuple[str, str]] = []
-        self._odd: list[bool] = []
         self._topicless: list[bool] = []
         self._salt = np.frombuffer(os.urandom(16), np.uint64)
         self._slots = np.full(1 << 12, -1, dtype=np.int32)
@@ -136,8 +138,11 @@ class NameCodes:
     @property
     def table(self) -> Codes:
         """By address: instance, client, group, claim."""
-        if len(self._table) != len(self._rows):
-            self._table = np.array(self._rows, dtype=np.int32).reshape(-1, 4)
+        known = len(self._table)
+        if known != len(self._rows):
+            # A watch asks after every few records, and most logs have a new sender now and then.
+            fresh = np.array(self._rows[known:], dtype=np.int32).reshape(-1, 4)
+            self._table = np.concatenate([self._table, fresh])
         return self._table
 
     def claim_keys(self) -> list[ClaimKey]:
@@ -146,9 +151,7 @@ class NameCodes:
 
     def instance_names(self) -> list[str]:
         """The instance ids by their codes."""
-        if len(self._listed) != len(self.instances):
-            self._listed = list(self.instances)
-        return self._listed
+        return extended(self._listed, self.instances)
 
     def sender(self, address: int) -> tuple[str, str]:
         """Instance id and client id of an address."""
@@ -269,7 +272,6 @@ class NameCodes:
                     claim,
                 )
             )
-            self._odd.append(not ordinary)
             self._topicless.append(ordinary and topic == "" and partition == "0")
 
     def _claim(self, key: ClaimKey) -> int:
@@ -288,13 +290,15 @@ class NameCodes:
 
     def _put_right(self, columns: RecordColumns, values: pa.Array) -> None:
         """Let `codec` decode what is not ordinary, and rule on it."""
-        odd = np.array(self._odd, dtype=np.bool_)
-        topicless = np.array(self._topicless, dtype=np.bool_)
         doubtful = columns.kind == ODD
-        if len(odd):
+        if self._rows:
             known = np.where(doubtful, 0, columns.address)
-            doubtful |= odd[known]
-            doubtful |= _NAMES_NO_CLAIM[columns.kind] & ~topicless[known]
+            claims = self.table[:, 3][known]
+            doubtful |= claims < 0  # its partition is not written the ordinary way
+            named = _NAMES_NO_CLAIM[columns.kind]
+            if named.any():
+                topicless = np.array(self._topicless, dtype=np.bool_)
+                doubtful |= named & ~topicless[known]
         rows = np.flatnonzero(doubtful)
         if not rows.size:
             return
@@ -314,6 +318,14 @@ class NameCodes:
             columns.unix_s[row] = message.unix_s
             columns.number[row] = getattr(message, layout.number) if layout.number else 0
             columns.address[row] = self.address(message)
+
+
+def extended(names: list[_Name], codes: dict[_Name, int]) -> list[_Name]:
+    """Names by their codes, of which a list holds the first already; it is made longer."""
+    if len(names) < len(codes):
+        fresh = list(itertools.islice(reversed(codes), len(codes) - len(names)))
+        names.extend(reversed(fresh))
+    return names
 
 
 # --- headers --------------------------------------------------------------------------------------

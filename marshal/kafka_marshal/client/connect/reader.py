@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 from attrs import field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -22,6 +22,8 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 
 T = TypeVar("T")
+LogMessage: TypeAlias = Message
+"""What the client gives for a record, for rooms that know no client of Kafka."""
 
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
@@ -286,33 +288,12 @@ class CoordinationReader:
         Raises:
             BrokerFailed: reading failed for good: no permission, offsets that are gone.
         """
-        left = {n for n in starts if ends is None or starts[n] < ends[n]}
         read_to: dict[int, int] = {}
         if log_filter is not None:
-            for n in left:
-                log_filter.begin(n, starts[n])
-        assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
-        self._resume()
-        with self._plainly():
-            self._consumer.assign(assignment)
-        while left and not stopped():
-            batch: list[Message] = []
-            for message in self._messages():
-                number, offset = _position(message)
-                if self._at_end(message):
-                    if number in left:
-                        read_to[number] = offset
-                    if ends is not None and number in left and offset >= ends[number]:
-                        left.discard(number)
-                    continue
-                if number not in left:
-                    continue
-                if ends is not None and offset >= ends[number] - 1:
-                    self._finish(number, left)
-                    read_to[number] = ends[number]
-                    if offset >= ends[number]:
-                        continue
-                batch.append(message)
+            for n in starts:
+                if ends is None or starts[n] < ends[n]:
+                    log_filter.begin(n, starts[n])
+        for batch in self.batches(starts, ends, stopped, read_to):
             if log_filter is not None:
                 log_filter.add(batch)
                 while read_to:
@@ -321,6 +302,44 @@ class CoordinationReader:
             yield [*map(raw_record, batch)]
         if log_filter is not None:
             yield [*map(raw_record, log_filter.given(starts))]
+
+    def batches(
+        self,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        read_to: dict[int, int] | None = None,
+    ) -> Iterator[list[LogMessage]]:
+        """As `records`, what the client gives. `read_to` is filled with where partitions ended."""
+        left = {n for n in starts if ends is None or starts[n] < ends[n]}
+        reached: dict[int, int] = {} if read_to is None else read_to
+        assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
+        self._resume()
+        with self._plainly():
+            self._consumer.assign(assignment)
+        while left and not stopped():
+            messages = self._messages()
+            if ends is None and all(message.error() is None for message in messages):
+                yield messages
+                continue
+            batch: list[Message] = []
+            for message in messages:
+                number, offset = _position(message)
+                if self._at_end(message):
+                    if number in left:
+                        reached[number] = offset
+                    if ends is not None and number in left and offset >= ends[number]:
+                        left.discard(number)
+                    continue
+                if number not in left:
+                    continue
+                if ends is not None and offset >= ends[number] - 1:
+                    self._finish(number, left)
+                    reached[number] = ends[number]
+                    if offset >= ends[number]:
+                        continue
+                batch.append(message)
+            yield batch
 
     def messages(
         self, starts: Mapping[int, int], stopped: Callable[[], bool]

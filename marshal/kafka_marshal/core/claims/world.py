@@ -113,6 +113,11 @@ class World:
         """
         self._last = record
 
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record that was folded; -1 before the first."""
+        return -1 if self._last is None else self._last.offset
+
     def seed(self, key: ClaimKey, claim: Claim) -> None:
         """Go on with a claim that was folded elsewhere: by a `suffix_reader`, or run by run."""
         self._states.put(key, claim)

@@ -20,6 +20,7 @@ from kafka_marshal.replay.model.internal import LaneRow, MarkRow
 from kafka_marshal.replay.model.tenures import Tally
 from kafka_marshal.replay.report.base.data import MARK_OF, MarkKind
 
+GRAIN_INTERVALS: Final = 0.25
 BEATS_MAX: Final = 1000
 """A lane with more heartbeats than this is drawn without them."""
 
@@ -93,6 +94,18 @@ class Lanes:
             if lane.beats_ms is not None:
                 self.goes_on(key, clock_ms, rules)
 
+    def last_beat_ms(self, key: ClaimKey) -> int | None:
+        """When a heartbeat was drawn last; None if no more are."""
+        beats = self._lanes[key].beats_ms
+        return None if beats is None else beats[-1]
+
+    def draw(self, key: ClaimKey, clock_ms: int) -> bool:
+        """Draw a heartbeat that is not too close to the last one; whether more will be drawn."""
+        lane = self._lanes[key]
+        if lane.beats_ms is not None:
+            self._add_beat(lane, clock_ms)
+        return lane.beats_ms is not None
+
     def _kinds(self, event: Event) -> Iterator[MarkKind]:
         verdict = event.verdict
         if isinstance(verdict, Refused):
@@ -162,4 +175,4 @@ class Lanes:
 
 def _grain_ms(rules: Rules) -> float:
     """Heartbeats that are closer together are drawn as one."""
-    return rules.heartbeat_interval_ms / 4
+    return rules.heartbeat_interval_ms * GRAIN_INTERVALS

@@ -23,16 +23,19 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
+from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
 from kafka_marshal.errors import OR_FORCE, contradicted
 from kafka_marshal.range_codec import CLAIMING_RANGE
+from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
 from kafka_marshal.replay.fold.divergences import Divergences
 from kafka_marshal.replay.fold.judging import Placed, Read
+from kafka_marshal.replay.fold.lanes import GRAIN_INTERVALS
 from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
+from kafka_marshal.replay.fold.standing import Standing, WentOn
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
@@ -370,6 +373,97 @@ class PartitionFold:
         self._intervals.judged(record, accepted=True)
         self._inputs.about(message.topic, run.last, len(run))
         return True
+
+    # --- ordinary heartbeats that were added up elsewhere (`live.watched_claims`) ---
+
+    @property
+    def clock_ms(self) -> int:
+        """The latest timestamp so far; there was a record."""
+        assert self._clock_ms is not None
+        return self._clock_ms
+
+    def intervals_of(self, group: str) -> int:
+        """How many heartbeat intervals a group has stated: when it changes, so does another one."""
+        return len(self._intervals.lived_under(group))
+
+    def newest_instance(self, group: str, client: str) -> str | None:
+        """The instance of a client that began last; None before the first."""
+        return self._instances.newest(group, client)
+
+    def standing(self, key: ClaimKey, raw: RawRecord, said_ms: int | None) -> Standing | None:
+        """How a claim stands after a heartbeat, if the sender's next ones may be ordinary.
+
+        `said_ms`: the interval that it states. None also where the heartbeat was refused.
+        """
+        last = self._books[0].last_word(key)
+        if last is None or last.raw is not raw:
+            return None
+        message = last.message
+        assert isinstance(message, Heartbeat)
+        intervals = self._intervals
+        if said_ms is not None:
+            lived = intervals.lived_under(key.group)
+            if not lived or lived[-1].interval_ms != said_ms:
+                return None
+        if not self._instances.goes_on(message):
+            return None
+        claims = [ruleset_fold.world.claim(key) for ruleset_fold in self._books]
+        if any(claim.position != message.offset for claim in claims):
+            return None
+        if self._divergences is not None and not self._divergences.go_on(key, *claims):
+            return None
+        words = [ruleset_fold.last_word(key) for ruleset_fold in self._books]
+        if any(word is None or word.raw is not raw for word in words):
+            return None
+        books = [ruleset_fold.standing(key) for ruleset_fold in self._books]
+        if None in books:
+            return None
+        interval_ms = intervals.of(key.group)
+        return Standing(
+            interval_ms,
+            said_ms != interval_ms,
+            MISSED_AFTER_INTERVALS * interval_ms,
+            interval_ms * GRAIN_INTERVALS,
+            last.clock_ms,
+            tuple(filter(None, books)),
+        )
+
+    def went_on(self, key: ClaimKey, pending: WentOn) -> None:
+        """Note the sum of ordinary heartbeats about one claim."""
+        self._inputs.more_about_topic(key.topic, pending.count)
+        for ruleset_fold in self._books:
+            ruleset_fold.went_on(key, pending)
+
+    def records_went_on(
+        self, last: RawRecord, count: int, stamps_ms: tuple[int, int], clock_ms: int
+    ) -> None:
+        """Count the ordinary heartbeats since the last record; `stamps_ms`: the first, the last."""
+        self._inputs.went_on(last, count, *stamps_ms)
+        self._clock_ms = clock_ms
+
+    def silences_went_on(self, seen: int, long: int) -> None:
+        """As `RulesetFold.count_silences`."""
+        for ruleset_fold in self._books:
+            ruleset_fold.count_silences(seen, long)
+
+    def silences_measured(self, lengths: Mapping[int, int]) -> None:
+        """As `RulesetFold.measure_silences`."""
+        for ruleset_fold in self._books:
+            ruleset_fold.measure_silences(lengths)
+
+    def heard(self, group: str, timestamp_ms: int) -> None:
+        """Somebody who stated the group's interval was heard of then."""
+        self._intervals.heard(group, timestamp_ms)
+
+    def clock_went_on(
+        self, sender: tuple[str, str, str], least_ms: int, most_ms: int, buckets: Mapping[int, int]
+    ) -> None:
+        """As `Clocks.went_on`."""
+        self._clocks.went_on(sender, least_ms, most_ms, buckets)
+
+    def draw(self, book: int, key: ClaimKey, clock_ms: int) -> bool:
+        """As `RulesetFold.draw`."""
+        return self._books[book].draw(key, clock_ms)
 
     def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
         """Whether a run has no silence in it that this interval does not allow.

@@ -50,6 +50,7 @@ from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
 from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_row
 from kafka_marshal.replay.fold.lanes import Lanes
 from kafka_marshal.replay.fold.refusals import refusal_row
+from kafka_marshal.replay.fold.standing import BookStanding, WentOn
 from kafka_marshal.replay.fold.suffix import Suffix, UncertainRecord
 from kafka_marshal.replay.model.chunk_items import HeartbeatRun, RequestRun
 from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Unknowable
@@ -463,6 +464,68 @@ class RulesetFold:
         count.last_offset = record.offset
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
+
+    def last_word(self, key: ClaimKey) -> JudgedRecord | None:
+        """The last accepted record of who owns a claim."""
+        tenure = self._tenures.open.get(key)
+        return None if tenure is None else tenure.last
+
+    def standing(self, key: ClaimKey) -> BookStanding | None:
+        """How a claim stands after a heartbeat of its owner; None if its next is not ordinary."""
+        tenure = self._tenures.open.get(key)
+        if tenure is None or not self.shortcut or tenure.last.verdict is not Accepted.REFRESHED:
+            return None
+        claim, moved, suffix = self.world.claim(key), tenure.pace.moved, self._suffix
+        if (
+            not claim.owned
+            or moved is None
+            or moved.position != claim.position
+            or not self._positions.may_go_on(key, claim.position)
+            or self._pauses.known(key.group)
+            or self._shared.was_shared(key)
+            or (suffix is not None and key not in suffix.known_from)
+        ):
+            return None
+        return BookStanding(tenure.pace.rest_ms, moved.clock_ms, self._lanes.last_beat_ms(key))
+
+    def went_on(self, key: ClaimKey, pending: WentOn) -> None:
+        """Note ordinary heartbeats of a living owner: what `_goes_on` does with each of them.
+
+        Their silences were counted (`count_silences`), and so were those to draw (`draw`).
+        """
+        record = pending.record
+        # Each is obeyed as the last one is, and the claim is as the last one leaves it.
+        after, verdict = step(self.world.claim(key), record, self._rules[pending.interval_ms])
+        assert verdict is Accepted.REFRESHED, verdict
+        self.world.seed(key, after)
+        sighting = JudgedRecord(pending.raw, record.message, verdict, pending.clock_ms)
+        tenure = self._tenures.open[key]
+        tenure.longest_silence_ms = max(tenure.longest_silence_ms, pending.longest_ms)
+        tenure.records += pending.count
+        tenure.last = sighting
+        if pending.moved is not None:
+            tenure.pace.moved = pending.moved
+        self._positions.goes_on(key, after.position, sighting)
+        self._groups[key.group].records += pending.count
+        count = self._claims[key]
+        count.records += pending.count
+        count.last_offset = record.offset
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
+        if record.offset > self.world.last_offset:
+            self.world.pass_over(record)
+
+    def count_silences(self, seen: int, long: int) -> None:
+        """Count silences of ordinary heartbeats, and how many are longer than the interval."""
+        self._silences.count_some(seen, long)
+
+    def measure_silences(self, lengths: Mapping[int, int]) -> None:
+        """Note how many of them there were of which length, in milliseconds."""
+        self._silences.measure(lengths)
+
+    def draw(self, key: ClaimKey, clock_ms: int) -> bool:
+        """Draw an ordinary heartbeat; whether more of them will be."""
+        return self._lanes.draw(key, clock_ms)
 
     def _see(
         self, event: Event, group: _GroupCount, otherwise: Mapping[str, Any] = MappingProxyType({})

@@ -1,18 +1,24 @@
 """A replay that never ends: it folds records as they come, and reports at once what happens.
 
-Per coordinating partition there is one account, in this process. With a checkpoint folder all are
-committed now and then and at the end (`watch_context`).
+Per coordinating partition there is one account, in this process. From the first long batch on the
+kernel adds up what changes nothing (`watched_claims`). Before that each record is folded by itself.
+So it is where the protocol is another one, and where records are verified. With a checkpoint folder
+all are committed now and then and at the end (`watch_context`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, cast
 
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
-from kafka_marshal.capture import RawRecord
+from kafka_marshal.capture import HeaderPairs, RawRecord
+from kafka_marshal.client.connect.reader import LogMessage, raw_record
 from kafka_marshal.replay.findings.records.authenticity import finding_of
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.folding import events_of, live_fold, put_aside, taken_up
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent, appended_ms
 from kafka_marshal.replay.live.watch_context import (
@@ -23,7 +29,13 @@ from kafka_marshal.replay.live.watch_context import (
 )
 from kafka_marshal.replay.model.events import LogPartition
 
+if TYPE_CHECKING:
+    from kafka_marshal.replay.live.watched_claims import LiveBatch, WatchedClaims
+
 __all__ = ["WatchOptions", "WatchResult", "watch"]
+
+MANY: Final = 100
+"""From the first batch of as many records on the kernel folds."""
 
 
 def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
@@ -58,12 +70,13 @@ class _Watch:
         }
         self._changed: set[int] = set()
         self._checks = None if keyring is None else AuthenticityChecks(keyring)
+        self._watched: WatchedClaims | None = None
 
     def run(self, stopped: Callable[[], bool]) -> WatchResult:
         watch_context = self._watch_context
         commit_at = time.monotonic() + self._every_s
         count_at = time.monotonic() + COUNT_CHECK_S
-        for batch in watch_context.tail.records(self._next, watch_context.ends, stopped):
+        for batch in watch_context.tail.batches(self._next, watch_context.ends, stopped):
             self._fold(batch)
             watch_context.flush()
             watch_context.show(self._accounts)
@@ -78,35 +91,95 @@ class _Watch:
         watch_context.show(self._accounts, at_the_end=True)
         return watch_context.watched
 
-    def _fold(self, batch: Sequence[RawRecord]) -> None:
-        counted: dict[int, int] = {}
-        for raw in batch:
-            number = raw.partition
-            self._verify(raw)
-            events = events_of(self._states[number], raw)
-            self._next[number] = raw.offset + 1
-            counted[number] = counted.get(number, 0) + 1
+    def _fold(self, messages: Sequence[LogMessage]) -> None:
+        if not messages:
+            self._watch_context.stamped(())
+            return
+        emit = self._watch_context.emit
+        for raw, events in self._folded(messages):
+            appended = appended_ms(raw)
             for event in events:
-                self._watch_context.emit(event, appended_ms(raw))
-        self._watch_context.stamped(raw.timestamp_ms for raw in batch)
+                emit(event, appended)
+        stamps = [message.timestamp()[1] for message in messages]
+        self._watch_context.stamped(stamps)
+        # Whatever has no error has a partition and an offset.
+        numbers = cast("list[int]", [message.partition() for message in messages])
+        offsets = cast("list[int]", [message.offset() for message in messages])
+        for number, offset in dict(zip(numbers, offsets, strict=True)).items():
+            self._next[number] = offset + 1
+        counted = Counter(numbers)
         self._changed.update(counted)
         for number, count in counted.items():
             self._watch_context.read(
                 number, count, self._next[number], self._accounts[number].gauges
             )
 
-    def _verify(self, raw: RawRecord) -> None:
+    def _folded(
+        self, messages: Sequence[LogMessage]
+    ) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
+        """Fold them; the records by which something happened, and what."""
+        if self._watched is not None:
+            return self._watched.fold(_batch(messages))
+        if len(messages) >= MANY and self._checks is None and _is_of_claims(self._watch_context):
+            # Only here: numba takes its time to load, and few records do not need it.
+            from kafka_marshal.replay.live.watched_claims import WatchedClaims
+
+            self._watched = WatchedClaims(self._states)
+            return self._watched.fold(_batch(messages))
+        return self._one_by_one(messages)
+
+    def _one_by_one(
+        self, messages: Sequence[LogMessage]
+    ) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
+        for raw in map(raw_record, messages):
+            yield raw, self._verified(raw)
+            yield raw, events_of(self._states[raw.partition], raw)
+
+    def _verified(self, raw: RawRecord) -> list[LiveEvent]:
         began = None if self._checks is None else self._checks.check(raw)
-        if began is not None:
-            row = finding_of(self._watch_context.tail.topic, began)
-            self._watch_context.emit(LiveEvent(BEGUN, row), appended_ms(raw))
+        if began is None:
+            return []
+        return [LiveEvent(BEGUN, finding_of(self._watch_context.tail.topic, began))]
 
     def _commit(self) -> None:
         checkpoint = self._watch_context.checkpoint
         if checkpoint is not None:
+            if self._watched is not None:
+                self._watched.settle()
             for number in sorted(self._changed):
                 name = checkpoint.name_for(number)
                 put_aside(self._states[number], checkpoint.folder / name)
                 checkpoint.adopt(number, name)
             self._changed.clear()
         self._watch_context.commit()
+
+
+def _is_of_claims(watch_context: WatchContext) -> bool:
+    return isinstance(watch_context.judging, JudgingOptions)
+
+
+def _batch(messages: Sequence[LogMessage]) -> LiveBatch:
+    from kafka_marshal.replay.live.watched_claims import LiveBatch
+
+    stamps = [message.timestamp() for message in messages]
+    counts: list[int] = []
+    names: list[str] = []
+    values: list[bytes | None] = []
+    for message in messages:
+        pairs = cast("HeaderPairs", message.headers() or ())
+        counts.append(len(pairs))
+        for name, value in pairs:
+            names.append(name)
+            values.append(value)
+    return LiveBatch(
+        cast("list[int]", [message.partition() for message in messages]),
+        cast("list[int]", [message.offset() for message in messages]),
+        [timestamp_ms for _, timestamp_ms in stamps],
+        [kind for kind, _ in stamps],
+        [message.value() for message in messages],
+        counts,
+        names,
+        values,
+        messages,
+        raw_record,
+    )

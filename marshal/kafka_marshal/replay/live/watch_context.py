@@ -53,7 +53,8 @@ class WatchOptions:
     """Takes sentences about the watch itself."""
     on_accounts: Callable[[Mapping[int, LiveAccount], bool], None] | None = None
     """Takes the accounts of all partitions after every batch, and at the end (then the second
-    argument is true). Not on Spark, where they lie in files."""
+    argument is true). In those of claims ordinary heartbeats may be missing, which changes no
+    gauge. Not on Spark, where they lie in files."""
 
 
 @frozen

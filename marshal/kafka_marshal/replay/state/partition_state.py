@@ -73,6 +73,11 @@ class PartitionState:
         self.folded += 1
         self._took(raw)
 
+    def went_on(self, last: RawRecord, count: int) -> None:
+        """Count records whose sum the fold took; `last` is the last of them."""
+        self.folded += count
+        self._took(last)
+
     def take(self, item: RowItem, give: Callable[[RowItem], None]) -> None:
         """The next part of a collapsed log; `give` hands it to the fold."""
         give(item)

@@ -78,6 +78,10 @@ class SharedRanges(FindingObserver):
         ranges = self._ranges.of(key)
         return ranges if ranges is not None and ranges.has_begun else None
 
+    def was_shared(self, key: ClaimKey) -> bool:
+        """The claim is shared, or was once."""
+        return key in self._recent or self._ranges.of(key) is not None
+
     def held(self) -> list[RangeRow]:
         """Who held which offsets, of ranges that have ended since this was last asked."""
         return self._held.drain()

@@ -8,7 +8,7 @@ about silences.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -108,6 +108,16 @@ class Silences(FindingObserver):
         for silence_ms, count in gaps.counts.items():
             self._gaps_seen += count
             self._gaps[silence_ms] += count
+
+    def count_some(self, seen: int, long: int) -> None:
+        """Many, of which `measure` says the lengths; `long` are longer than the interval."""
+        self._gaps_seen += seen
+        self._gaps_long += long
+
+    def measure(self, lengths: Mapping[int, int]) -> None:
+        """How many of those that are counted have which length."""
+        for silence_ms, count in lengths.items():
+            self._gaps[_rounded(silence_ms)] += count
 
     def _silence(self, event: Event, silence_ms: int) -> None:
         if not says_its_interval(event.record, event.rules):

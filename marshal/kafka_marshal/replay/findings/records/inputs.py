@@ -93,6 +93,18 @@ class Inputs:
         self._last = raw
         self._last_offset = raw.offset
 
+    def went_on(self, last: RawRecord, count: int, from_ms: int, to_ms: int) -> None:
+        """Count some records without a gap between them, stamped as the last of them is.
+
+        They are not the first.
+        """
+        self._types[last.timestamp_type] += count
+        self._records += count
+        self._from_ms = min(self._from_ms, from_ms)
+        self._to_ms = max(self._to_ms, to_ms)
+        self._last = last
+        self._last_offset = last.offset
+
     def forked(self, raw: RawRecord) -> None:
         """Note a record at an offset where an earlier run folded another one."""
         self._other_count += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -78,8 +78,12 @@ class Instances:
 
     def goes_on(self, message: Message) -> bool:
         """One more record of this sender about a claim of its own is nothing to note."""
-        client = self._clients.get((message.group_id, message.client_id))
-        return client is not None and client.newest == message.instance_id
+        return self.newest(message.group_id, message.client_id) == message.instance_id
+
+    def newest(self, group: str, client: str) -> str | None:
+        """The instance of a client that began last; None before the first."""
+        known = self._clients.get((group, client))
+        return None if known is None else known.newest
 
     def _opened(self, older: JudgedRecord, newer: JudgedRecord) -> Case:
         message = older.message
@@ -150,6 +154,18 @@ class Clocks:
         for row in facts.clocks:
             name = row.group, row.instance, row.client
             self._senders.setdefault(name, _Clock()).add_row(row)
+
+    def went_on(
+        self, name: tuple[str, str, str], least_ms: int, most_ms: int, buckets: Mapping[int, int]
+    ) -> None:
+        """Add how far a sender's clock was ahead in some records, and in how many by how much.
+
+        `name` is group, instance and client; a bucket is `BUCKET_MS` wide.
+        """
+        known = self._senders[name]
+        known.least_ms = min(known.least_ms, least_ms)
+        known.most_ms = max(known.most_ms, most_ms)
+        known.histogram.update(buckets)
 
     def at_the_end(self) -> Iterator[SenderRow]:
         """Rows of the table `senders`."""
