@@ -28,6 +28,7 @@ from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.options import SparkMaster, judging_of
+from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 def run(
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     heartbeat_interval_s: float | None = None,
     force_interval: bool = False,
     rules: str = "fenced",
@@ -56,7 +57,7 @@ def run(
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
     what_if: Change | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     keyring: Keyring | None = None,
     engine: str = EngineName.auto,
     spark: SparkSession | SparkMaster | None = None,
@@ -67,7 +68,8 @@ def run(
     """Replay recorded logs of claims and write what happened into the new folder `out`.
 
     Args:
-        sources: dumps of any format that is known: files, folders, globs; see `sources`.
+        sources: dumps of any format that is known: files, folders, globs; see `sources`. They may
+            be URIs (`places`), and so may `out` and `checkpoint`.
         out: the folder to make; it must not exist.
         heartbeat_interval_s: the interval of groups whose records do not say theirs, 60 s if it is
             None. If it is given, records that say another one are an error.
@@ -136,7 +138,7 @@ def run(
 def run_groups(
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     strategy: str | None = None,
     certain_from: Mapping[int, int] | None = None,
     one_log: bool = False,
@@ -144,7 +146,7 @@ def run_groups(
     topic: str | None = None,
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
@@ -182,13 +184,13 @@ def replayed(
     log_protocol: LogProtocol[SummaryT],
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
@@ -201,7 +203,14 @@ def replayed(
         InvalidOption: the log is not of this protocol, and plainly of another, too.
     """
     progress = on_progress or (lambda _: None)
-    out, judging = Path(out), log_protocol.judging
+    out, judging = place_of(out, "--out"), log_protocol.judging
+    if checkpoint is not None:
+        checkpoint = place_of(checkpoint, "--checkpoint")
+        if isinstance(checkpoint, UriPath) and checkpoint.parts[0] == "hdfs:":
+            raise InvalidOption(
+                f"--checkpoint {checkpoint}: HDFS replaces no file; give a folder that all "
+                "executors see, or s3a://BUCKET/KEY"
+            )
     if checkpoint is not None and log_protocol.compares:
         raise InvalidOption(
             "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
@@ -236,8 +245,8 @@ def replayed(
         facts = RunFacts(found, named or sources, out, topic, went)
         again = partial(run_fold, running, found.chunks, on_progress=progress)
         summary, html = account.reported(facts, again, progress)
-        (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         (folder / "report.html").write_text(html, encoding="utf-8")
+        (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
         drawn = log_protocol.spans if exports.perfetto is not None else ()
         with exports.written(
@@ -287,8 +296,8 @@ def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) ->
     """What is written does not lie in what is read."""
     written = {"--out": out} if checkpoint is None else {"--out": out, "--checkpoint": checkpoint}
     for option, path in written.items():
-        for source in map(Path, sources):
-            if source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        for source in map(place_of, sources):
+            if path.resolve().is_relative_to(source.resolve()) and source.is_dir():
                 raise InvalidOption(
                     f"{option} {path} lies within the source {source}: put it elsewhere"
                 )

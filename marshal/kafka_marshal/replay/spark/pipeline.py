@@ -33,10 +33,12 @@ from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
+from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.spark.collected import nearest
 from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
+from kafka_marshal.replay.spark.stored import read_parquet, write_parquet
 from kafka_marshal.replay.spark.workers import mapped, settle
 from kafka_marshal.replay.state.partition_state import take_up
 
@@ -77,8 +79,12 @@ class SparkEngine:
                 folder.mkdir(parents=True)
                 gathered.write(folder / "part-00000.parquet")
             return
+        rows = self._folded(job)
+        if isinstance(folder, UriPath):
+            write_parquet(rows, folder, job.judging.tables.schema)
+            return
         with plain_errors():
-            self._folded(job).write.parquet(str(folder))
+            rows.write.parquet(str(folder))
 
     @contextmanager
     def fold_of(
@@ -92,8 +98,11 @@ class SparkEngine:
             return
         ends = self._ends(states, tables).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
-            yield _answering(rows, tables)
+            if any(isinstance(folder, UriPath) for folder in folders):
+                rows = read_parquet(self.spark, folders, tables.schema)
+            else:
+                rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders))
+            yield _answering(rows.unionByName(ends), tables)
         finally:
             ends.unpersist()
 

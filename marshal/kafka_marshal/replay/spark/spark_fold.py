@@ -43,7 +43,9 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
+from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.spark.spark_errors import plain_errors
+from kafka_marshal.replay.spark.stored import write_parquet
 
 ROWS_PER_TASK: Final = 250_000
 """Rows of tables for one task to look at: a task costs more than that."""
@@ -183,8 +185,12 @@ class SparkFoldedLog:
             return
         files = max(1, -(-count // ROWS_PER_FILE))
         rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
+        rows = rows.sortWithinPartitions(*table.order)
+        if isinstance(folder, UriPath):
+            write_parquet(rows, folder / table.name, pa.schema(list(table.arrow_type)))
+            return
         with plain_errors():
-            rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
+            rows.write.parquet(str(folder / table.name))
         for marker in (folder / table.name).glob("_*"):
             marker.unlink()
 
