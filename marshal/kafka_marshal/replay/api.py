@@ -27,7 +27,7 @@ from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS
-from kafka_marshal.replay.options import SparkMaster, judging_of
+from kafka_marshal.replay.options import SparkMaster, TableFormat, judging_of
 from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
@@ -60,6 +60,7 @@ def run(
     checkpoint: Path | str | None = None,
     keyring: Keyring | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -89,6 +90,8 @@ def run(
         `out` covers all of them. The sources are one log then. All executors see the folder.
         keyring: verifies every record of the sources, in this process and beside the fold: what is
             not authentic is a finding.
+        table_format: `parquet`, or `delta` or `iceberg`: a Spark that is named or given writes
+            those, with packages that it must have.
         engine: `local` folds on this machine, `spark` on Spark; the tables are the same. `auto`:
             on Spark if `spark` is given, or if the disk has too little room (`engines.choose`).
         spark: a session to use, or the master where one is opened and stopped at the end; None: a
@@ -128,6 +131,7 @@ def run(
         exports=exports,
         checkpoint=checkpoint,
         engine=engine,
+        table_format=table_format,
         spark=spark,
         on_engine=on_engine,
         on_progress=on_progress,
@@ -148,6 +152,7 @@ def run_groups(
     exports: Exports = NO_EXPORTS,
     checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -173,6 +178,7 @@ def run_groups(
         exports=exports,
         checkpoint=checkpoint,
         engine=engine,
+        table_format=table_format,
         spark=spark,
         on_engine=on_engine,
         on_progress=on_progress,
@@ -192,6 +198,7 @@ def replayed(
     exports: Exports = NO_EXPORTS,
     checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -203,6 +210,7 @@ def replayed(
         InvalidOption: the log is not of this protocol, and plainly of another, too.
     """
     progress = on_progress or (lambda _: None)
+    as_tables = TableFormat.parsed(table_format)
     out, judging = place_of(out, "--out"), log_protocol.judging
     if checkpoint is not None:
         checkpoint = place_of(checkpoint, "--checkpoint")
@@ -227,12 +235,12 @@ def replayed(
         keys=judging.keys,
     )
     log_protocol.check_sources(found)
-    choice = choose(engine, found.chunks, spark)
+    choice = choose(engine, found.chunks, spark, table_format=as_tables)
     if on_engine is not None:
         on_engine(choice)
     with (
         _taken(checkpoint, judging, topic) as log,
-        placed(out) as folder,
+        placed(out, there=as_tables is not TableFormat.parquet) as folder,
         started(choice, spark, progress, on_tasks) as running,
         _folded(running, found.chunks, judging, log, progress) as (fold, went, commit),
     ):
@@ -241,7 +249,11 @@ def replayed(
         of_logs = account.of_logs
         progress("writing tables")
         for table in judging.tables.published:
-            fold.write(table, folder, of_logs if table is FINDINGS else ())
+            extra = of_logs if table is FINDINGS else ()
+            if as_tables is TableFormat.parquet:
+                fold.write(table, folder, extra)
+            else:
+                running.save(fold, table, folder, extra, as_tables)
         facts = RunFacts(found, named or sources, out, topic, went)
         again = partial(run_fold, running, found.chunks, on_progress=progress)
         summary, html = account.reported(facts, again, progress)

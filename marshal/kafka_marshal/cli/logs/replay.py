@@ -193,6 +193,14 @@ def replay(
             help="A setting of that Spark, like spark.executor.memory=4g; repeat.",
         ),
     ] = None,
+    table_format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="How tables are written: parquet; or delta or iceberg, by the Spark of --master "
+            "with packages that --spark-conf gives it.",
+        ),
+    ] = "parquet",
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
     ] = False,
@@ -303,6 +311,7 @@ def replay(
                 exports=exports,
                 checkpoint=checkpoint,
                 engine=engine.value,
+                table_format=table_format,
                 spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,
@@ -326,6 +335,7 @@ def replay(
                 checkpoint=checkpoint,
                 keyring=keyring_of(keys),
                 engine=engine.value,
+                table_format=table_format,
                 spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,

@@ -17,16 +17,19 @@ from kafka_marshal.scratch import Scratch
 
 
 @contextmanager
-def placed(out: Path) -> Iterator[Path]:
+def placed(out: Path, *, there: bool = False) -> Iterator[Path]:
     """A folder to fill; it becomes `out` when the block ends well, and is gone otherwise.
+
+    `there`: it is `out` from the beginning, for what writes down where it lies.
 
     Raises:
         OutputExists: `out` is there, before or after.
         ReplayError: it cannot be made.
     """
     refuse_existing(out)
-    if isinstance(out, UriPath):
+    if there or isinstance(out, UriPath):
         with _written_there(out):
+            out.mkdir(parents=True)
             yield out
         return
     parent = out.absolute().parent

@@ -98,6 +98,14 @@ class SparkFoldedLog:
         """One table."""
         return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
 
+    def table_with(self, table: Table[RowT], extra: Sequence[RowT]) -> DataFrame:
+        """One table, and some rows that the fold does not have."""
+        rows = self.table(table)
+        if extra:
+            more = pa.Table.from_struct_array(arrow_rows(table, extra))
+            rows = rows.unionByName(self.spark.createDataFrame(more, table.spark_schema))
+        return rows
+
     def collect(self, *wanted: Table[Any]) -> Rows:
         """As `Fold`."""
         return self._collect(self.rows, wanted)
@@ -175,10 +183,7 @@ class SparkFoldedLog:
 
     def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
-        rows = self.table(table)
-        if extra:
-            more = pa.Table.from_struct_array(arrow_rows(table, extra))
-            rows = rows.unionByName(self.spark.createDataFrame(more, table.spark_schema))
+        rows = self.table_with(table, extra)
         count = self.counts[table.name] + len(extra)
         if not count:  # Spark takes its time to write nothing
             write_nothing(table, folder)
