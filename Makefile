@@ -196,9 +196,17 @@ build/audit-venv/.stamp: requirements-audit.lock
 	  --require-hashes --only-binary :all: -r requirements-audit.lock
 	@touch $@
 
+# Its own environment, too: an S3 for a test of the night, which starts it as a process.
+build/s3-venv/.stamp: requirements-s3.lock
+	@rm -rf build/s3-venv; "$$(tools/find_python.sh)" -m venv build/s3-venv
+	@build/s3-venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	  --require-hashes --only-binary :all: -r requirements-s3.lock
+	@touch $@
+
 # Not part of `make check`, since it needs the network. It fails where it could not ask: --strict.
 audit: build/audit-venv/.stamp ## Ask which locked dependency has a known vulnerability (needs the network)
-	for lock in requirements.lock requirements-build.lock requirements-site.lock requirements-audit.lock; do \
+	for lock in requirements.lock requirements-build.lock requirements-site.lock requirements-audit.lock \
+	  requirements-s3.lock; do \
 	  build/audit-venv/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r $$lock; done
 
 sbom: build/audit-venv/.stamp ## Write sbom.cdx.json, what requirements.lock is made of (CycloneDX)

@@ -25,3 +25,5 @@ lock pyproject.toml --all-extras --output-file requirements.lock
 lock requirements-site.in --output-file requirements-site.lock
 # What examines all of these, likewise.
 lock requirements-audit.in --output-file requirements-audit.lock
+# What a test of the night has instead of Amazon's S3, likewise.
+lock requirements-s3.in --output-file requirements-s3.lock

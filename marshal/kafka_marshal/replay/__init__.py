@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 import kafka_marshal.runtime  # noqa: F401  # old names of modules
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.java.finder import JavaNotFoundError
-from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
+from kafka_marshal.replay.errors import (
+    CheckpointRefused,
+    InvalidOption,
+    OutputExists,
+    ReplayError,
+    SparkFailed,
+)
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.api import run, run_groups
@@ -29,8 +35,6 @@ if TYPE_CHECKING:
     from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
     from kafka_marshal.replay.report_data.summary import FindingCount, ReplaySummary, Summary
     from kafka_marshal.replay.report_data.whatif import Change, WhatIf
-    from kafka_marshal.replay.state.checkpoint import CheckpointRefused
-
 __all__ = [
     "RULES",
     "Change",
@@ -53,7 +57,6 @@ __all__ = [
 ]
 _LATER: Final = {
     "Change": "report_data.whatif",
-    "CheckpointRefused": "state.checkpoint",
     "Exports": "exports.files",
     "FindingCount": "report_data.summary",
     "GroupsSummary": "report_data.groups_summary",

@@ -27,7 +27,13 @@ from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import FINDINGS
-from kafka_marshal.replay.options import SparkMaster, check_partitions, judging_of
+from kafka_marshal.replay.options import (
+    SparkMaster,
+    TableFormat,
+    check_partitions,
+    judging_of,
+)
+from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.replay.protocols.claims import ClaimsProtocol
 from kafka_marshal.replay.protocols.groups import GroupsProtocol
 from kafka_marshal.replay.protocols.known import check_protocol
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
 def run(
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     heartbeat_interval_s: float | None = None,
     force_interval: bool = False,
     rules: str = "fenced",
@@ -56,9 +62,10 @@ def run(
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
     what_if: Change | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     keyring: Keyring | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -67,7 +74,8 @@ def run(
     """Replay recorded logs of claims and write what happened into the new folder `out`.
 
     Args:
-        sources: dumps of any format that is known: files, folders, globs; see `sources`.
+        sources: dumps of any format that is known: files, folders, globs; see `sources`. They may
+            be URIs (`places`), and so may `out` and `checkpoint`.
         out: the folder to make; it must not exist.
         heartbeat_interval_s: the interval of groups whose records do not say theirs, 60 s if it is
             None. If it is given, records that say another one are an error.
@@ -87,6 +95,8 @@ def run(
         `out` covers all of them. The sources are one log then. All executors see the folder.
         keyring: verifies every record of the sources, in this process and beside the fold: what is
             not authentic is a finding.
+        table_format: `parquet`, or `delta` or `iceberg`: a Spark that is named or given writes
+            those, with packages that it must have.
         engine: `local` folds on this machine, `spark` on Spark; the tables are the same. `auto`:
             on Spark if `spark` is given, or if the disk has too little room (`engines.choose`).
         spark: a session to use, or the master where one is opened and stopped at the end; None: a
@@ -126,6 +136,7 @@ def run(
         exports=exports,
         checkpoint=checkpoint,
         engine=engine,
+        table_format=table_format,
         spark=spark,
         on_engine=on_engine,
         on_progress=on_progress,
@@ -136,7 +147,7 @@ def run(
 def run_groups(
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     strategy: str | None = None,
     certain_from: Mapping[int, int] | None = None,
     coordination_partitions: int | None = None,
@@ -145,8 +156,9 @@ def run_groups(
     topic: str | None = None,
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -178,6 +190,7 @@ def run_groups(
         exports=exports,
         checkpoint=checkpoint,
         engine=engine,
+        table_format=table_format,
         spark=spark,
         on_engine=on_engine,
         on_progress=on_progress,
@@ -189,14 +202,15 @@ def replayed(
     log_protocol: LogProtocol[SummaryT],
     sources: Sequence[str],
     *,
-    out: Path,
+    out: Path | str,
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     engine: str = EngineName.auto,
+    table_format: str = TableFormat.parquet,
     spark: SparkSession | SparkMaster | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -208,7 +222,15 @@ def replayed(
         InvalidOption: the log is not of this protocol, and plainly of another, too.
     """
     progress = on_progress or (lambda _: None)
-    out, judging = Path(out), log_protocol.judging
+    as_tables = TableFormat.parsed(table_format)
+    out, judging = place_of(out, "--out"), log_protocol.judging
+    if checkpoint is not None:
+        checkpoint = place_of(checkpoint, "--checkpoint")
+        if isinstance(checkpoint, UriPath) and checkpoint.parts[0] == "hdfs:":
+            raise InvalidOption(
+                f"--checkpoint {checkpoint}: HDFS replaces no file; give a folder that all "
+                "executors see, or s3a://BUCKET/KEY"
+            )
     if checkpoint is not None and log_protocol.compares:
         raise InvalidOption(
             "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
@@ -225,12 +247,12 @@ def replayed(
         keys=judging.keys,
     )
     log_protocol.check_sources(found)
-    choice = choose(engine, found.chunks, spark)
+    choice = choose(engine, found.chunks, spark, table_format=as_tables)
     if on_engine is not None:
         on_engine(choice)
     with (
         _taken(checkpoint, judging, topic) as log,
-        placed(out) as folder,
+        placed(out, there=as_tables is not TableFormat.parquet) as folder,
         started(choice, spark, progress, on_tasks) as running,
         _folded(running, found.chunks, judging, log, progress) as (fold, went, commit),
     ):
@@ -239,12 +261,16 @@ def replayed(
         of_logs = account.of_logs
         progress("writing tables")
         for table in judging.tables.published:
-            fold.write(table, folder, of_logs if table is FINDINGS else ())
+            extra = of_logs if table is FINDINGS else ()
+            if as_tables is TableFormat.parquet:
+                fold.write(table, folder, extra)
+            else:
+                running.save(fold, table, folder, extra, as_tables)
         facts = RunFacts(found, named or sources, out, topic, went)
         again = partial(run_fold, running, found.chunks, on_progress=progress)
         summary, html = account.reported(facts, again, progress)
-        (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         (folder / "report.html").write_text(html, encoding="utf-8")
+        (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
         drawn = log_protocol.spans if exports.perfetto is not None else ()
         with exports.written(
@@ -294,8 +320,8 @@ def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) ->
     """What is written does not lie in what is read."""
     written = {"--out": out} if checkpoint is None else {"--out": out, "--checkpoint": checkpoint}
     for option, path in written.items():
-        for source in map(Path, sources):
-            if source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        for source in map(place_of, sources):
+            if path.resolve().is_relative_to(source.resolve()) and source.is_dir():
                 raise InvalidOption(
                     f"{option} {path} lies within the source {source}: put it elsewhere"
                 )

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from kafka_marshal.errors import InvalidOption, MarshalError
 
-__all__ = ["InvalidOption", "OutputExists", "ReplayError", "SourcesOverlap", "SparkFailed"]
+__all__ = [
+    "CheckpointRefused",
+    "InvalidOption",
+    "OutputExists",
+    "ReplayError",
+    "SourcesOverlap",
+    "SparkFailed",
+]
 
 
 class ReplayError(MarshalError):
     """A replay could not run; nothing was written."""
+
+
+class CheckpointRefused(ReplayError):
+    """The folder cannot be resumed from; the message says why and what to do."""
 
 
 class OutputExists(ReplayError):

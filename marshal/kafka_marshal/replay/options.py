@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
 from attrs import field, frozen
@@ -19,6 +20,25 @@ from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 RULES: Final = ("fenced", "original", "both")
 """What `rules` may be."""
 _MASTERS: Final = re.compile(r"local(\[.+\])?|spark://.+:\d+.*|k8s://.+|yarn")
+
+
+class TableFormat(StrEnum):
+    """What `--table-format` may be: how tables are written."""
+
+    parquet = "parquet"
+    delta = "delta"
+    iceberg = "iceberg"
+
+    @classmethod
+    def parsed(cls, name: str) -> TableFormat:
+        """The format of that name.
+
+        Raises:
+            InvalidOption: there is none.
+        """
+        if name not in set(cls):
+            raise InvalidOption(f"--table-format must be one of {', '.join(cls)}, not {name!r}")
+        return cls(name)
 
 
 @frozen

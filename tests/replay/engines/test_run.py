@@ -161,7 +161,9 @@ def test_what_only_a_whole_log_shows_is_a_finding(spark: SparkSession, tmp_path:
     assert len(summary.caveats) == 2
 
 
-@pytest.mark.parametrize("bad", ["{oops", '{"partition": 1}'])
+@pytest.mark.parametrize(
+    "bad", ["{oops", pytest.param('{"partition": 1}', marks=pytest.mark.night)]
+)
 @pytest.mark.parametrize("records_max", [-1, pipeline.ONE_TASK_RECORDS_MAX])
 def test_an_unreadable_line_stops_the_run_and_leaves_nothing(
     spark: SparkSession,

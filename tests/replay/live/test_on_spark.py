@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.settings import settings_of
-from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.errors import CheckpointRefused, ReplayError
 from kafka_marshal.replay.live import on_spark
 from kafka_marshal.replay.live.folding import BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.live_findings import LiveEvent, LiveFold
@@ -27,7 +27,7 @@ from kafka_marshal.replay.live.on_spark import watch_on_spark
 from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
-from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused
+from kafka_marshal.replay.state.checkpoint import MANIFEST
 from kafka_marshal.testing import Broker
 from tests.admin.test_clock_ahead import HOUR_MS, Stamped
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import logs
+from benchmarks.cluster import plan
 from benchmarks.written import written
 
 from kafka_marshal.replay import InvalidOption, SparkMaster, run
@@ -84,3 +86,12 @@ def test_masters_and_settings_arrive_unchanged(url: str) -> None:
     assert str(choose(EngineName.auto, (), master)) == f"Folded on Spark: --master {url}."
     with pytest.raises(InvalidOption, match="--engine local folds here, and --master"):
         choose(EngineName.local, (), master)
+
+
+def test_a_plan_waits_for_the_largest_coordinating_partition() -> None:
+    assert plan.makespan([3, 1, 1, 1], 2) == 3
+    assert plan.makespan([1, 1, 1, 3], 2) == 4
+    costs = plan.Costs(record=1e-6, run=1e-4)
+    found = plan.planned(10_000_000, [5, 95, 100], 4, costs, np.random.default_rng(1))
+    assert found.read == pytest.approx(2.5)
+    assert found.largest == pytest.approx(found.fold) == pytest.approx(100 * 20 * costs.run)

@@ -13,6 +13,7 @@ import pytest
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.core.state import RuleSet
+from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live import folding as live
@@ -20,7 +21,7 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state import partition_state
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
+from kafka_marshal.replay.state.checkpoint import Checkpoint
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.live.feeding import CAPTURES, many_nights
 

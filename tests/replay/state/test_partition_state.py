@@ -12,11 +12,11 @@ import attrs
 import pytest
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, RequestRun
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
-from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import Chunked, fed, judging

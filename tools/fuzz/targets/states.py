@@ -33,9 +33,10 @@ from kafka_marshal.client.coordinate.snapshot import (
 )
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.member import Member
+from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.options import judging_of
 from kafka_marshal.replay.state import checkpoint
-from kafka_marshal.replay.state.checkpoint import MANIFEST, Checkpoint, CheckpointRefused
+from kafka_marshal.replay.state.checkpoint import MANIFEST, Checkpoint
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from kafka_marshal.version import package_version
 

@@ -66,7 +66,8 @@ def replay(
             metavar="SOURCE",
             show_default=False,
             help="Dumps of the coordination topic: captures, kcat -J, console consumer, "
-            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. "
+            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs, "
+            "s3a://BUCKET/KEY. "
             "A live topic: kafka://HOST:PORT/TOPIC.",
         ),
     ] = None,
@@ -80,8 +81,10 @@ def replay(
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,
     out: Annotated[
-        Path,
-        typer.Option(show_default=False, help="The folder to make; it must not exist."),
+        str,
+        typer.Option(
+            metavar="FOLDER|URI", show_default=False, help="The folder to make; it must not exist."
+        ),
     ],
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
@@ -158,9 +161,9 @@ def replay(
     ] = None,
     keys: Keys = None,
     checkpoint: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="DIR",
+            metavar="FOLDER|URI",
             show_default=False,
             help="Go on from where the last run with this folder ended, and report all its runs; "
             "the sources are one log then.",
@@ -179,7 +182,7 @@ def replay(
             metavar="URL",
             show_default=False,
             help="Fold on this Spark: spark://HOST:PORT, yarn, k8s://URL or local[N]. All its "
-            "executors see sources and outputs under the same paths.",
+            "executors see sources and outputs under the same paths or URIs.",
         ),
     ] = None,
     spark_conf: Annotated[
@@ -190,6 +193,14 @@ def replay(
             help="A setting of that Spark, like spark.executor.memory=4g; repeat.",
         ),
     ] = None,
+    table_format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="How tables are written: parquet; or delta or iceberg, by the Spark of --master "
+            "with packages that --spark-conf gives it.",
+        ),
+    ] = "parquet",
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
     ] = False,
@@ -219,6 +230,7 @@ def replay(
             run_groups,
         )
         from kafka_marshal.replay.exports.output import refuse_existing
+        from kafka_marshal.replay.places import place_of
         from kafka_marshal.replay.protocols.groups import certain_from_of, strategy_of
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
@@ -272,7 +284,7 @@ def replay(
         if not live and (begin or end or properties or options):
             fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
         if live:
-            refuse_existing(out)  # before minutes of reading
+            refuse_existing(place_of(out, "--out"))  # before minutes of reading
         if protocol is ProtocolOption.groups and certain_from is None and end is None:
             for source in live:  # before its end is looked up, so the snapshot lies before that
                 begins |= _claimed(source, coordination_topic, properties, options)
@@ -299,6 +311,7 @@ def replay(
                 exports=exports,
                 checkpoint=checkpoint,
                 engine=engine.value,
+                table_format=table_format,
                 spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,
@@ -322,6 +335,7 @@ def replay(
                 checkpoint=checkpoint,
                 keyring=keyring_of(keys),
                 engine=engine.value,
+                table_format=table_format,
                 spark=spark,
                 on_engine=chosen.append,
                 on_progress=next_step,

@@ -19,8 +19,9 @@ from kafka_marshal.replay.errors import InvalidOption, ReplayError, SourcesOverl
 from kafka_marshal.replay.fold.jobs import Job, WholeLog
 from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.model.folded_log import FoldedLog
+from kafka_marshal.replay.model.rows import RowT, Table
 from kafka_marshal.replay.model.tables import TableSet
-from kafka_marshal.replay.options import SparkMaster
+from kafka_marshal.replay.options import SparkMaster, TableFormat
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.scratch import temporary_folder
 
@@ -58,6 +59,7 @@ def choose(
     spark: SparkSession | SparkMaster | None = None,
     *,
     free_bytes: int | None = None,
+    table_format: TableFormat = TableFormat.parquet,
 ) -> EngineChoice:
     """Which engine reads these chunks.
 
@@ -65,13 +67,19 @@ def choose(
     which take what does not fit into memory; None: looked up.
 
     Raises:
-        InvalidOption: there is no such engine, or it folds here and a master is named.
+        InvalidOption: there is no such engine, or it folds here and a master is named. Or Spark
+            writes the format, and there is neither a master nor a session.
     """
     if asked not in set(EngineName):
         raise InvalidOption(f"--engine must be one of {', '.join(EngineName)}, not {asked!r}")
     engine = EngineName(asked)
     if isinstance(spark, SparkMaster) and engine is EngineName.local:
         raise InvalidOption(f"--engine local folds here, and {spark} names a Spark: leave one out")
+    if table_format is not TableFormat.parquet and (spark is None or engine is EngineName.local):
+        raise InvalidOption(
+            f"--table-format {table_format} is written by a Spark that has its packages: give "
+            "--master, here local[2], and --spark-conf spark.jars.packages=..."
+        )
     if engine is not EngineName.auto:
         return EngineChoice(engine, f"--engine {engine}")
     if spark is not None:
@@ -111,6 +119,20 @@ class Engine(Protocol):
         self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> AbstractContextManager[FoldedLog]:
         """The rows in such folders, and what each of the states says if its log ends there."""
+
+    def save(
+        self,
+        fold: FoldedLog,
+        table: Table[RowT],
+        folder: Path,
+        extra: Sequence[RowT],
+        table_format: TableFormat,
+    ) -> None:
+        """As `FoldedLog.write`, in a format that is not Parquet's.
+
+        Raises:
+            InvalidOption: this Spark has no such format.
+        """
 
 
 @contextmanager

@@ -10,7 +10,6 @@ is not written down: the next may be folded by another.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -32,6 +31,7 @@ from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk
 from kafka_marshal.replay.model.chunk_items import SingleRecord
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import Rows
+from kafka_marshal.replay.places import reason_of, remove_tree
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.state.checkpoint import Checkpoint
@@ -112,7 +112,7 @@ class OpenLog:
             return
         for run in self.folder.glob("run-*"):
             if run.name not in self.runs:
-                shutil.rmtree(run, ignore_errors=True)
+                remove_tree(run)
                 continue
             for path in (run / STATES).glob("*"):
                 if path not in self.states.values():
@@ -137,7 +137,7 @@ def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
             yield OpenLog(folder, checkpoint)
         except OSError as error:
             place = error.filename or folder
-            raise ReplayError(f"{place}: cannot write there: {error.strerror or error}") from None
+            raise ReplayError(f"{place}: cannot write there: {reason_of(error)}") from None
 
 
 class _Reader:
@@ -301,7 +301,7 @@ def run_resumed(
             engine.fold_into(job, run / ROWS)
         except SourcesOverlap:
             on_progress("the sources overlap: reading them again, record by record")
-            shutil.rmtree(run, ignore_errors=True)
+            remove_tree(run)
             run = log.begun()
             job = attrs.evolve(job, folder=run / STATES, collapsing=False)
             engine.fold_into(job, run / ROWS)

@@ -19,6 +19,7 @@ from kafka_marshal.replay.exports.perfetto import NO_ENDS, Perfetto, SpanRow, pa
 from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.scratch import Scratch
 
 
@@ -51,6 +52,8 @@ class Exports:
         for option, path in self._paths:
             if path is None:
                 continue
+            if isinstance(place_of(path, option), UriPath):
+                raise InvalidOption(f"{option} {path}: it is written on this machine; give a path")
             refuse_existing(path, option)
             if path.resolve().is_relative_to(out.resolve()):
                 raise InvalidOption(f"{option} {path} lies within --out {out}: put it elsewhere")

@@ -1,6 +1,7 @@
 """The output folder: made beside, moved into place when everything is in it.
 
-A run that fails leaves no folder, and an earlier run's folder is never touched.
+A run that fails leaves no folder, and an earlier run's folder is never touched. In a store nothing
+is moved: the folder is written where it is to be, `summary.json` last.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_marshal.replay.errors import OutputExists, ReplayError
+from kafka_marshal.replay.places import UriPath, reason_of, remove_tree
 from kafka_marshal.scratch import Scratch
 
 
 @contextmanager
-def placed(out: Path) -> Iterator[Path]:
+def placed(out: Path, *, there: bool = False) -> Iterator[Path]:
     """A folder to fill; it becomes `out` when the block ends well, and is gone otherwise.
+
+    `there`: it is `out` from the beginning, for what writes down where it lies.
 
     Raises:
         OutputExists: `out` is there, before or after.
         ReplayError: it cannot be made.
     """
     refuse_existing(out)
+    if there or isinstance(out, UriPath):
+        with _written_there(out):
+            out.mkdir(parents=True)
+            yield out
+        return
     parent = out.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -44,9 +53,33 @@ def placed(out: Path) -> Iterator[Path]:
         desk.close()
 
 
+@contextmanager
+def _written_there(out: Path) -> Iterator[None]:
+    """What was written is removed where the block does not end well."""
+    try:
+        yield
+    except OSError as error:
+        remove_tree(out)
+        raise ReplayError(f"{out}: cannot be written: {reason_of(error)}") from None
+    except BaseException:
+        remove_tree(out)
+        raise
+
+
 def refuse_existing(out: Path, option: str = "--out") -> None:
-    """Nobody's earlier output is overwritten."""
-    if out.exists() or out.is_symlink():
+    """Nobody's earlier output is overwritten.
+
+    Raises:
+        OutputExists: something is there.
+        ReplayError: it lies in a store that cannot be asked, or in a bucket that is not there.
+    """
+    try:
+        if isinstance(out, UriPath):
+            out.check_root()
+        exists = out.exists() or out.is_symlink()
+    except OSError as error:
+        raise ReplayError(f"{option} {out}: {reason_of(error)}") from None
+    if exists:
         raise OutputExists(f"{out}: exists already; give another {option}, or remove it first")
 
 

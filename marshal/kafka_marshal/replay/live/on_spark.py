@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from kafka_marshal.errors import BrokerFailed, InvalidOption
-from kafka_marshal.replay.errors import ReplayError, SparkFailed
+from kafka_marshal.replay.errors import CheckpointRefused, ReplayError, SparkFailed
 from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.stream import WATCHED, source
 from kafka_marshal.replay.live.watch_context import (
@@ -33,7 +33,7 @@ from kafka_marshal.replay.live.watch_context import (
 from kafka_marshal.replay.spark.session import opened_session
 from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.workers import mapped
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
+from kafka_marshal.replay.state.checkpoint import Checkpoint
 from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -20,11 +20,12 @@ from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.fold.judging import LiveAccount, LiveJudging
 from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, CommittedStates
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates
 from kafka_marshal.replay.state.partition_state import read_head
 
 COUNT_CHECK_S: Final = 30.0

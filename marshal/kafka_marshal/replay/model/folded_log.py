@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 
 import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import RowT, Table
 from kafka_marshal.replay.model.tables import TENURES, Rows
+from kafka_marshal.replay.places import parquet_writer
 
 ROWS_PER_FILE: Final = 2_000_000
 PROOF_COLUMN: Final = "records"
@@ -233,7 +233,8 @@ def write_nothing(table: Table[Any], folder: Path) -> None:
     """A table without rows."""
     (folder / table.name).mkdir()
     nothing = pa.schema(list(table.arrow_type)).empty_table()
-    pq.write_table(nothing, folder / table.name / "part-00000.parquet")
+    with parquet_writer(folder / table.name / "part-00000.parquet", nothing.schema) as file:
+        file.write_table(nothing)
 
 
 def order_in_claim(table: Table[Any]) -> str:

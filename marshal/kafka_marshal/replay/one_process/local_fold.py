@@ -16,7 +16,6 @@ from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
@@ -58,6 +57,7 @@ from kafka_marshal.replay.one_process.sorting import (
     sorted_rows,
     write_stream,
 )
+from kafka_marshal.replay.places import parquet_file, parquet_writer
 
 ROWS_BYTES_MAX: Final = 256 << 20
 """Bytes of rows that wait in memory to be sorted, at most."""
@@ -91,7 +91,7 @@ class GatheredRows:
 
     def add_file(self, path: Path) -> None:
         """The rows of a file in the schema of the tables."""
-        with pq.ParquetFile(path) as file:
+        with parquet_file(path) as file:
             for batch in file.iter_batches():
                 self.add_lines(batch)
 
@@ -137,7 +137,7 @@ class GatheredRows:
     def write(self, path: Path) -> None:
         """A file in the schema of the tables."""
         schema = self._tables.schema
-        with pq.ParquetWriter(path, schema) as file:
+        with parquet_writer(path, schema) as file:
             for name, sorter in self._sorters.items():
                 for rows in row_groups(sorter.batches()):
                     columns = [
@@ -268,7 +268,7 @@ class LocalFoldedLog:
                 while group.num_rows:
                     if file is None or not left:
                         opened.close()
-                        file, left = pq.ParquetWriter(next(paths), _schema(table)), ROWS_PER_FILE
+                        file, left = parquet_writer(next(paths), _schema(table)), ROWS_PER_FILE
                         opened.enter_context(file)
                     file.write_table(group.slice(0, left))
                     group, left = group.slice(left), max(0, left - group.num_rows)

@@ -12,7 +12,6 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import IO, Any, Final, cast
 
 import attrs
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.replay.places import local_copy, place_of
 from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import NOT_STATED, Cells, batches_of
 from kafka_marshal.replay.sources.guessed_time import NO_TIME, TIME_OF_MESSAGE, timed
@@ -173,7 +173,7 @@ def _of_lines(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
 
 def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
     with text.opened(chunk.path, chunk.compression) as file:
-        number, rows_max = 0, ROWS_PER_BYTE_MAX * text.size_of(Path(chunk.path))
+        number, rows_max = 0, ROWS_PER_BYTE_MAX * text.size_of(chunk.path)
         try:
             plain = cast("IO[bytes]", PlainAvro(file, chunk.path))
             for number, item in enumerate(fastavro.reader(plain), 1):
@@ -190,9 +190,13 @@ def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
 
 
 def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
-    with readable(chunk.path), pq.ParquetFile(chunk.path) as parquet:
+    with (
+        readable(chunk.path),
+        local_copy(place_of(chunk.path)) as copy,
+        pq.ParquetFile(copy) as parquet,
+    ):
         names = parquet.schema_arrow.names
-        check_rows(parquet.metadata.num_rows, Path(chunk.path))
+        check_rows(parquet.metadata.num_rows, chunk.path)
         if len(names) == 1:
             only = names[0]
         elif "value" in names:
@@ -201,7 +205,7 @@ def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
             raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
         beside = ("offset", "timestamp", "key") if chunk.keys else ("offset", "timestamp")
         wanted = list(dict.fromkeys([only, *(name for name in beside if name in names)]))
-        limit = RowGroupLimit(chunk.path, parquet)
+        limit = RowGroupLimit(copy, parquet, chunk.path)
         number = 0
         for row_group in range(parquet.num_row_groups):
             limit.check(row_group, wanted)

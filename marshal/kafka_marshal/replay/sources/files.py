@@ -25,6 +25,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.places import UriPath, place_of, reason_of
 from kafka_marshal.replay.sources.connect import CONNECT, NAME
 from kafka_marshal.replay.sources.dump_log import DUMP_LOG, FOLDER
 from kafka_marshal.replay.sources.formats import FORMATS, detected, looked_for
@@ -60,7 +61,14 @@ def files_of(source: str, looking: FileSearch) -> Iterator[File]:
     Raises:
         UnreadableSource: nothing is there, or it is of no format that is known.
     """
-    path = Path(source)
+    try:
+        yield from _files_of(source, looking)
+    except OSError as error:
+        raise UnreadableSource(f"{error.filename or source}: {reason_of(error)}") from None
+
+
+def _files_of(source: str, looking: FileSearch) -> Iterator[File]:
+    path = place_of(source)
     if path.is_dir():
         yield from _in_folder(path, looking)
     elif path.exists():
@@ -74,12 +82,17 @@ def files_of(source: str, looking: FileSearch) -> Iterator[File]:
                 yield from _in_folder(match, looking)
             elif (file := _found(match, looking)) is not None:
                 yield file
+    elif isinstance(path, UriPath):
+        path.stat()  # raises, and says what is missing
     else:
         raise UnreadableSource(f"{source}: no such file or folder")
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
     """The files and folders that a glob means; `**` reaches any depth."""
+    if isinstance(pattern, UriPath):
+        depth = next(depth for depth, part in enumerate(pattern.parts) if _GLOB.search(part))
+        return UriPath(*pattern.parts[:depth]).glob("/".join(pattern.parts[depth:]))
     if pattern.is_absolute():
         return Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
     return Path().glob(str(pattern))

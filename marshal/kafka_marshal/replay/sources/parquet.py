@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.replay.places import local_copy, place_of, reason_of
 from kafka_marshal.replay.sources.columns import (
     CREATE_TIME,
     LEAN_HEADERS,
@@ -64,14 +65,18 @@ def _looks_like(head: FileHead) -> bool:
 
 def _survey(file: File, asked: FileRequest) -> Survey:
     path = str(file.path)
-    with readable(path), pq.ParquetFile(file.path) as parquet:
+    with (
+        readable(path),
+        local_copy(file.path, _topic_bytes) as copy,
+        pq.ParquetFile(copy) as parquet,
+    ):
         schema, metadata = parquet.schema_arrow, parquet.metadata
         partition = _hive_partition(file.path)
         _check(schema, path, partition, keys=asked.keys)
         check_rows(metadata.num_rows, file.path)
         topics: list[frozenset[str]] = [frozenset()] * metadata.num_row_groups
         if "topic" in schema.names:
-            topics = _topics(file.path, metadata.num_row_groups)
+            topics = _topics(copy, metadata.num_row_groups, path)
     named: frozenset[str] = frozenset().union(*topics)
     if asked.topic is None and len(named) > 1:
         raise several_topics(f"{path}: column 'topic'", named)
@@ -119,14 +124,32 @@ def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[
         yield tuple(taken)
 
 
-def _topics(path: Path, row_groups: int) -> list[frozenset[str]]:
+def _topic_bytes(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+    """Where in a file its topics lie."""
+    for number in range(metadata.num_row_groups):
+        yield from _bytes_of(metadata, number, "topic")
+
+
+def _bytes_of(
+    metadata: pq.FileMetaData, number: int, name: str | None = None
+) -> Iterator[tuple[int, int]]:
+    """Where the columns of a row group lie, or one of them."""
+    row_group = metadata.row_group(number)
+    for column in map(row_group.column, range(row_group.num_columns)):
+        if name in (None, column.path_in_schema):
+            first = column.dictionary_page_offset
+            begin = min(first or column.data_page_offset, column.data_page_offset)
+            yield begin, begin + column.total_compressed_size
+
+
+def _topics(path: Path, row_groups: int, named: str) -> list[frozenset[str]]:
     """The topics of each row group, read as one of few.
 
     The footer's statistics would say it, too; but of a damaged footer Arrow aborts the process when
     it is asked for them.
     """
     with pq.ParquetFile(path, read_dictionary=["topic"]) as parquet:
-        limit = RowGroupLimit(str(path), parquet)
+        limit = RowGroupLimit(path, parquet, named)
         found = []
         for number in range(row_groups):
             limit.check(number, ["topic"])
@@ -188,7 +211,17 @@ def _check(schema: pa.Schema, path: str, partition: int | None, *, keys: bool) -
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, RowGroups)
-    with readable(chunk.path), pq.ParquetFile(chunk.path) as parquet:
+
+    def wanted_bytes(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+        for number in chunk.row_groups:
+            ranges = [*_bytes_of(metadata, number)]
+            yield min(begin for begin, _ in ranges), max(end for _, end in ranges)
+
+    with (
+        readable(chunk.path),
+        local_copy(place_of(chunk.path), wanted_bytes) as copy,
+        pq.ParquetFile(copy) as parquet,
+    ):
         present = parquet.schema_arrow.names
         columns = _EXPECTED | _KEY if chunk.keys else _EXPECTED
         wanted = [name for name in columns if name in present]
@@ -196,7 +229,7 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
             wanted.append("topic")
         before = range(chunk.row_groups[0])
         seen = sum(parquet.metadata.row_group(number).num_rows for number in before)
-        for rows in _row_groups(parquet, chunk, wanted):
+        for rows in _row_groups(parquet, copy, chunk, wanted):
             batch = _columns(rows, chunk, order, seen)
             if chunk.topic is not None:
                 topics = rows.column("topic").cast(pa.string())
@@ -214,10 +247,11 @@ def readable(path: str) -> Iterator[None]:
     except MemoryError as error:  # the file's fault or not: a damaged one may ask for any size
         raise UnreadableSource(f"{path}: not enough memory to read it: {error}") from None
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise UnreadableSource(f"{path}: not a readable Parquet file: {error}") from None
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        raise UnreadableSource(f"{path}: not a readable Parquet file: {reason}") from None
 
 
-def check_rows(rows: int, path: Path) -> None:
+def check_rows(rows: int, path: Path | str) -> None:
     """Stop at a file that says it holds more rows than its bytes can: they unpack to no end.
 
     Raises:
@@ -230,7 +264,7 @@ def check_rows(rows: int, path: Path) -> None:
 
 
 def _row_groups(
-    parquet: pq.ParquetFile, chunk: RowGroups, wanted: list[str]
+    parquet: pq.ParquetFile, path: Path, chunk: RowGroups, wanted: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """As they are: each is one batch, and a header's key, one of few, is a number.
 
@@ -242,9 +276,9 @@ def _row_groups(
         if column.path.startswith("headers.") and column.path.endswith(".key")
     ]
     with pq.ParquetFile(
-        chunk.path, metadata=parquet.metadata, read_dictionary=keys, memory_map=True
+        path, metadata=parquet.metadata, read_dictionary=keys, memory_map=True
     ) as numbered:
-        limit = RowGroupLimit(chunk.path, parquet)
+        limit = RowGroupLimit(path, parquet, chunk.path)
         for number in chunk.row_groups:
             limit.check(number, wanted)
             try:

@@ -11,8 +11,9 @@ import mmap
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pyarrow as pa
 from aiokafka.errors import KafkaError
@@ -20,6 +21,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import (
     CREATE_TIME,
@@ -86,10 +88,7 @@ def _walk(path: Path) -> _Walked:
     Raises:
         UnreadableSource: something there is no batch of format v2; names the byte.
     """
-    with (
-        text.opened(path, None) as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
+    with text.opened(path, None) as file, _mapped(path, file) as data:
         at = begin = records = 0
         pieces: list[tuple[int, int, int]] = []
         transactional, cut_at = False, None
@@ -119,6 +118,13 @@ def _walk(path: Path) -> _Walked:
         if at > begin:
             pieces.append((begin, at, records))
         return _Walked(tuple(pieces), transactional, cut_at)
+
+
+def _mapped(path: Path, file: IO[bytes]) -> AbstractContextManager[mmap.mmap | bytes]:
+    """All bytes of a segment; those of an object in memory, as a broker limits its segments."""
+    if isinstance(path, UriPath):
+        return nullcontext(file.read())
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _survey(file: File, asked: FileRequest) -> Survey:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.places import UriPath, place_of, reason_of
 from kafka_marshal.replay.sources.shapes import (
     GZIP,
     UNPACKED_BYTES_MAX,
@@ -73,17 +74,24 @@ def head_of(path: Path) -> FileHead:
 def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
     """The file, uncompressed; errors name it."""
     try:
+        place = place_of(path)
         if compression is None:
-            with Path(path).open("rb") as file:
+            with place.open("rb") as file:
                 yield file
         else:
-            with pa.input_stream(str(path), compression=compression) as stream:
+            with _unpacked(place, compression) as stream:
                 yield cast("IO[bytes]", io.BufferedReader(stream, SCAN_BYTES))
     except MemoryError as error:
         raise UnreadableSource(f"{path}: not enough memory to read it: {error}") from None
     except (OSError, pa.ArrowException) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
         raise UnreadableSource(f"{path}: {reason}") from None
+
+
+def _unpacked(path: Path, compression: str) -> pa.NativeFile:
+    if isinstance(path, UriPath):
+        return pa.CompressedInputStream(path.open("rb"), compression)
+    return pa.input_stream(str(path), compression=compression)
 
 
 def is_blank(path: Path, compression: str | None) -> bool:
@@ -134,10 +142,10 @@ def pieces(path: Path, compression: str | None) -> Iterator[tuple[int, int]]:
     return iter([(0, size)]) if compression else ranges(path, 0, size)
 
 
-def size_of(path: Path) -> int:
+def size_of(path: Path | str) -> int:
     """Bytes of the file as it lies there."""
     try:
-        return path.stat().st_size
+        return place_of(path).stat().st_size
     except OSError as error:
         raise UnreadableSource(f"{path}: {error.strerror or error}") from None
 
@@ -224,7 +232,7 @@ def where(chunk: TextRange, block: Block, number: int) -> str:
 
 def _newlines(chunk: Chunk, at: int) -> int:
     newlines = 0
-    with Path(chunk.path).open("rb") as file:
+    with opened(chunk.path, None) as file:
         while at > 0 and (data := file.read(min(at, 1 << 20))):
             newlines += data.count(b"\n")
             at -= len(data)

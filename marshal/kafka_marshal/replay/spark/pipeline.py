@@ -11,6 +11,7 @@ for it, no second Python worker starts, and Java does not even load the classes 
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,13 @@ from typing import Final, cast
 
 import pyarrow as pa
 from attrs import frozen
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
+from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.fold.jobs import (
     Job,
     check_counts,
@@ -29,14 +33,17 @@ from kafka_marshal.replay.fold.jobs import (
     row_schema,
 )
 from kafka_marshal.replay.model.folded_log import FoldedLog
-from kafka_marshal.replay.model.rows import arrow_rows
+from kafka_marshal.replay.model.rows import RowT, Table, arrow_rows
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
+from kafka_marshal.replay.options import TableFormat
+from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.spark.collected import nearest
-from kafka_marshal.replay.spark.spark_errors import plain_errors
+from kafka_marshal.replay.spark.spark_errors import plain_errors, root_cause
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
+from kafka_marshal.replay.spark.stored import read_parquet, write_parquet
 from kafka_marshal.replay.spark.workers import mapped, settle
 from kafka_marshal.replay.state.partition_state import take_up
 
@@ -77,8 +84,12 @@ class SparkEngine:
                 folder.mkdir(parents=True)
                 gathered.write(folder / "part-00000.parquet")
             return
+        rows = self._folded(job)
+        if isinstance(folder, UriPath):
+            write_parquet(rows, folder, job.judging.tables.schema)
+            return
         with plain_errors():
-            self._folded(job).write.parquet(str(folder))
+            rows.write.parquet(str(folder))
 
     @contextmanager
     def fold_of(
@@ -92,10 +103,57 @@ class SparkEngine:
             return
         ends = self._ends(states, tables).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
-            yield _answering(rows, tables)
+            if any(isinstance(folder, UriPath) for folder in folders):
+                rows = read_parquet(self.spark, folders, tables.schema)
+            else:
+                rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders))
+            yield _answering(rows.unionByName(ends), tables)
         finally:
             ends.unpersist()
+
+    def save(
+        self,
+        fold: FoldedLog,
+        table: Table[RowT],
+        folder: Path,
+        extra: Sequence[RowT],
+        table_format: TableFormat,
+    ) -> None:
+        """As `Engine`."""
+        on_spark = getattr(fold, "on_spark", None)
+        if isinstance(on_spark, SparkFoldedLog):
+            rows = on_spark.table_with(table, extra)
+        else:
+            here = pa.Table.from_struct_array(arrow_rows(table, [*fold.each(table), *extra]))
+            rows = self.spark.createDataFrame(here, table.spark_schema)
+        rows = rows.sortWithinPartitions(*table.order)
+        place = folder if isinstance(folder, UriPath) else folder.absolute()
+        uri = str(place) if isinstance(place, UriPath) else place.as_uri()
+        with plain_errors():
+            try:
+                if table_format is TableFormat.iceberg:
+                    self._save_iceberg(rows, uri, table.name)
+                else:
+                    rows.write.format(table_format).save(f"{uri}/{table.name}")
+            except (PySparkException, Py4JJavaError) as error:
+                of_java = isinstance(error, Py4JJavaError)
+                reason = root_cause(error) if of_java else str(error).splitlines()[0]
+                absent = "ClassNotFound" in reason or "plugin class" in reason
+                if not absent and not isinstance(error, AnalysisException):
+                    raise
+                raise InvalidOption(
+                    f"--table-format {table_format}: Spark refuses it ({reason}); --spark-conf "
+                    "spark.jars.packages=... brings the format, spark.sql.extensions=... the rest"
+                ) from None
+
+    def _save_iceberg(self, rows: DataFrame, uri: str, name: str) -> None:
+        """Iceberg makes a table in a catalog alone; this one's tables are folders below `uri`."""
+        catalog = f"marshal_{uuid.uuid4().hex}"  # Spark loads one once for each name
+        key = f"spark.sql.catalog.{catalog}"
+        self.spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
+        self.spark.conf.set(f"{key}.type", "hadoop")
+        self.spark.conf.set(f"{key}.warehouse", uri)
+        rows.writeTo(f"{catalog}.{name}").using("iceberg").create()
 
     @contextmanager
     def _in_one_task(self, job: Job) -> Iterator[GatheredRows]:

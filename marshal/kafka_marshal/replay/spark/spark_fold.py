@@ -43,7 +43,9 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
+from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.spark.spark_errors import plain_errors
+from kafka_marshal.replay.spark.stored import write_parquet
 
 ROWS_PER_TASK: Final = 250_000
 """Rows of tables for one task to look at: a task costs more than that."""
@@ -95,6 +97,14 @@ class SparkFoldedLog:
     def table(self, table: Table[Any]) -> DataFrame:
         """One table."""
         return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
+
+    def table_with(self, table: Table[RowT], extra: Sequence[RowT]) -> DataFrame:
+        """One table, and some rows that the fold does not have."""
+        rows = self.table(table)
+        if extra:
+            more = pa.Table.from_struct_array(arrow_rows(table, extra))
+            rows = rows.unionByName(self.spark.createDataFrame(more, table.spark_schema))
+        return rows
 
     def collect(self, *wanted: Table[Any]) -> Rows:
         """As `Fold`."""
@@ -173,18 +183,19 @@ class SparkFoldedLog:
 
     def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
-        rows = self.table(table)
-        if extra:
-            more = pa.Table.from_struct_array(arrow_rows(table, extra))
-            rows = rows.unionByName(self.spark.createDataFrame(more, table.spark_schema))
+        rows = self.table_with(table, extra)
         count = self.counts[table.name] + len(extra)
         if not count:  # Spark takes its time to write nothing
             write_nothing(table, folder)
             return
         files = max(1, -(-count // ROWS_PER_FILE))
         rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
+        rows = rows.sortWithinPartitions(*table.order)
+        if isinstance(folder, UriPath):
+            write_parquet(rows, folder / table.name, pa.schema(list(table.arrow_type)))
+            return
         with plain_errors():
-            rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
+            rows.write.parquet(str(folder / table.name))
         for marker in (folder / table.name).glob("_*"):
             marker.unlink()
 

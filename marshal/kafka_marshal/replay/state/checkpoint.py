@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import fcntl
 import io
 import json
 import os
@@ -21,16 +20,19 @@ import pickle
 import re
 import sys
 import types
+import uuid
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from kafka_marshal.codec import PARTITION_MAX
 from kafka_marshal.markup import visible
-from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.errors import CheckpointRefused
+from kafka_marshal.replay.places import UriPath, reason_of
+from kafka_marshal.replay.state.lock import locked
 from kafka_marshal.version import package_version
 
 FORMAT: Final = 4
@@ -38,10 +40,6 @@ FORMAT: Final = 4
 MANIFEST: Final = "checkpoint.json"
 _TOO_MUCH: Final = (AttributeError, RecursionError, OverflowError)
 """What JSON may be that is no manifest: no object, too deep, a number without end."""
-
-
-class CheckpointRefused(ReplayError):
-    """The folder cannot be resumed from; the message says why and what to do."""
 
 
 @frozen
@@ -78,16 +76,9 @@ class Checkpoint:
         self._states: dict[int, str] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("w")
+            self._lock = locked(folder)
         except OSError as error:
-            raise CheckpointRefused(
-                f"{folder}: cannot write there: {error.strerror or error}"
-            ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise CheckpointRefused(f"{folder}: another process goes on with it") from None
+            raise CheckpointRefused(f"{folder}: cannot write there: {reason_of(error)}") from None
 
     def close(self) -> None:
         """Release the folder."""
@@ -133,12 +124,10 @@ class Checkpoint:
             "partitions": {str(n): file for n, file in sorted(self._states.items())},
             "beside": dict(beside),
         }
-        desk = self.folder / f".{MANIFEST}"
-        with desk.open("w") as file:
-            json.dump(manifest, file, indent=1)
-            to_disk(file)
-        desk.replace(self.folder / MANIFEST)
-        _folder_to_disk(self.folder)
+        self._lock.check()
+        replace_whole(self.folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+        if not isinstance(self.folder, UriPath):
+            _folder_to_disk(self.folder)
         self._sweep()
 
     def _sweep(self) -> None:
@@ -217,10 +206,21 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else visible(json.dumps(value), 60)
 
 
-def to_disk(file: IO[Any]) -> None:
-    """Make what was written to it survive a power cut."""
-    file.flush()
-    os.fsync(file.fileno())
+def replace_whole(path: Path, data: bytes) -> None:
+    """Write a file, so that until it is there whole it is what it was, also after a power cut.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if isinstance(path, UriPath):
+        path.write_bytes(data)
+        return
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
 
 
 def _folder_to_disk(folder: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +22,7 @@ from kafka_marshal.replay.fold.judging import Judging, PlaceFold
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, RowItem, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
-from kafka_marshal.replay.state.checkpoint import damaged, thawed, to_disk
+from kafka_marshal.replay.state.checkpoint import damaged, replace_whole, thawed
 
 
 @frozen
@@ -116,11 +115,7 @@ class PartitionState:
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
         line["head_sha256"] = _digest(line)
-        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-        with beside.open("wb") as file:
-            file.write(json.dumps(line).encode() + b"\n" + state)
-            to_disk(file)
-        beside.replace(path)
+        replace_whole(path, json.dumps(line).encode() + b"\n" + state)
         return rows
 
     def ended(self) -> Rows:

@@ -68,16 +68,16 @@ class _Page:
 
 
 class RowGroupLimit:
-    """Holds the row groups of a file to what each may unpack to.
+    """Holds the row groups of a file, known to the user by a name, to what each may unpack to.
 
     Raises:
         ValueError: the footer is damaged.
     """
 
-    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
-        self._path, self._parquet = path, parquet
-        self._data = memoryview(pa.memory_map(path).read_buffer()).cast("B")
-        about = Path(path).stat()
+    def __init__(self, path: Path, parquet: pq.ParquetFile, name: str) -> None:
+        self._path, self._parquet, self._name = path, parquet, name
+        self._data = memoryview(pa.memory_map(str(path)).read_buffer()).cast("B")
+        about = path.stat()
         self._row_groups = _row_groups(path, about.st_size, about.st_mtime_ns)
 
     def check(self, number: int, names: Collection[str]) -> None:
@@ -101,7 +101,7 @@ class RowGroupLimit:
         for column, of_file in wanted:
             room -= self._unpacked_bytes(number, column, of_file, room)
             if room < 0:
-                raise codecs.too_large(f"{self._path}: row group {number}", bytes_max)
+                raise codecs.too_large(f"{self._name}: row group {number}", bytes_max)
 
     def _unpacked_bytes(
         self, number: int, column: pq.ColumnSchema, of_file: _Column, room: int
@@ -171,12 +171,12 @@ def _leaves(column: pa.Array) -> pa.Array:
 
 
 @lru_cache(maxsize=8)
-def _row_groups(path: str, size: int, _mtime_ns: int) -> tuple[tuple[_Column, ...], ...]:
+def _row_groups(path: Path, size: int, _mtime_ns: int) -> tuple[tuple[_Column, ...], ...]:
     """The columns of each row group, from the file's footer.
 
     Arrow shows them, too, but of a damaged footer it aborts the process.
     """
-    with Path(path).open("rb") as file:
+    with path.open("rb") as file:
         file.seek(max(0, size - _TAIL_BYTES))
         (length,) = _LENGTH.unpack_from(file.read(_TAIL_BYTES))
         file.seek(max(0, size - _TAIL_BYTES - length))
