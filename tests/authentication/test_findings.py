@@ -187,7 +187,7 @@ def test_the_commands_take_keys_from_a_file_or_from_the_environment(
     monkeypatch.setenv("MARSHAL_KEYS_FILE", str(keys))
     assert ends(partial(validate, log, 4.0)) == 1
     assert sentence in capsys.readouterr().out
-    assert ends(partial(replay, [str(log)], heartbeat_interval=4.0, out=out, quiet=True)) == 1
+    assert ends(partial(replay, [str(log)], heartbeat_interval=4.0, out=str(out), quiet=True)) == 1
     assert findings(out)["record_not_authentic"] == 1
 
 

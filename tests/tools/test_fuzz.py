@@ -23,12 +23,12 @@ from kafka_marshal.client.coordinate.snapshot import SnapshotRefused
 from kafka_marshal.core.messages import NO_HEADERS
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.kernel import columns
+from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.fold.partition_fold import PartitionFold
 from kafka_marshal.replay.model.published import MalformedRow
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.sources import console
 from kafka_marshal.replay.state import checkpoint
-from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 
 
 def inputs(name: str) -> list[bytes]:

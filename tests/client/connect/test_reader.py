@@ -64,7 +64,7 @@ class MockClient:
 class MockTail(CoordinationReader):
     """Batches that were read, the end as each says it, and no cluster."""
 
-    batches: deque[list[MockMessage]]
+    polled: deque[list[MockMessage]]
     ends: dict[int, int]
     topic: str = "coordination"
     _consumer: Any = field(factory=MockClient)
@@ -74,7 +74,7 @@ class MockTail(CoordinationReader):
     _monotonic: Callable[[], float] = monotonic
 
     def _messages(self, maximum: int = 0) -> list[Any]:
-        return self.batches.popleft()
+        return self.polled.popleft()
 
     def _end_as_fetched(self, number: int) -> int:
         return self.ends[number]
@@ -83,7 +83,7 @@ class MockTail(CoordinationReader):
 def followed(tail: MockTail) -> Iterator[ReadResult]:
     log_filter = LogFilter[Any](b"g", set(tail.ends))
     wanted = dict.fromkeys(tail.ends, 0)
-    return filter(None, tail.follow(lambda: wanted, lambda: not tail.batches, log_filter))
+    return filter(None, tail.follow(lambda: wanted, lambda: not tail.polled, log_filter))
 
 
 def heard(

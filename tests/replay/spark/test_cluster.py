@@ -91,7 +91,7 @@ def test_masters_and_settings_arrive_unchanged(url: str) -> None:
 def test_a_plan_waits_for_the_largest_coordinating_partition() -> None:
     assert plan.makespan([3, 1, 1, 1], 2) == 3
     assert plan.makespan([1, 1, 1, 3], 2) == 4
-    costs = plan.Costs(record=1e-6, run=1e-4)
+    costs = plan.Costs(record=1e-6, row=1e-4, run=1e-3)
     found = plan.planned(10_000_000, [5, 95, 100], 4, costs, np.random.default_rng(1))
     assert found.read == pytest.approx(2.5)
-    assert found.largest == pytest.approx(found.fold) == pytest.approx(100 * 20 * costs.run)
+    assert found.largest == pytest.approx(found.fold) == pytest.approx(100 * (20e-4 + 2e-3))

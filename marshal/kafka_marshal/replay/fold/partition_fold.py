@@ -430,7 +430,7 @@ class PartitionFold:
 
     def went_on(self, key: ClaimKey, pending: WentOn) -> None:
         """Note the sum of ordinary heartbeats about one claim."""
-        self._inputs.more_about_topic(key.topic, pending.count)
+        self._inputs.more_about(key.topic, pending.count)
         for ruleset_fold in self._books:
             ruleset_fold.went_on(key, pending)
 
