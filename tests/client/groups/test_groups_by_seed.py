@@ -11,15 +11,18 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import attrs
 import pytest
+from tools.simulate.faults.fault import Happening
 from tools.simulate.groups.checkers import CHECKERS
-from tools.simulate.groups.faults import FAULTS
+from tools.simulate.groups.faults import FAULTS, GroupsFault
 from tools.simulate.groups.processes import GroupsProcess
 from tools.simulate.groups.runs import GroupsReport, shrunk, simulate
 from tools.simulate.groups.setting import GroupsSetting
+from tools.simulate.groups.world import PARTITION, GroupsWorld
 
 from kafka_marshal import GroupConsumer
 from kafka_marshal.client.groups.assigned_fetch import AssignedFetch
@@ -30,7 +33,9 @@ from kafka_marshal.core.groups.reducer import GroupOutcome
 from kafka_marshal.core.groups.state import NO_POSITION, Controllership
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups.control.answering import Answering
+from kafka_marshal.machines.groups.control.controlled_log import ControlledLog
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping
+from kafka_marshal.machines.groups.controller import has_landed
 from kafka_marshal.machines.groups.membership import Membership
 from kafka_marshal.machines.groups.server import GroupServer
 
@@ -222,6 +227,56 @@ def test_each_checker_finds_a_mistake(
 
 def test_there_is_a_mistake_for_each_checker() -> None:
     assert {name for name, _, _ in MISTAKES} == CHECKERS.keys()
+
+
+def answers_unconfirmed(patch: Patch) -> None:
+    patch.setattr(Answering, "is_ready", lambda it, wait: has_landed(it.log.view, wait.needs))
+
+
+def confirms_without_folding(patch: Patch) -> None:
+    confirm = ControlledLog._confirm
+
+    def at_once(log: ControlledLog) -> None:
+        position, log._position = log._position, 10**9
+        confirm(log)
+        log._position = position
+
+    patch.setattr(ControlledLog, "_confirm", at_once)
+
+
+def deposed_unheard(world: GroupsWorld, _: Random) -> str:
+    """The controller's loop alone goes on, and what asks for ends; then there is a message."""
+    [serves] = [
+        one
+        for one in world.processes.values()
+        if one.service is not None and one.service._server.serves(PARTITION)
+    ]
+    for thread in world.scheduler.threads:
+        if thread.process == serves.name and thread not in (serves.thread, None):
+            thread.stands_after = int(thread.name != "marshal-ends")
+    world.scheduler.sleep(2 * world.setting.session_timeout_s)
+    for topic in world.setting.topics:
+        for number in range(world.setting.partitions):
+            world.kafka.append(topic, number, b"")
+    world.scheduler.sleep(2.0)
+    for thread in world.scheduler.threads:
+        thread.stands_after, thread.stands = 0, False
+    return serves.name
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("mistake", [None, answers_unconfirmed, confirms_without_folding])
+def test_a_controller_that_does_not_hear_that_it_was_deposed_prolongs_nothing(
+    mistake: Callable[[Patch], None] | None, monkeypatch: Patch
+) -> None:
+    """G3: members stop before what they hold is another's. Without it they hand out messages."""
+    monkeypatch.setitem(FAULTS, "deposed_unheard", GroupsFault(deposed_unheard))
+    if mistake is not None:
+        mistake(monkeypatch)
+    quiet = attrs.evolve(SHORT, messages_per_s=1e-4, fault_every_s=0.0, simulated_s=45.0)
+    report = simulate(1, quiet, (Happening(15.0, "deposed_unheard", 1),))
+    found = {one.partition(":")[0] for one in report.violations}
+    assert ("one_owner" in found) == (mistake is not None), report.violations
 
 
 @pytest.mark.night
