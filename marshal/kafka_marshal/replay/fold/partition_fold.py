@@ -35,13 +35,14 @@ from kafka_marshal.replay.fold.judging import Placed, Read
 from kafka_marshal.replay.fold.lanes import GRAIN_INTERVALS
 from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
-from kafka_marshal.replay.fold.standing import Standing, WentOn
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
     Item,
     RequestRun,
     SingleRecord,
+    Standing,
+    WentOn,
     rest_of,
 )
 from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
