@@ -1,8 +1,8 @@
 """A stretch of one coordinating partition's log, read ahead of the fold: facts, runs, records.
 
-`run_length` makes them, the observers take them. In a log that goes on nothing is read ahead. There an
-account says how a claim stands, and takes the sum of its next heartbeats, which the kernel adds up
-(`kernel.ordinary`). This room knows neither Arrow nor what is found.
+`run_length` makes them, the observers take them. In a log that goes on nothing is read ahead. There
+an account says how a claim stands, and takes the sum of its next heartbeats, which the kernel adds
+up (`kernel.ordinary`). This room knows neither Arrow nor what is found.
 """
 
 from __future__ import annotations
