@@ -60,7 +60,14 @@ def test_every_code_of_the_catalogue_is_in_one_of_the_lists() -> None:
     assert named == Counter(list(CATALOGUE))
 
 
-@pytest.mark.parametrize("interval_s", [1.0, 4.0, 60.0])
+@pytest.mark.parametrize(
+    "interval_s",
+    [
+        pytest.param(1.0, marks=pytest.mark.night),
+        4.0,
+        pytest.param(60.0, marks=pytest.mark.night),
+    ],
+)
 def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float) -> None:
     lists = documented()
     names = ("code", "rules", "group", "topic_partition", "offset", "instance")

@@ -93,6 +93,7 @@ def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: 
     assert merged(*rows, parted.ended()) == merged(whole.ended())
 
 
+@pytest.mark.night
 def test_a_live_account_put_aside_at_any_point_tells_the_same(checkpoint: Checkpoint) -> None:
     whole, parted = (live.taken_up(None, LogPartition("log", 2), JUDGING) for _ in range(2))
     chance = random.Random(7)

@@ -14,7 +14,7 @@ import pytest
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, JoinedRun, RequestRun
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
@@ -27,7 +27,7 @@ LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3"
 
 def take(standing: PartitionState, item: Item, chunked: Chunked) -> None:
     assert isinstance(standing.place_fold, PartitionFold)
-    assert not isinstance(item, JoinedRun | RequestRun)  # of which a row has one record
+    assert isinstance(item, ChunkFacts | HeartbeatRun | SingleRecord)  # as rows have them
     standing.take(item, partial(standing.place_fold.take, expand=chunked.expand))
 
 

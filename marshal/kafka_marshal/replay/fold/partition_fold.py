@@ -35,7 +35,6 @@ from kafka_marshal.replay.fold.judging import Placed, Read
 from kafka_marshal.replay.fold.lanes import GRAIN_INTERVALS
 from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
-from kafka_marshal.replay.fold.standing import Standing, WentOn
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
     HeartbeatRun,
@@ -43,6 +42,8 @@ from kafka_marshal.replay.model.chunk_items import (
     JoinedRun,
     RequestRun,
     SingleRecord,
+    Standing,
+    WentOn,
     rest_of,
 )
 from kafka_marshal.replay.model.events import JudgedRecord, LogPartition

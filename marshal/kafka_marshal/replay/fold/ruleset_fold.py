@@ -50,9 +50,8 @@ from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
 from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_row
 from kafka_marshal.replay.fold.lanes import Lanes
 from kafka_marshal.replay.fold.refusals import refusal_row
-from kafka_marshal.replay.fold.standing import BookStanding, WentOn
 from kafka_marshal.replay.fold.suffix import Suffix, UncertainRecord
-from kafka_marshal.replay.model.chunk_items import HeartbeatRun, RequestRun
+from kafka_marshal.replay.model.chunk_items import BookStanding, HeartbeatRun, RequestRun, WentOn
 from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Unknowable
 from kafka_marshal.replay.model.internal import GroupCountsRow
 from kafka_marshal.replay.model.published import FinalClaimRow, FindingRow

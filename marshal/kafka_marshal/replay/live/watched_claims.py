@@ -29,10 +29,9 @@ from kafka_marshal.kernel.ordinary import LiveColumns
 from kafka_marshal.kernel.steps import BOUND, HEARTBEAT, RELEASE_GROUP
 from kafka_marshal.range_codec import CLAIMING_RANGE, decode_range
 from kafka_marshal.replay.fold.partition_fold import PartitionFold
-from kafka_marshal.replay.fold.standing import WentOn
 from kafka_marshal.replay.live.folding import events_of, live_fold
 from kafka_marshal.replay.live.live_findings import LiveEvent
-from kafka_marshal.replay.model.chunk_items import BUCKET_MS, Flags, Ints
+from kafka_marshal.replay.model.chunk_items import BUCKET_MS, Flags, Ints, WentOn
 from kafka_marshal.replay.model.position_progress import PositionReport
 from kafka_marshal.replay.sources.columns import LEAN_HEADERS, header_lists
 from kafka_marshal.replay.state.partition_state import PartitionState
@@ -61,8 +60,8 @@ class LiveBatch:
     header_counts: Sequence[int]
     """How many headers each has."""
     header_names: Sequence[str]
-    """Those of all records, one after the other, and so the values: a tuple for each would live
-    until the batch is folded, and Python would look through them for cycles."""
+    """Those of all records, one after the other, and so the values. A tuple for each would live
+    until the batch is folded, and Python would look through them all for cycles."""
     header_values: Sequence[bytes | None]
     kept: Sequence[Any]
     """What a record is made of again."""

@@ -1,6 +1,8 @@
 """A stretch of one coordinating partition's log, read ahead of the fold: facts, runs, records.
 
-`run_length` makes them, the observers take them. This room knows neither Arrow nor what is found.
+`run_length` makes them, the observers take them. In a log that goes on nothing is read ahead. There
+an account says how a claim stands, and takes the sum of its next heartbeats, which the kernel adds
+up (`kernel.ordinary`). This room knows neither Arrow nor what is found.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ import numpy.typing as npt
 from attrs import evolve, frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.values import value
 from kafka_marshal.kernel.request_table import ADDRESS, CLOCK, OFFSET, ROW
 from kafka_marshal.replay.model.internal import SenderRow
+from kafka_marshal.replay.model.position_progress import PositionReport
 from kafka_marshal.replay.model.rows import readable_bytes
 
 if TYPE_CHECKING:
@@ -207,6 +211,51 @@ class JoinedRun(Protocol):
 
     def split(self) -> tuple[HeartbeatRun | SingleRecord, JoinedRun | None]:
         """The first row, and what is left."""
+
+
+@frozen
+class BookStanding:
+    """How a claim stands in the books of one rule set, after a heartbeat that its owner sent."""
+
+    rest_ms: float
+    """A position that moves again after it stood still for this time ended a standstill."""
+    moved_ms: int
+    """The clock when the position moved last."""
+    beat_ms: int | None
+    """The clock at the last heartbeat to be drawn; None: no more are drawn."""
+
+
+@frozen
+class Standing:
+    """How a claim stands after a heartbeat, where its owner's next ones may be ordinary."""
+
+    interval_ms: float
+    """By which it is judged."""
+    counts_silences: bool
+    """Whether its silences say how well the interval fits."""
+    missed_ms: float
+    """A longer silence is reported."""
+    grain_ms: float
+    """Heartbeats that are closer together are drawn as one."""
+    clock_ms: int
+    books: tuple[BookStanding, ...]
+
+
+@frozen
+class WentOn:
+    """The sum of ordinary heartbeats about one claim."""
+
+    raw: RawRecord
+    """The last of them."""
+    record: Record
+    clock_ms: int
+    """The clock at the last of them."""
+    count: int
+    longest_ms: int
+    """The longest silence, that before the first among them."""
+    interval_ms: float
+    moved: PositionReport | None
+    """The last to move the position; None: none did."""
 
 
 RowItem: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
