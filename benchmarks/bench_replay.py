@@ -21,7 +21,8 @@ Of a million records both engines are checked to write the same.
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
 warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
 and the Python workers held. A log is on disk only while it is replayed. `--here` takes `--engine
-local` instead of Spark.
+local` instead of Spark. `--hot 0.8` puts that part of the claims into one coordinating partition,
+and `--skewed` gives a fifth of the records to one claim. Under `taskset -c 0` one process does all.
 
 `--phases` prints where the processor time of `--engine local` goes, in one process: what it takes
 merely to read the columns, what to read and collapse, and what to fold. It also prints how many
@@ -59,7 +60,8 @@ from benchmarks.written import written
 
 from kafka_marshal import World
 from kafka_marshal.replay import run
-from kafka_marshal.replay.engines.by_partition import ReadAndFold, Stretch
+from kafka_marshal.replay.engines.by_partition import ReadAndFold
+from kafka_marshal.replay.engines.stretches import Stretch
 from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.fold.reading import read_chunk, read_lean, records_of
 from kafka_marshal.replay.options import judging_of
@@ -250,14 +252,14 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
     path.unlink()
 
 
-def scaled(count: int, here: bool) -> tuple[float, float, dict[str, int]]:
+def scaled(count: int, here: bool, hot: float, skewed: bool) -> tuple[float, float, dict[str, int]]:
     """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
     with Scratch("desk") as desk, ExitStack() as opened:
         work = replay_here if here else partial(replay, opened.enter_context(opened_session()))
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, WARM)
         work(warm, desk / "warm")
-        logs.write(path, count)
+        logs.write(path, count, hot=hot, skewed=skewed)
         began = time.perf_counter()
         with Meter() as meter:
             work(path, desk / "out")
@@ -298,7 +300,7 @@ def phases(count: int) -> None:
         print(f"{words:32}{seconds:9.2f} s of CPU{1e6 * seconds / count:9.2f} us a record")
 
 
-def scale(sizes: Sequence[int], here: bool) -> None:
+def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool) -> None:
     """Print what a record costs, and what is held at once, by the size of the log."""
     kinds = {DRIVER: "driver", JVM: "JVM", WORKERS: "workers", WORKER: "a worker"}
     head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
@@ -306,7 +308,7 @@ def scale(sizes: Sequence[int], here: bool) -> None:
     # A process that forks after Spark has begun would share its memory: each begins anew.
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for count in sizes:
-            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here))
+            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here, hot, skewed))
             told = "".join(f"{peaks.get(kind, 0) / 1e6:13,.0f}" for kind in kinds)
             each = f"{1e6 * wall_s / count:9.2f}{1e6 * cpu_s / count:9.2f}"
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
@@ -349,6 +351,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the replay alone at these sizes, or at 1, 10 and 30 million records",
     )
     parser.add_argument("--here", action="store_true", help="--scale without Spark")
+    parser.add_argument(
+        "--hot", type=float, default=0.0, help="--scale: so much of it in one partition"
+    )
+    parser.add_argument("--skewed", action="store_true", help="--scale: a fifth is one claim's")
     parser.add_argument("--phases", type=int, metavar="RECORDS", help="where the time goes")
     parser.add_argument(
         "--shared",
@@ -363,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shared(asked.shared or SHARED, asked.beats_every)
         return 0
     if asked.scale is not None:
-        scale(asked.scale or SCALES, asked.here)
+        scale(asked.scale or SCALES, asked.here, asked.hot, asked.skewed)
         return 0
     if asked.phases is not None:
         phases(asked.phases)

@@ -2,7 +2,8 @@
 
 Consumers heartbeat every claim once an interval (60 s), in turns and a little unevenly; every ten
 thousandth record is a release, after which the claim is claimed anew. Headers as our
-clients write them. `skewed`: one claim has a fifth of all records.
+clients write them. `skewed`: one claim has a fifth of all records. `hot`: the part of the claims
+that is in the first coordinating partition, beside those that are there in any case.
 """
 
 from __future__ import annotations
@@ -36,10 +37,16 @@ SCHEMA = pa.schema(
 
 
 def write(
-    path: Path, count: int, *, claims: int = 2048, skewed: bool = False, seed: int = 1
+    path: Path,
+    count: int,
+    *,
+    claims: int = 2048,
+    skewed: bool = False,
+    hot: float = 0.0,
+    seed: int = 1,
 ) -> None:
     """A log of `count` records in Spark's Kafka schema, ordered as it was written."""
-    log = FleetLog(claims, skewed, seed)
+    log = FleetLog(claims, skewed, seed, hot)
     with pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=1) as writer:
         for begin in range(0, count, BLOCK):
             block = log.block(min(BLOCK, count - begin))
@@ -49,10 +56,12 @@ def write(
 class FleetLog:
     """A fleet and where it stands: blocks of records follow each other."""
 
-    def __init__(self, claims: int, skewed: bool, seed: int) -> None:
+    def __init__(self, claims: int, skewed: bool, seed: int, hot: float = 0.0) -> None:
         self.chance = np.random.default_rng(seed)
         self.claims = claims
         self.skewed = skewed
+        self.partitions = np.arange(claims) % PARTITIONS
+        self.partitions[: int(hot * claims)] = 0
         self.offsets = np.zeros(PARTITIONS, np.int64)
         self.epochs = np.full(claims, -1, np.int64)
         self.positions = np.zeros(claims, np.int64)
@@ -74,7 +83,7 @@ class FleetLog:
     def block(self, count: int) -> pa.Table:
         """The next records."""
         claim = self._claims(count)
-        partition = claim % PARTITIONS
+        partition = self.partitions[claim]
         offset = np.empty(count, np.int64)
         for each in range(PARTITIONS):
             rows = np.flatnonzero(partition == each)

@@ -252,9 +252,9 @@ why.
 `local` starts a process for each core, but none for fewer than 1,000,000 records. Each reads
 chunks, and then each folds coordinating partitions, the largest first. What was read waits in
 temporary files, so memory depends on the number of processes and not on that of records. A
-coordinating partition is folded by one process, and a packed text is read by one. If a process is
-killed, the command ends with exit code 2 and names the signal. If the command is killed, so are its
-processes.
+coordinating partition is folded by one process, and a packed text is read by one. A partition that
+has most of the log is folded while chunks are still read. If a process is killed, the command ends
+with exit code 2 and names the signal. If the command is killed, so are its processes.
 
 How Spark goes about it depends on the size, and the output does not:
 
@@ -312,26 +312,42 @@ tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
 | 10,000,000 | 8.4 | 1,186,000 | 1.54 | 769 | 442 |
 | 30,000,000 | 17.0 | 1,762,000 | 1.05 | 785 | 452 |
 
-Where the time of `--engine local` goes, in one process: processor time of one run, with much other
-work on the two cores. `make bench-replay ARGS="--phases 1000000"`:
+Those figures are of before runs were joined. With two processes, 10,000,000 records and a load of
+25 on the two cores, a replay then took this much processor time a record. The first line is of a
+quiet machine. `make bench-replay ARGS="--scale 10000000 --here --hot 0.8 --skewed"`, and the same
+under `taskset -c 0` for one process:
+
+| 10,000,000 records | CPU us a record, two processes | one process | command MB | other MB |
+|---|---|---|---|---|
+| before, 16 coordinating partitions | 1.54 | | 769 | 442 |
+| one coordinating partition | 1.09 | 0.93 | 813 | 408 |
+| four fifths in one partition, a fifth in one claim | 1.07 | 0.90 | 784 | 408 |
+
+How much less wall time two cores need for one coordinating partition was not measured: that takes a
+quiet machine.
+
+Where the time of `--engine local` goes, in one process: processor time of one run, with a load of
+25 on the two cores. `make bench-replay ARGS="--phases 10000000"`:
 
 | | CPU us a record |
 |---|---|
-| merely to read the columns | 0.36 |
-| to read and to collapse, the above with it | 0.79 |
-| to fold 6,472 rows | 1.06 |
+| merely to read the columns | 0.26 |
+| to read and to collapse, the above with it | 0.57 |
+| to fold 46,306 rows | 0.15 |
 
-Rows grow with claims and with chunks of 500,000 records, so of ten million records folding is a
-smaller part. Several processes share both parts, and `--scale 10000000 --here` measures them. Not
-reached: one coordinating partition is folded by one process. Where a chunk holds a claim less than
-eight times, its records are folded one by one.
+Rows are claims times chunks of 500,000 records. Before they are folded, runs that go on from chunk
+to chunk are joined: 46,306 rows of ten million records become 7,400. Where a chunk holds a claim
+less than eight times, its records are rows of their own. Within 32 MB of rows they are joined, too.
+A log of very many claims with few records each is folded mostly record by record. Its names are new
+in every chunk, too: of 2 million records of 200,000 claims, reading took 5 microseconds a record.
 
-For a cluster, on paper, from what one core needs here: 0.4 microseconds a record to read Parquet,
-decode and collapse it, and 60 for each run and other record. A run is a claim in a chunk of 500,000
-records. 10 billion records of 2,048 claims on 100 cores are 40 s of reading and collapsing, and 41
-million runs, 25 s. Skew bites in the second part: a coordinating partition is folded by one core,
-whatever its size. One with 128 of the claims needs 150 s for its 2.6 million runs. So give the
-coordination topic many partitions; that one claim has most of the records costs nothing more.
+For a cluster, on paper, from what one core needs here. It is 0.6 microseconds a record to read
+Parquet, decode and collapse it, and 60 for each joined run and other record. A joined run is one
+claim
+in some four million records of a coordinating partition. 10 billion records of 2,048 claims on 100
+cores are 60 s of reading. In 16 partitions they are 0.3 million joined runs. So skew costs little
+where most records are ordinary heartbeats. What is not ordinary is folded by one core for each
+coordinating partition, whatever its size.
 
 Of a shared claim nearly every record changes something: a range is done, and another is granted. So
 none is left out. The requests between two heartbeats of its anchor are one table of numbers, which

@@ -15,6 +15,7 @@ from tests.kernel import hostile
 from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import (
+    LIE,
     Chunked,
     a_fleet,
     alike,
@@ -51,7 +52,7 @@ def test_a_tenure_is_one_run_however_small_its_chunks_are(size: int) -> None:
     assert (chunked.kinds[RunOfRows], chunked.expanded) == (1, 0)
 
 
-@pytest.mark.parametrize("rest", [3, 19, 21, 60])
+@pytest.mark.parametrize("rest", [19, 21, 60, 61])
 def test_a_standstill_ends_a_run_where_it_is_a_rest(rest: int) -> None:
     """The position moves, stands still over some chunks, and moves again."""
     moving = [f"{second} HB a1/A {second}" for second in range(1, 30)]
@@ -82,6 +83,8 @@ def test_a_standstill_ends_a_run_where_it_is_a_rest(rest: int) -> None:
         "30.5 HB a1/A 4 epoch=0",
         "30.5 garbage",
         "30.5 CR p1/P 5",
+        "30.5 CR p1/P 5 v=+1",
+        f"30.5 HB a1/A 10 epoch=0 seen=5 ranges-at={LIE}",
         "36.5 HB a1/A 10 epoch=0",
     ],
 )
@@ -103,6 +106,24 @@ def test_clocks_that_jump_between_chunks_are_told_the_same() -> None:
             for raw in fleet(seed, 2_000)
         ]
         alike(raws, judging(), 150, WHOLE)
+
+
+def test_the_clock_of_a_claim_is_the_latest_of_all_chunks_and_not_its_last() -> None:
+    lines = [f"{second} HB a1/A 5" for second in (1, 2, 3, 4, 2.5, 2.6, 2.7, 2.8)]
+    for size in (1, 5):
+        alike(records(["0 CP a1/A", *lines]), judging(), size, WHOLE)
+
+
+def test_an_interval_that_a_group_begins_to_say_ends_runs_that_say_none() -> None:
+    before, after = beats("a1/A", 1, 30), beats("a1/A", 31, 60)
+    raws = records(["0 CP a1/A", *before, "30.5 CP c1/C p=1 interval=1000", *after])
+    for size in (1, 16):
+        alike(raws, judging(), size, WHOLE)
+
+
+def test_a_record_that_is_there_twice_is_in_no_run() -> None:
+    raws = records(["0 CP a1/A", *beats("a1/A", 1, 60)])
+    alike([*raws, raws[8], raws[20]], judging(), WHOLE, WHOLE)
 
 
 @pytest.mark.parametrize(("interval", "forced"), [(INTERVAL_MS, False), (500, True)])
