@@ -17,6 +17,8 @@ from attrs import frozen
 
 ROOT: Final = Path(__file__).parents[2]
 KEY: Final = "test"
+_GUARDED: Final = {"INITIAL_NO_AUTH_ACTION_COUNT": "0"}
+"""Makes moto look at keys, and it knows none."""
 
 
 @frozen
@@ -75,13 +77,16 @@ class ObjectStore:
 
 
 @contextmanager
-def object_store() -> Iterator[ObjectStore]:
-    """Start it with an empty bucket; it is killed at the end."""
+def object_store(*, guarded: bool = False) -> Iterator[ObjectStore]:
+    """Start it with an empty bucket, or refusing everybody; it is killed at the end."""
     subprocess.run(["make", "-s", "-C", str(ROOT), "build/s3-venv/.stamp"], check=True)
     python = ROOT / "build" / "s3-venv" / "bin" / "python"
     with subprocess.Popen(
         [str(python), "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
-        env={"PATH": os.environ["PATH"]},
+        env={
+            "PATH": os.environ["PATH"],
+            **({"INITIAL_NO_AUTH_ACTION_COUNT": "0"} if guarded else {}),
+        },
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
@@ -92,7 +97,8 @@ def object_store() -> Iterator[ObjectStore]:
             # What it logs from now on is read, or it would stand still.
             Thread(target=deque, args=(said, 1), daemon=True).start()
             store = ObjectStore(found[0])
-            store.arrow.create_dir(store.bucket)
+            if not guarded:
+                store.arrow.create_dir(store.bucket)
             yield store
         finally:
             process.kill()

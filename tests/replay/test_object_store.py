@@ -166,3 +166,16 @@ def test_one_sentence_says_that_a_store_cannot_be_reached(
         run(["s3a://lake/log"], out=tmp_path / "out")
     with pytest.raises(ReplayError, match=r"s3a://lake/out: the store cannot be reached"):
         run([str(DUMPS / "kcat.json")], out="s3a://lake/out")
+
+
+def test_one_sentence_says_that_credentials_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "access is refused .* credentials are looked for in AWS_ACCESS_KEY_ID"
+    with object_store(guarded=True) as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(UnreadableSource, match=f"s3a://lake/log: {refused}"):
+            run(["s3a://lake/log"], out=tmp_path / "out")
+        with pytest.raises(ReplayError, match=f"--out s3a://lake/out: {refused}"):
+            run([str(DUMPS / "kcat.json")], out="s3a://lake/out")

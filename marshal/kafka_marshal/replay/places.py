@@ -44,7 +44,9 @@ _REFUSED: Final = (
     "access is refused ({reason}); credentials are looked for in AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY, in ~/.aws, and where the machine has a role"
 )
-_SAID: Final = re.compile(r"AWS Error ([A-Z_]+)[^:]*: (.*)", re.DOTALL)
+_SAID: Final = re.compile(r"AWS Error ([A-Z_]+(?: \(HTTP status \d+\))?)[^:]*: (.*)", re.DOTALL)
+_SIGNS_OF_REFUSAL: Final = ("ACCESS", "SIGNATURE", "TOKEN", "status 400", "status 401", "403")
+"""A store that gives no reason answers with a status alone."""
 _TRANSLATED: Final = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]")
 
 
@@ -252,7 +254,7 @@ def reason_of(error: OSError) -> str:
     if said is None:
         return " ".join((error.strerror or text).split())
     kind, words = said[1], " ".join(said[2].split())
-    refused = any(sign in f"{kind} {words}" for sign in ("ACCESS", "SIGNATURE", "TOKEN", "403"))
+    refused = any(sign in f"{kind} {words}" for sign in _SIGNS_OF_REFUSAL)
     sentence = _REFUSED if refused else _REASONS.get(kind, "{reason}")
     return sentence.format(reason=f"{kind}: {words}" if words else kind)
 
