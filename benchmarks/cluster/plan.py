@@ -4,9 +4,9 @@
 
 Only what Spark schedules is simulated: two stages of tasks on cores that each take the next task as
 soon as they are free. A task of the first reads and collapses a chunk. A task of the second folds
-the coordinating partitions that its hash falls on, whole: it joins their rows, a claim in a chunk
-each, and folds the runs that come of it. The time of the network, of
-disks, of a store, of stragglers and of the driver is not in it.
+the coordinating partitions that its hash falls on, whole. It joins their rows, a claim in a chunk
+each, and folds the runs that come of it. The time of the network, of disks, of a store, of
+stragglers and of the driver is not in it.
 """
 
 from __future__ import annotations
