@@ -29,7 +29,7 @@ from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold.collapsed import run_length as collapse
 from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
 from kafka_marshal.replay.fold.collapsed.request_runs import items_in_runs
-from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA, rows_of
+from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA, items_of, rows_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
@@ -90,6 +90,7 @@ class Chunked:
     """A log in chunks, collapsed one by one and taken as after a shuffle.
 
     `window` is how many rows are looked at together for runs; 0: as many as records are a chunk.
+    Not `joined` takes each row by itself, as a replay with a checkpoint does.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Chunked:
         interval: float,
         forced: bool = False,
         window: int = 0,
+        joined: bool = True,
     ) -> None:
         self.kinds: Counter[type] = Counter()
         self.expanded = 0
@@ -121,7 +123,8 @@ class Chunked:
         order = ("partition", "offset", "input_order")
         sorted_table = sorted_rows(pa.Table.from_batches(rows), order)
         for batch in sorted_table.to_batches(window or size):
-            for _, partition, item in items_in_runs(batch, interval, forced=forced):
+            in_runs = functools.partial(items_in_runs, interval_ms=interval, forced=forced)
+            for _, partition, item in in_runs(batch) if joined else items_of(batch):
                 parts = item.parts() if isinstance(item, RunOfRows) else []
                 self.kinds.update(map(type, [item, *parts]))
                 self.items.append((partition, item))

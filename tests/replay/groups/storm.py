@@ -1,15 +1,18 @@
-"""A rebalance storm as the shipped servers and members make one, and its log as a capture.
+"""A rebalance storm as the shipped servers and members made one, whose log is kept as a capture.
 
-`python -m tests.replay.groups.storm > storm.jsonl` writes it. Nothing in it is chance.
+`python -m tests.replay.groups.storm > storm.jsonl` makes one anew. Nothing in it is chance, but it
+changes with the machines, and what tests say of the kept one does not.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Final
 
 import attrs
 
-from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.capture import RawRecord, capture_line, read_capture
 from tests.machines.membership.group_town import GroupTown
 from tests.replay.groups.logs import raw_of
 
@@ -17,7 +20,15 @@ BEGINS_MS = 1_795_219_134_000
 """The town's clock begins at one million."""
 
 
+CAPTURE: Final = Path(__file__).parents[2] / "data/captures/groups/rebalance_storm.jsonl"
+
+
 def storm() -> list[RawRecord]:
+    """The log that is kept."""
+    return [*read_capture(CAPTURE)]
+
+
+def made_anew() -> list[RawRecord]:
     """Five members of one group, of which one sleeps longer than its session, again and again.
 
     Another one is slow to let go, and controllers depose each other in the middle.
@@ -50,4 +61,4 @@ def storm() -> list[RawRecord]:
 
 
 if __name__ == "__main__":
-    sys.stdout.writelines(capture_line(raw) + "\n" for raw in storm())
+    sys.stdout.writelines(capture_line(raw) + "\n" for raw in made_anew())

@@ -14,7 +14,7 @@ import pytest
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, RowItem
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
@@ -25,9 +25,8 @@ from tests.replay.told import INTERVAL_MS, records
 LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3", "42 HB b1/B 3"]
 
 
-def take(standing: PartitionState, item: Item, chunked: Chunked) -> None:
+def take(standing: PartitionState, item: RowItem, chunked: Chunked) -> None:
     assert isinstance(standing.place_fold, PartitionFold)
-    assert isinstance(item, ChunkFacts | HeartbeatRun | SingleRecord)  # as rows have them
     standing.take(item, partial(standing.place_fold.take, expand=chunked.expand))
 
 
@@ -41,7 +40,7 @@ def parted(
     told: Counter[Row] = Counter()
     states: dict[int, Path] = {}
     for piece, collapsing in zip(pieces, collapsed, strict=True):
-        chunked = Chunked(piece, 211, how.heartbeat_interval_ms)
+        chunked = Chunked(piece, 211, how.heartbeat_interval_ms, joined=False)
         for partition in sorted({raw.partition for raw in piece}):
             known = states.get(partition)
             standing = take_up(known) if known else PartitionState.of("log", partition, how)
@@ -118,7 +117,7 @@ def test_offsets_missing_between_two_runs_are_a_gap(tmp_path: Path, collapsing: 
     resumed = take_up(standing(tmp_path))
     assert resumed.next_offset == 6
     if collapsing:
-        chunked = Chunked(after, 100, INTERVAL_MS)
+        chunked = Chunked(after, 100, INTERVAL_MS, joined=False)
         assert chunked.kinds[ChunkFacts] == 1
         for _, item in chunked.items:
             take(resumed, item, chunked)

@@ -20,7 +20,7 @@ LOCK = "lock"
 """The file in the folder."""
 
 
-class Lock(Protocol):
+class CheckpointLock(Protocol):
     """Held from its making to its close."""
 
     def check(self) -> None:
@@ -30,7 +30,7 @@ class Lock(Protocol):
         """Give it up."""
 
 
-def locked(folder: Path) -> Lock:
+def locked(folder: Path) -> CheckpointLock:
     """Take a folder that is there.
 
     Raises:
