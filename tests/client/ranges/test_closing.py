@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from kafka_marshal.client.ranges.shared_claims import (
+    RangeFinished,
+    RangeMachine,
+    SharedClaim,
+    SharedClaimEffect,
+)
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.ranges.driver import Identity, ParticipantDriver
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 from tests.client.ranges.test_topics_added_later import consumer, polled
 
@@ -30,3 +40,25 @@ def test_who_is_closed_with_messages_in_hand_leaves_the_rest_to_others_at_once(
         second.add_topic("orders", share="ranges")
         begin = 0 if repeated else 3
         assert polled(second, 30) == [("orders", at) for at in range(begin, 20)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda claim: claim.leave(0),
+        lambda claim: claim.take_back(7, 20, 0),
+        lambda claim: claim.recalled(7, 20, 0),
+        lambda claim: claim.timer(0),
+        lambda claim: claim.caught_up(0),
+    ],
+    ids=["leave", "take_back", "recalled", "timer", "caught_up"],
+)
+def test_a_range_that_ends_with_no_record_after_it_is_finished_at_once(
+    call: Callable[[SharedClaim], list[SharedClaimEffect]],
+) -> None:
+    """Who left last waited for its release in vain, for 30 s (simulation, seed 20261135)."""
+    driver = ParticipantDriver(Identity("i1", "c1"), ClaimKey("g", "orders", 0), 0, 0)
+    claim = SharedClaim(driver)
+    claim.ranges[7] = RangeMachine(claim, 7, 20)  # cut to what is done, so it is not held any more
+    assert RangeFinished(7) in [each.effect for each in call(claim)]
+    assert not claim.ranges

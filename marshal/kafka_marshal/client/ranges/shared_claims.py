@@ -256,7 +256,7 @@ class SharedClaim:
 
     def caught_up(self, now_ms: int) -> Effects:
         """The log was read to its end."""
-        effects = self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
+        effects = self._of(self.driver.caught_up(now_ms)) + self._finished() + self._allow(now_ms)
         owned_by_others = self.known.owned and self.known.owner_instance != ANCHOR
         # One that is stale is still waited for, until its successor is known.
         client = self.driver.waits_for(now_ms) or (self.awaits if owned_by_others else None)
@@ -264,7 +264,7 @@ class SharedClaim:
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
-        return self._of(self.driver.timer(now_ms)) + self._allow(now_ms)
+        return self._of(self.driver.timer(now_ms)) + self._finished() + self._allow(now_ms)
 
     def ended_at(self, end: int, now_ms: int) -> Effects:
         """The partition holds messages below `end`, as far as is known."""
@@ -283,19 +283,20 @@ class SharedClaim:
         if machine is None:
             return []
         machine.taken_back = True
-        return self._of(self.driver.take_back(range_id, offset, now_ms))
+        return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._finished()
 
     def recalled(self, range_id: int, offset: int, now_ms: int) -> Effects:
         """Nothing of a range at or above this offset was begun, or may be for now."""
-        return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._allow(now_ms)
+        taken_back = self._of(self.driver.take_back(range_id, offset, now_ms))
+        return taken_back + self._finished() + self._allow(now_ms)
 
     def commit(self, now_ms: int) -> Effects:
         """Have the log hear at once of what is done."""
         return self._of(self.driver.commit(now_ms))
 
     def leave(self, now_ms: int) -> Effects:
-        """Ask for no more, and give back what nobody has begun."""
-        return self._of(self.driver.leave(now_ms)) + self._await(None)
+        """Ask for no more, and give back what nobody has begun. What is done may end with that."""
+        return self._of(self.driver.leave(now_ms)) + self._finished() + self._await(None)
 
     def truncated(self) -> Effects:
         """What was read does not hold any more."""
