@@ -252,11 +252,11 @@ class SharedClaim:
             effects += self._recall()
         if record.message.instance_id == self.driver.me.instance_id:
             effects += self._of_ours()
-        return effects + self._finished() + self._allow(now_ms)
+        return effects + self._allow(now_ms)
 
     def caught_up(self, now_ms: int) -> Effects:
         """The log was read to its end."""
-        effects = self._of(self.driver.caught_up(now_ms)) + self._finished() + self._allow(now_ms)
+        effects = self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
         owned_by_others = self.known.owned and self.known.owner_instance != ANCHOR
         # One that is stale is still waited for, until its successor is known.
         client = self.driver.waits_for(now_ms) or (self.awaits if owned_by_others else None)
@@ -264,7 +264,7 @@ class SharedClaim:
 
     def timer(self, now_ms: int) -> Effects:
         """Time has passed."""
-        return self._of(self.driver.timer(now_ms)) + self._finished() + self._allow(now_ms)
+        return self._of(self.driver.timer(now_ms)) + self._allow(now_ms)
 
     def ended_at(self, end: int, now_ms: int) -> Effects:
         """The partition holds messages below `end`, as far as is known."""
@@ -275,7 +275,7 @@ class SharedClaim:
         effects = self._of(self.driver.finished(range_id, offset - 1, now_ms))
         if range_id == self.alone:
             effects += self._of(self.driver.commit(now_ms))
-        return effects + self._finished() + self._allow(now_ms)
+        return effects + self._allow(now_ms)
 
     def take_back(self, range_id: int, offset: int, now_ms: int) -> Effects:
         """Nothing of a range at or above this offset was begun, or ever counts."""
@@ -283,12 +283,11 @@ class SharedClaim:
         if machine is None:
             return []
         machine.taken_back = True
-        return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._finished()
+        return self._of(self.driver.take_back(range_id, offset, now_ms))
 
     def recalled(self, range_id: int, offset: int, now_ms: int) -> Effects:
         """Nothing of a range at or above this offset was begun, or may be for now."""
-        taken_back = self._of(self.driver.take_back(range_id, offset, now_ms))
-        return taken_back + self._finished() + self._allow(now_ms)
+        return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._allow(now_ms)
 
     def commit(self, now_ms: int) -> Effects:
         """Have the log hear at once of what is done."""
@@ -296,11 +295,11 @@ class SharedClaim:
 
     def leave(self, now_ms: int) -> Effects:
         """Ask for no more, and give back what nobody has begun. What is done may end with that."""
-        return self._of(self.driver.leave(now_ms)) + self._finished() + self._await(None)
+        return self._of(self.driver.leave(now_ms)) + self._await(None)
 
     def truncated(self) -> Effects:
         """What was read does not hold any more."""
-        return self._of(self.driver.truncated()) + self._await(None)
+        return self._told(self.driver.truncated()) + self._await(None)
 
     # --- what follows -----------------------------------------------------------------------------
 
@@ -310,6 +309,10 @@ class SharedClaim:
         return [] if client == before else [SharedClaimEffect(self.key, OwnerAwaited(client))]
 
     def _of(self, effects: Iterable[Effect]) -> Effects:
+        """What a call of the driver asks for. Whatever the call, ranges may have ended by it."""
+        return self._told(effects) + self._finished()
+
+    def _told(self, effects: Iterable[Effect]) -> Effects:
         found: Effects = []
         for effect in effects:
             match effect:
