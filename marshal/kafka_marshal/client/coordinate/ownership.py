@@ -254,11 +254,12 @@ class Ownership:
             return
         claim = in_flight.claim
         waits = claim.lost is not None or tenure.withdrawn or self.stopping
-        much = in_flight.end - tenure.next >= self._wake_after
-        much |= self._me.mode is Mode.AT_MOST_ONCE
         if claim.range is not None:  # the next range waits for its end
-            much = tenure.fetched.ends_at(in_flight.end)
-            much |= in_flight.since_ms - tenure.notified_ms >= RANGE_PROGRESS_MS
+            waits |= tenure.fetched.ends_at(in_flight.end)
+            much = in_flight.since_ms - tenure.notified_ms >= RANGE_PROGRESS_MS
+        else:
+            waits |= self._me.mode is Mode.AT_MOST_ONCE
+            much = in_flight.end - tenure.next >= self._wake_after
         if waits or much:
             tenure.notified, tenure.notified_ms = True, in_flight.since_ms
             self._post(Progressed(tenure))
