@@ -18,6 +18,7 @@ from kafka_marshal.replay.engines.engine import (
     choose,
     run_fold,
     started,
+    writer,
 )
 from kafka_marshal.replay.engines.incremental import IncrementalRun, OpenLog, open_log, run_resumed
 from kafka_marshal.replay.errors import InvalidOption
@@ -260,12 +261,9 @@ def replayed(
         account = log_protocol.account(fold, found.chunks, progress)
         of_logs = account.of_logs
         progress("writing tables")
+        write = writer(running, as_tables)
         for table in judging.tables.published:
-            extra = of_logs if table is FINDINGS else ()
-            if as_tables is TableFormat.parquet:
-                fold.write(table, folder, extra)
-            else:
-                running.save(fold, table, folder, extra, as_tables)
+            write(fold, table, folder, of_logs if table is FINDINGS else ())
         facts = RunFacts(found, named or sources, out, topic, went)
         again = partial(run_fold, running, found.chunks, on_progress=progress)
         summary, html = account.reported(facts, again, progress)

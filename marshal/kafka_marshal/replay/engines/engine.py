@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -120,20 +121,6 @@ class Engine(Protocol):
     ) -> AbstractContextManager[FoldedLog]:
         """The rows in such folders, and what each of the states says if its log ends there."""
 
-    def save(
-        self,
-        fold: FoldedLog,
-        table: Table[RowT],
-        folder: Path,
-        extra: Sequence[RowT],
-        table_format: TableFormat,
-    ) -> None:
-        """As `FoldedLog.write`, in a format that is not Parquet's.
-
-        Raises:
-            InvalidOption: this Spark has no such format.
-        """
-
 
 @contextmanager
 def started(
@@ -174,6 +161,29 @@ def started(
         plain_errors(),
     ):
         yield SparkEngine(session)
+
+
+class Writer(Protocol):
+    """Writes a table of a fold, as `FoldedLog.write`."""
+
+    def __call__(
+        self, fold: FoldedLog, table: Table[RowT], folder: Path, extra: Sequence[RowT]
+    ) -> None:
+        """Write it.
+
+        Raises:
+            InvalidOption: this Spark has no such format.
+        """
+
+
+def writer(engine: Engine, table_format: TableFormat) -> Writer:
+    """What writes tables in this format; all but Parquet are Spark's, as `choose` has seen to."""
+    if table_format is TableFormat.parquet:
+        return lambda fold, table, folder, extra: fold.write(table, folder, extra)
+    from kafka_marshal.replay.spark.pipeline import SparkEngine
+
+    assert isinstance(engine, SparkEngine)
+    return partial(engine.save, table_format)
 
 
 @contextmanager

@@ -17,12 +17,9 @@ from attrs import frozen
 
 from kafka_marshal.replay.engines.by_partition import fold_by_partition, processes_for
 from kafka_marshal.replay.fold.jobs import Job
-from kafka_marshal.replay.model.folded_log import FoldedLog
-from kafka_marshal.replay.model.rows import RowT, Table
 from kafka_marshal.replay.model.tables import TableSet
 from kafka_marshal.replay.one_process.gathering import folded, gather, worth_collapsing
 from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFoldedLog
-from kafka_marshal.replay.options import TableFormat
 from kafka_marshal.replay.sources import Chunk
 
 
@@ -58,17 +55,6 @@ class LocalEngine:
         with GatheredRows(tables) as gathered:
             gather(gathered, folders, states)
             yield LocalFoldedLog.of(gathered)
-
-    def save(
-        self,
-        fold: FoldedLog,
-        table: Table[RowT],
-        folder: Path,
-        extra: Sequence[RowT],
-        table_format: TableFormat,
-    ) -> None:
-        """As `Engine`: `choose` gives such a format to Spark alone."""
-        raise NotImplementedError(table_format)
 
     @contextmanager
     def _gathered(self, job: Job) -> Iterator[GatheredRows]:

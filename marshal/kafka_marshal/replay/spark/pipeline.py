@@ -113,13 +113,17 @@ class SparkEngine:
 
     def save(
         self,
+        table_format: TableFormat,
         fold: FoldedLog,
         table: Table[RowT],
         folder: Path,
         extra: Sequence[RowT],
-        table_format: TableFormat,
     ) -> None:
-        """As `Engine`."""
+        """Write a table in a format that is not Parquet.
+
+        Raises:
+            InvalidOption: this Spark has no such format.
+        """
         on_spark = getattr(fold, "on_spark", None)
         if isinstance(on_spark, SparkFoldedLog):
             rows = on_spark.table_with(table, extra)
