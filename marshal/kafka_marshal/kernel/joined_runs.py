@@ -23,7 +23,7 @@ from kafka_marshal.kernel.columns import (
     NameCodes,
     RecordColumns,
 )
-from kafka_marshal.kernel.runs import NO_RUN
+from kafka_marshal.kernel.runs import NO_RUN, members_of
 from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
 NEVER: Final = -(2**63)
@@ -84,7 +84,7 @@ def join(
     """
     count = int(rows.place.max()) + 1 if len(rows.place) else 0
     table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
-    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
+    members, member_of = members_of(table)
     leader = np.full(len(rows.place), NO_RUN, np.int64)
     _join(
         rows.place,
@@ -102,14 +102,14 @@ def join(
         columns.headers,
         joinable,
         table,
-        member_of.reshape(-1).astype(np.int64),
+        member_of,
         silence_intervals,
         rest_intervals,
         interval_ms,
         forced,
         np.full((count, max(1, len(names.claims))), -1, np.int64),
-        np.full((count, max(1, len(members))), -1, np.int64),
-        np.zeros((count, max(1, len(members))), np.int64),
+        np.full((count, max(1, members)), -1, np.int64),
+        np.zeros((count, max(1, members)), np.int64),
         np.zeros((count, max(1, len(names.groups))), np.int64),
         np.full((count, max(1, len(names.groups))), -1, np.int64),
         np.zeros((count, max(1, len(names.groups))), np.int64),

@@ -80,7 +80,7 @@ def find(
     """
     count = int(partitions.max()) + 1 if len(partitions) else 0
     table = names.table
-    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
+    members, member_of = members_of(table)
     ordered = np.ones(count, np.bool_)
     leader = np.empty(len(partitions), np.int64)
     clock_ms = np.empty(len(partitions), np.int64)
@@ -97,20 +97,26 @@ def find(
         columns.headers,
         columns.amended_badly,
         table,
-        member_of.reshape(-1).astype(np.int64),
+        member_of,
         silence_intervals,
         rest_intervals,
         interval_ms,
         forced,
         np.full((count, max(1, len(names.claims))), -1, np.int64),
-        np.full((count, max(1, len(members))), -1, np.int64),
-        np.zeros((count, max(1, len(members))), np.int64),
+        np.full((count, max(1, members)), -1, np.int64),
+        np.zeros((count, max(1, members)), np.int64),
         np.zeros((count, max(1, len(names.groups))), np.int64),
         ordered,
         leader,
         clock_ms,
     )
     return HeartbeatRuns(leader, clock_ms, ordered)
+
+
+def members_of(table: Codes) -> tuple[int, Ints]:
+    """How many clients of a group there are, and which of them each address is of."""
+    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
+    return len(members), member_of.reshape(-1).astype(np.int64)
 
 
 def by_leader(leader: Ints) -> tuple[Ints, Ints]:
