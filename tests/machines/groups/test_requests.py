@@ -239,13 +239,16 @@ def test_any_server_lists_groups_and_names_their_controller() -> None:
     desk = Desk(2).serve().create()
     desk.join("m1")
     desk.pass_ms(100)
-    told = desk.told("ListGroups", desk.connect(1), 1)
+    told = desk.told("ListGroups", desk.connect(1), 1, Describe=1)
     [group] = told["GroupsInfo"]
     assert group["ControllerBroker"] == {"BrokerId": 0, "Host": "host0", "Port": 9}
     assert group["GroupMembers"] == ["m1"]
     [detail] = told["GroupsInfoV1"]
     assert detail["State"] == "Stable"
     assert [row["ConsumerId"] for row in detail["Owners"]] == ["m1", "m1"]
+    brief = desk.told("ListGroups", desk.connect(1), 1)
+    assert brief["GroupsInfo"] == [{**group, "GroupMembers": []}]
+    assert brief["GroupsInfoV1"] == [{**detail, "State": "", "Owners": []}]
     named = desk.told("ListGroups", desk.connect(1), 1, ConsumerGroups=["h"])
     assert (named["GroupsInfo"], named["ErrorCode"]) == ([], Code.GROUP_ID_NOT_FOUND)
     new = desk.start()

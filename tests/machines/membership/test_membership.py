@@ -115,7 +115,7 @@ class Story:
 def test_a_member_makes_the_group_where_there_is_none_and_registers_without_memory() -> None:
     story = Story()
     assert story.connects() == ConnectTo(*FIRST)
-    assert sent(story.after(0)) == {"ListGroups": {"ConsumerGroups": ["g"]}}
+    assert sent(story.after(0)) == {"ListGroups": {"ConsumerGroups": ["g"], "Describe": 0}}
     [created] = story.hears(answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND))
     assert sent([created])["CreateGroup"]["Topics"] == ["t"]
     assert story.hears(answer("CreateGroup", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)) == []

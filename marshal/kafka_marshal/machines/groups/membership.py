@@ -288,7 +288,8 @@ class Membership:
         if self._phase is _Phase.FINDING:
             if self._sent or (self._try_at_ms is not None and now_ms < self._try_at_ms):
                 return []
-            return [self._request("ListGroups", {"ConsumerGroups": [self.settings.group]}, now_ms)]
+            named = {"ConsumerGroups": [self.settings.group], "Describe": 0}
+            return [self._request("ListGroups", named, now_ms)]
         return self._due(now_ms, may_let_go=may_let_go)
 
     def _due(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
