@@ -18,7 +18,7 @@ from tests.triples import Triple
 from kafka_marshal import RuleSet
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
 from model_tests.mutants import generated, judges, reducer, table, walked
-from model_tests.mutants.generated import Change, Mutant, Survivor
+from model_tests.mutants.generated import Change, Mutant, Search, Survivor
 from model_tests.mutants.hand_made import HandMade, Killer, step
 from model_tests.transitions.exports import Exported
 
@@ -133,7 +133,8 @@ def test_every_survivor_on_the_list_is_written_as_it_stands_in_the_source() -> N
 
 def killed_by(test: str, work: Path) -> dict[str, set[bool]]:
     """Whether one test file kills what is generated of `core.state`, function by function."""
-    made = generated.run(children=1, work=work, rooms=["core/state.py"], tests=[test])
+    search = Search(["core/state.py"], [test])
+    made = generated.run(children=1, work=work, searches=[search])
     functions = {mutant.change.function for mutant in made}
     return {
         function: {mutant.killed for mutant in made if mutant.change.function == function}

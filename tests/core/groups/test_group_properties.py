@@ -140,6 +140,8 @@ RIGHT = Group(
     partitions={T0: HELD},
 )
 MOVES = attrs.evolve(HELD, target="m2", revoking=4)
+OF_NO_TOPIC = attrs.evolve(HELD, target=None)
+"""It need not be let go, although its topic is gone."""
 TWO = {
     "members": {**RIGHT.members, "m2": RIGHT.members["m1"]},
     "target_of": TargetOf({"m1": WISH, "m2": WISH}, RIGHT.topics),
@@ -160,6 +162,7 @@ def test_the_right_group_is_possible() -> None:
         (P.PARTITIONS_ARE_THE_TOPICS, {"partitions": {}}),
         (P.PARTITIONS_ARE_THE_TOPICS, {"partitions": {T0: HELD, T1: HELD}}),
         (P.PARTITIONS_ARE_THE_TOPICS, {"topics": {"t": Topic(1, "T"), "gone": Topic(0, "")}}),
+        (P.PARTITIONS_ARE_THE_TOPICS, {"topics": {}, "partitions": {T0: OF_NO_TOPIC}}),
         (P.OWNER_IS_MEMBER, {"partitions": {T0: GroupPartition("m9", 4, "m9", 0, 5)}}),
         (P.GENERATION_IS_THE_LATEST, {"generation": 3}),
         (P.OWNED_WAS_GRANTED, {"partitions": {T0: GroupPartition("m1", 0, "m1", 0, 5)}}),
