@@ -20,6 +20,7 @@ from kafka_marshal.core.groups.events import (
     EventRecord,
     GroupDeleted,
     MemberLeft,
+    MemberRegistered,
     PartitionsCounted,
     PartitionsRewound,
     Rebalanced,
@@ -154,6 +155,8 @@ def test_the_right_group_is_possible() -> None:
     assert not numbers_below(RIGHT, 3)
     asks_late = {"m1": attrs.evolve(RIGHT.members["m1"], static={T0: 5})}
     assert not numbers_below(attrs.evolve(RIGHT, members=asks_late), 4)
+    never_asked = {"m1": attrs.evolve(RIGHT.members["m1"], static={T0: 0})}
+    assert not numbers_below(attrs.evolve(RIGHT, members=never_asked), 4)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +172,10 @@ def test_the_right_group_is_possible() -> None:
         (P.OWNED_WAS_GRANTED, {"partitions": {T0: GroupPartition("m1", 4, "m1", 0, -2)}}),
         (P.KEPT_BY_ITS_TARGET, {"partitions": {T0: attrs.evolve(HELD, target=None)}}),
         (P.KEPT_BY_ITS_TARGET, {"partitions": {T0: attrs.evolve(HELD, revoking=4)}}),
+        (
+            P.KEPT_BY_ITS_TARGET,
+            {"rebalance": Rebalance.EAGER, "partitions": {T0: attrs.evolve(HELD, target=None)}},
+        ),
         (P.REVOKING_IS_OWNED, {"partitions": {T0: attrs.evolve(FREE, revoking=4)}}),
         (P.IS_SETTLED, {"partitions": {T0: attrs.evolve(FREE, target="m1")}}),
         (P.NOTHING_UNASSIGNED, {"partitions": {T0: attrs.evolve(FREE, target="m9")}}),
@@ -204,6 +211,9 @@ def having(partition: GroupPartition, generation: int = 5, **changes: Any) -> Gr
     return attrs.evolve(RIGHT, partitions={T0: partition}, generation=generation, **changes)
 
 
+FREED = having(FREE)
+
+
 def grown(added: GroupPartition) -> Group:
     return attrs.evolve(RIGHT, topics={"t": Topic(2, "T")}, partitions={T0: HELD, T1: added})
 
@@ -218,8 +228,10 @@ AT_9 = attrs.evolve(HELD, position=9)
 GRANTED_OLD = attrs.evolve(HELD, owner="m2", target="m2")
 """As it is granted to m2, but under the old tenure."""
 COMMIT = Reconciled("m1", 4, None, {T0: At(4, 9)})
+SAYS_NOTHING = attrs.evolve(COMMIT, positions={})
 LET_GO, REWIND = Reconciled("m1", 4, frozenset(), {}), PartitionsRewound({T0: 2}, "")
 START = ControllerStarted(7, 2, "c2", 9090)
+BEGINS_ANEW = MemberRegistered("m1", "c", WISH.topics, frozenset(), True)
 
 
 def test_right_steps_break_nothing() -> None:
@@ -257,6 +269,24 @@ def test_right_steps_break_nothing() -> None:
             P.REVOKE_BEFORE_ASSIGN,
             lambda: taken(MemberLeft("m2", ""), GroupAccepted.LEFT, now=having(FREE)),
         ),
+        (
+            P.REVOKE_BEFORE_ASSIGN,
+            lambda: taken(COMMIT, was=grown(HELD), now=grown(FREE)),
+        ),
+        (
+            P.REVOKE_BEFORE_ASSIGN,
+            lambda: taken(REWIND, GroupAccepted.REWOUND, now=having(FREE)),
+        ),
+        *(
+            (P.REVOKE_BEFORE_ASSIGN, lambda was=was, event=event: taken(event, was=was, now=FREED))
+            for was, event in (
+                (having(MOVES, 4), attrs.evolve(BEGINS_ANEW, member="m2")),
+                (having(MOVES, 4), attrs.evolve(BEGINS_ANEW, fresh=False)),
+                (RIGHT, BEGINS_ANEW),
+                (having(MOVES, 4), attrs.evolve(LET_GO, held=frozenset({T0}))),
+                (having(MOVES, 4), attrs.evolve(LET_GO, held=None)),
+            )
+        ),
         (P.TENURE_IS_OF_ONE_OWNER, lambda: taken(COMMIT, now=having(attrs.evolve(HELD, tenure=3)))),
         (
             P.TENURE_IS_OF_ONE_OWNER,
@@ -267,6 +297,11 @@ def test_right_steps_break_nothing() -> None:
             lambda: taken(attrs.evolve(COMMIT, member="m2"), now=having(AT_9)),
         ),
         (P.COMMIT_FENCED, lambda: taken(COMMIT, now=having(attrs.evolve(HELD, position=8)))),
+        (P.COMMIT_FENCED, lambda: taken(MemberLeft("m2", ""), now=having(AT_9))),
+        *(
+            (P.COMMIT_FENCED, lambda moved=moved: taken(SAYS_NOTHING, was=grown(HELD), now=moved))
+            for moved in (grown(AT_9), attrs.evolve(grown(HELD), partitions={T0: AT_9, T1: HELD}))
+        ),
         (
             P.COMMIT_FENCED,
             lambda: taken(

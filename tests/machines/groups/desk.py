@@ -75,6 +75,7 @@ class Desk:
         for effect in asked:
             match effect:
                 case effects.AppendEvent(record):
+                    assert record.offset == record.timestamp_ms == effects.NOT_APPENDED
                     self.sent[number].append(record)
                 case effects.ReportTooLarge(record, size_bytes):
                     self.too_large.append((type(record.event), size_bytes))

@@ -11,7 +11,7 @@ from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
 from kafka_marshal.machines.groups.effects import FORWARDED
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
-from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held
+from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
 
 
 def a_group() -> tuple[Desk, int]:
@@ -286,6 +286,17 @@ def test_static_partitions_go_to_who_asked_first() -> None:
         "RegisterConsumer", connection, ConsumerId="m2", Generation=told["Generation"], Topics=[]
     )
     assert desk.group.members["m2"].static == {}
+
+
+def test_a_member_that_wants_something_else_keeps_what_it_owns() -> None:
+    desk, _ = a_group()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    before = desk.group
+    known = before.generation
+    desk.told("RegisterConsumer", member, Generation=known, Static=held(1), Held=held(0, 1))
+    assert desk.group.members["m1"].static.keys() == {place(1)}
+    assert desk.group.partitions == before.partitions
 
 
 def test_a_topic_that_a_member_wants_is_counted_at_once() -> None:
