@@ -31,6 +31,7 @@ from kafka_marshal.core.groups.invariants import (
     STEP_CHECKS,
     GroupProperty,
     GroupStep,
+    broken,
     impossible,
     numbers_below,
 )
@@ -62,15 +63,15 @@ SEEDS = range(6)
 @pytest.mark.parametrize("honest", [True, False], ids=["honest", "hostile"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_walk_breaks_a_property(seed: int, honest: bool) -> None:
-    for number, broken in enumerate(Walk(seed, honest=honest).steps(300)):
-        assert broken == set(), f"Walk({seed}, honest={honest}), record {number}"
+    for number, breaks in enumerate(Walk(seed, honest=honest).steps(300)):
+        assert breaks == set(), f"Walk({seed}, honest={honest}), record {number}"
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.booleans())
 def test_no_seed_breaks_a_property(seed: int, honest: bool) -> None:
-    for broken in Walk(seed, honest=honest).steps(80):
-        assert broken == set()
+    for breaks in Walk(seed, honest=honest).steps(80):
+        assert breaks == set()
 
 
 def test_walks_meet_every_verdict() -> None:
@@ -195,15 +196,20 @@ def test_a_group_that_no_fold_has_is_impossible(
 NOW = Controllership(7, 4, 1, "c1", 9090, {"g": RIGHT, "h": RIGHT})
 
 
-def taken(
+def step_of(
     event: Event, verdict: Verdict = GroupAccepted.RECONCILED, now: Group = RIGHT, **changes: Any
-) -> set[GroupProperty]:
-    """What a step breaks that counts `event`, and leaves the group and the rest like this."""
+) -> GroupStep:
+    """A step that counts `event`, and leaves the group and the rest like this."""
     record = EventRecord(0, 20, 0, event, "g", changes.pop("in_epoch", 7), changes.pop("named", 5))
     before = attrs.evolve(NOW, groups={**NOW.groups, "g": changes.pop("was", RIGHT)})
     after = attrs.evolve(before, number=5, groups={**before.groups, "g": now})
     outcome = reducer.GroupOutcome(attrs.evolve(after, **changes), verdict)
-    step = GroupStep(before, record, outcome)
+    return GroupStep(before, record, outcome)
+
+
+def taken(event: Event, *args: Any, **changes: Any) -> set[GroupProperty]:
+    """What such a step breaks, apart from what it leaves."""
+    step = step_of(event, *args, **changes)
     return {name for name, holds in STEP_CHECKS.items() if not holds(step)}
 
 
@@ -338,6 +344,16 @@ def test_a_wrong_step_breaks_its_property(
     name: GroupProperty, found: Callable[[], set[GroupProperty]]
 ) -> None:
     assert name in found()
+
+
+def test_a_step_is_judged_by_what_it_does_and_by_what_it_leaves() -> None:
+    stolen = having(attrs.evolve(HELD, owner="m9"))
+    assert broken(step_of(COMMIT, now=stolen)) == {
+        P.REVOKE_BEFORE_ASSIGN,
+        P.TENURE_IS_OF_ONE_OWNER,
+        P.OWNER_IS_MEMBER,
+        P.KEPT_BY_ITS_TARGET,
+    }
 
 
 def test_every_property_has_a_check() -> None:
