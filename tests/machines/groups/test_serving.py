@@ -9,6 +9,7 @@ from kafka_marshal.core.groups.events import (
     ControllerStarted,
     EventRecord,
     MemberExpired,
+    PartitionsRewound,
     UnknownEvent,
 )
 from kafka_marshal.core.groups.state import Controllership
@@ -261,6 +262,19 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
     assert desk.append(lost) is not GroupAccepted.RECONCILED
+
+
+def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew() -> None:
+    desk, _, _ = owner()
+    epoch, number = desk.state.epoch, desk.state.number + 1
+    rewound = PartitionsRewound({place(0): 1}, "somebody")
+    stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)
+    assert desk.append(stranger) is GroupAccepted.REWOUND
+    desk.read()
+    assert not desk.servers[0].serves(0)
+    desk.pass_ms(1_200)
+    assert desk.servers[0].serves(0)
+    assert desk.state.epoch > epoch
 
 
 def test_of_two_that_compete_the_first_in_the_log_serves() -> None:

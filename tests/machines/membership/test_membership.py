@@ -363,6 +363,7 @@ def test_a_partition_of_another_tenure_is_stopped_and_begun_anew() -> None:
     story.member.processed(T0, 4, 9)
     story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
     story.after(0)
+    assert story.after(1_000) == []  # it is asked, and not answered
     assert story.hears(owns(5, {T0: At(5, 2)})) == [
         PartitionStopped(T0, At(4, 9), given_up=False),
         PartitionStarted(T0, At(5, 2)),

@@ -270,7 +270,7 @@ class Membership:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int, *, may_let_go: bool = True) -> list[MemberEffect]:
+    def tick(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
         """Do what is due.
 
         Without `may_let_go` it asks for nothing that could take a partition away: the application
