@@ -93,8 +93,8 @@ SEARCHES = (
             "tests/machines/groups/test_requests.py",
             "tests/machines/groups/test_serving.py",
             "tests/machines/groups/test_sessions.py",
-            "tests/machines/groups/test_anyhow.py",
-            "tests/machines/membership",
+            "tests/machines/groups/test_bodies.py",
+            "tests/machines/membership/test_membership.py",
             *(
                 f"model_tests/groups/{test}"
                 for test in (

@@ -286,6 +286,9 @@ def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
     assert [len(sent) for sent in desk.sent] == [1, 1]
     desk.settled()
     assert [server.serves(0) for server in desk.servers] == [True, False]
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    desk.pass_ms(1_200)
+    assert [server.serves(0) for server in desk.servers] == [False, True]
 
 
 def test_who_may_not_compete_any_more_answers_nothing() -> None:
