@@ -10,9 +10,8 @@ from kafka_marshal.core.groups.events import GroupSnapshot, MemberRegistered
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
 from kafka_marshal.machines.groups.effects import FORWARDED
-from kafka_marshal.rpc.codec import encode_answer
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
-from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held
+from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
 
 
 def a_group() -> tuple[Desk, int]:
@@ -73,9 +72,7 @@ def test_a_request_that_cannot_be_carried_out_gets_its_code(
     events = len(desk.log)
     asked = desk.ask(name, connection, **body)
     desk.settled()
-    answer = desk.answers[asked]
-    assert answer.code is code
-    assert encode_answer(answer)
+    assert desk.code(asked) is code
     assert len(desk.log) == events
 
 
@@ -294,6 +291,17 @@ def test_static_partitions_go_to_who_asked_first() -> None:
     assert desk.group.members["m2"].static == {}
 
 
+def test_a_member_that_wants_something_else_keeps_what_it_owns() -> None:
+    desk, _ = a_group()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    before = desk.group
+    known = before.generation
+    desk.told("RegisterConsumer", member, Generation=known, Static=held(1), Held=held(0, 1))
+    assert desk.group.members["m1"].static.keys() == {place(1)}
+    assert desk.group.partitions == before.partitions
+
+
 def test_a_topic_that_a_member_wants_is_counted_at_once() -> None:
     desk, connection = a_group()
     desk.topics["u"] = Topic(1, "other")
@@ -360,6 +368,14 @@ def test_a_member_of_version_0_waits_for_its_answers() -> None:
     second = desk.ask("RegisterConsumer", connection, version=0)
     assert desk.code(second) is Code.INVALID_REQUEST
     assert connection in desk.closed
+
+
+def test_what_was_answered_over_a_connection_of_both_versions_is_waited_for_no_more() -> None:
+    desk, connection = a_group()
+    for name in ("h", "i"):
+        desk.ask("CreateGroup", connection, ConsumerGroup=name)
+    desk.settled()
+    assert registered(desk, connection) == []
 
 
 def test_before_it_registers_a_connection_of_version_0_names_nobody() -> None:

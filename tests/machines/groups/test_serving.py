@@ -9,6 +9,7 @@ from kafka_marshal.core.groups.events import (
     ControllerStarted,
     EventRecord,
     MemberExpired,
+    PartitionsRewound,
     UnknownEvent,
 )
 from kafka_marshal.core.groups.state import Controllership
@@ -153,7 +154,7 @@ def test_a_connection_from_before_the_start_says_nothing_of_what_is_held() -> No
     desk.settled()
     late = desk.connect(1)  # connected before, perhaps, and accepted only now
     for _ in range(3):
-        for connection in {old, late} - desk.closed:
+        for connection in {old, late} - desk.closed.keys():
             asked = desk.ask("RegisterConsumer", connection, 1, Generation=-1)
             desk.settled()
             assert desk.code(asked) is Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -169,7 +170,7 @@ def test_what_comes_over_an_older_connection_of_a_member_is_void() -> None:
     desk.settled()
     _, generation = desk.join("m1")
     assert desk.code(beat) is Code.FENCED_INSTANCE_ID
-    assert first in desk.closed
+    assert desk.closed[first] == "its member has registered over another connection"
     older = desk.ask("RegisterConsumer", first, Generation=-1)
     desk.settled()
     assert desk.code(older) is None  # it is closed
@@ -263,6 +264,19 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     assert desk.append(lost) is not GroupAccepted.RECONCILED
 
 
+def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew() -> None:
+    desk, _, _ = owner()
+    epoch, number = desk.state.epoch, desk.state.number + 1
+    rewound = PartitionsRewound({place(0): 1}, "somebody")
+    stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)
+    assert desk.append(stranger) is GroupAccepted.REWOUND
+    desk.read()
+    assert not desk.servers[0].serves(0)
+    desk.pass_ms(1_200)
+    assert desk.servers[0].serves(0)
+    assert desk.state.epoch > epoch
+
+
 def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
     desk = Desk(2)
     for number in (0, 1):
@@ -272,6 +286,9 @@ def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
     assert [len(sent) for sent in desk.sent] == [1, 1]
     desk.settled()
     assert [server.serves(0) for server in desk.servers] == [True, False]
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    desk.pass_ms(1_200)
+    assert [server.serves(0) for server in desk.servers] == [False, True]
 
 
 def test_who_may_not_compete_any_more_answers_nothing() -> None:
