@@ -208,7 +208,7 @@ def test_a_group_is_described_whole() -> None:
     desk.pass_ms(100)
     tenure = desk.group.generation
     told = bodies.list_answer(
-        asks("ListGroups"), [(GROUP, desk.group, desk.state, Code.NONE)], Code.NONE
+        asks("ListGroups", Describe=1), [(GROUP, desk.group, desk.state, Code.NONE)], Code.NONE
     )
     owned = {"Topic": "t", "ConsumerId": "m1", "Tenure": tenure, "Offset": -1}
     assert told.body == {
