@@ -22,8 +22,8 @@ from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
-WINDOW_BYTES: Final = 32 << 20
-"""Bytes of rows that are looked at together, at least: some four million records in runs."""
+WINDOW_BYTES: Final = 128 << 20
+"""Bytes of rows that are looked at together, at least: 400,000 records, or far more in runs."""
 
 
 class Job(Protocol):

@@ -105,11 +105,13 @@ def collecting_seldom() -> Iterator[None]:
     A fold makes many objects and keeps some. Looking through them took a sixth of its time.
     """
     before = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 10)
+    gc.set_threshold(100_000, 20, 100_000)
+    gc.freeze()
     try:
         yield
     finally:
         gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def gather(gathered: GatheredRows, folders: Sequence[Path], states: Sequence[Path]) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.values import evolved
 from kafka_marshal.kernel import joined_runs as kernel
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
 from kafka_marshal.kernel.parsing import REQUEST
@@ -135,7 +136,7 @@ class RunOfRows:
         )
 
     def _last(self, row: int, offset: int) -> RawRecord:
-        return attrs.evolve(self.rows.record(int(row)), offset=offset)
+        return evolved(self.rows.record(int(row)), offset=offset)
 
 
 _RECORD: Final = -2

@@ -446,7 +446,8 @@ def _clocks(
     fits &= (timestamps_ms < _FITS_MS) & (timestamps_ms > -_FITS_MS)
     facts: dict[int, list[SenderRow]] = {}
     table = names.table
-    instances, clients, groups = map(list, (names.instances, names.clients, names.groups))
+    instances, clients = names.instances.names(), names.clients.names()
+    groups = names.groups.names()
     # Times that are too far away to be gathered in 64 bits: one by one.
     for row in np.flatnonzero(told & ~fits):
         far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
