@@ -264,8 +264,13 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     assert desk.append(lost) is not GroupAccepted.RECONCILED
 
 
-def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew() -> None:
-    desk, _, _ = owner()
+@pytest.mark.parametrize("something_is_on_its_way", [False, True])
+def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew(
+    something_is_on_its_way: bool,
+) -> None:
+    desk, connection, tenure = owner()
+    if something_is_on_its_way:
+        desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 5)))
     epoch, number = desk.state.epoch, desk.state.number + 1
     rewound = PartitionsRewound({place(0): 1}, "somebody")
     stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)

@@ -214,16 +214,22 @@ def test_a_member_that_may_not_enter_asks_no_more(api: str) -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        answer("ListGroups", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        answer("ListGroups", GroupsInfo=controller_at(*FIRST).body["GroupsInfo"]),
+        [answer("ListGroups", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
+        [answer("ListGroups", GroupsInfo=controller_at(*FIRST).body["GroupsInfo"])],
+        [
+            answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND),
+            answer("CreateGroup", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ],
     ],
-    ids=["not yet", "without its port"],
+    ids=["not yet", "without its port", "none that creates"],
 )
-def test_a_server_that_does_not_say_who_is_controller_is_left(told: RpcAnswer) -> None:
+def test_a_server_that_does_not_say_who_is_controller_is_left(told: list[RpcAnswer]) -> None:
     story = Story()
     story.connects()
     story.after(0)
-    assert story.hears(told) == []
+    for each in told:
+        asked = sent(story.hears(each)).keys()
+    assert asked == set()
     assert story.connects(100) == ConnectTo(*SECOND)
 
 
@@ -309,6 +315,7 @@ def test_a_member_that_nobody_let_in_hands_nothing_out() -> None:
 def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
     story = Story().owning(T0)
     story.hears(beats())
+    assert story.hears(beats()) == []  # nobody asked for it
     assert story.after(999) == []
     assert sent(story.after(1)).keys() == {"Heartbeat"}
 
