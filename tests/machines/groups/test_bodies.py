@@ -239,6 +239,6 @@ def test_a_group_is_described_whole() -> None:
     desk.pass_ms(200)
     assert bodies.state_of(desk.group) == "Reconciling"
     described = [(GROUP, before, desk.state, Code.NONE)]
-    free: Any = bodies.list_answer(asks("ListGroups"), described, Code.NONE).body
+    free: Any = bodies.list_answer(asks("ListGroups", Describe=1), described, Code.NONE).body
     [detail] = free["GroupsInfoV1"]
     assert {row["ConsumerId"] for row in detail["Owners"]} == {""}
