@@ -131,9 +131,12 @@ class HealthMonitor:
         if late is not None:
             self.observers.late(*late)
 
-    def look(self, now_ms: int) -> None:
-        """Time has passed."""
+    def look_at_cluster(self) -> None:
+        """Time has passed: what was noted of the cluster may be over."""
         self._logs.look()
+
+    def look(self, now_ms: int) -> None:
+        """Time has passed: a heartbeat may be late."""
         for watched in self._watched.copy():  # an observer may close the consumer
             late = watched.heartbeats.look(now_ms)
             if late is not None:
