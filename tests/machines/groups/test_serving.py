@@ -276,6 +276,7 @@ def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew(
     stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)
     assert desk.append(stranger) is GroupAccepted.REWOUND
     desk.read()
+    assert desk.servers[0].view(0) == desk.state
     assert not desk.servers[0].serves(0)
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
