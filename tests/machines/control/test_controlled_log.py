@@ -13,6 +13,7 @@ from kafka_marshal.core.groups.events import (
 )
 from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.group_codec.events import encode_event
 from kafka_marshal.machines.groups.control import controlled_log
 from kafka_marshal.machines.groups.control.controlled_log import (
     ControlledLog,
@@ -20,6 +21,7 @@ from kafka_marshal.machines.groups.control.controlled_log import (
     LogKnowledge,
 )
 from kafka_marshal.machines.groups.effects import AskEnd
+from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import Desk, at
 
 START = EventRecord(0, 0, 0, ControllerStarted(-1, 1, "a", 9))
@@ -141,10 +143,18 @@ def test_what_was_judged_before_it_was_sent_is_not_judged_again(
     desk.ask("CommitOffsets", desk.connect(), PositionsV1=at(t0=(tenure, 6)))
     assert len(desk.sent[0]) == 1
     desk.land()
-    desk.confirm()
     desk.read()
     assert desk.questions[0] == []  # an event of its own says as much as the end of the log
     assert desk.servers[0].view(0) == desk.state
+
+
+def test_an_event_may_be_as_large_as_the_log_takes() -> None:
+    made = next(each.event for each in Desk().serve().create().log if each.group)
+    size = len(encode_event(made))
+    Desk(event_bytes_max=size).serve().create()
+    desk = Desk(event_bytes_max=size - 1).serve()
+    told = desk.told("CreateGroup", desk.connect())
+    assert told["ErrorCode"] is Code.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("serves", [False, True])
