@@ -92,8 +92,7 @@ SEARCHES = (
         (
             "tests/machines/groups/test_requests.py",
             "tests/machines/groups/test_serving.py",
-            "tests/machines/groups/test_sessions.py",
-            "tests/machines/groups/test_bodies.py",
+            "tests/machines/control",
             "tests/machines/membership/test_membership.py",
             *(
                 f"model_tests/groups/{test}"

@@ -76,10 +76,11 @@ class Desk:
             match effect:
                 case effects.AppendEvent(record):
                     assert record.offset == record.timestamp_ms == effects.NOT_APPENDED
+                    assert record.partition == 0
                     self.sent[number].append(record)
                 case effects.ReportTooLarge(record, size_bytes):
                     self.too_large.append((type(record.event), size_bytes))
-                case effects.AskEnd(_, token):
+                case effects.AskEnd(0, token):
                     self.questions[number].append(token)
                 case effects.SendAnswer(connection, answer):
                     asked_over, request = self.requests.pop(answer.correlation_id)
@@ -90,12 +91,14 @@ class Desk:
                 case effects.CloseConnection(connection, why):
                     assert why
                     self.closed[connection] = why
-                case effects.CountPartitions() | effects.ResolveOffsets():
+                case effects.CountPartitions(0) | effects.ResolveOffsets(0):
                     self.looks.append((number, effect))
                 case effects.ForwardRequest():
                     self.forwarded.append(effect)
-                case effects.MovePosition(_, offset):
+                case effects.MovePosition(0, offset):
                     self.positions.append(offset)
+                case other:
+                    raise AssertionError(other)
 
     def land(self, number: int = 0) -> None:
         """What a server sent gets into the log."""

@@ -100,6 +100,23 @@ def test_a_member_whose_end_is_on_its_way_is_not_answered() -> None:
     assert connection in desk.closed
 
 
+def test_a_request_that_waits_for_its_answer_keeps_the_session() -> None:
+    desk, connection, tenure = owner()
+    desk.pass_ms(SESSION_MS - 300)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    for _ in range(6):
+        desk.now_ms += 100
+        desk.tick()
+    desk.settled()
+    assert desk.code(beat) is Code.NONE
+
+
+def test_an_answer_that_prolongs_no_session_waits_for_no_confirmation() -> None:
+    desk, _, _ = owner()
+    asked = desk.ask("CreateGroup", desk.connect())
+    assert desk.code(asked) is Code.NONE
+
+
 def test_a_failover_is_no_rebalance() -> None:
     desk, _, tenure = owner()
     before = desk.group
@@ -171,6 +188,7 @@ def test_what_comes_over_an_older_connection_of_a_member_is_void() -> None:
     _, generation = desk.join("m1")
     assert desk.code(beat) is Code.FENCED_INSTANCE_ID
     assert desk.closed[first] == "its member has registered over another connection"
+    desk.do(0, desk.servers[0].disconnected(first, desk.now_ms))  # it was closed here
     older = desk.ask("RegisterConsumer", first, Generation=-1)
     desk.settled()
     assert desk.code(older) is None  # it is closed
@@ -276,6 +294,7 @@ def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew(
     stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)
     assert desk.append(stranger) is GroupAccepted.REWOUND
     desk.read()
+    assert desk.servers[0].view(0) == desk.state
     assert not desk.servers[0].serves(0)
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
