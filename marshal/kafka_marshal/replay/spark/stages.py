@@ -122,7 +122,7 @@ def lines_of_stored(
 def write_rows(drained: Iterable[Rows], tables: TableSet, path: Path) -> int:
     """Write a file in the schema of the tables, and return how many rows it has; none if 0.
 
-    Whoever writes it a second time writes the same, and nobody reads a part of it.
+    A second writer writes the same, and nobody reads a part of it.
     """
     lines = (batch for rows in drained for batch in row_batches(rows, tables))
     return write_batches(lines, tables.schema, path)
