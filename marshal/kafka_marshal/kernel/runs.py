@@ -30,6 +30,7 @@ from kafka_marshal.kernel.columns import (
     Ints,
     NameCodes,
     RecordColumns,
+    Small,
 )
 from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
@@ -37,6 +38,8 @@ NO_RUN: Final = -1
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _NEVER: Final = -(2**63)
+_FEW: Final = 1 << 16
+"""Numbers below this are counted, each by itself, faster than they are sorted."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
 
@@ -115,8 +118,23 @@ def find(
 
 def members_of(table: Codes) -> tuple[int, Ints]:
     """How many clients of a group there are, and which of them each address is of."""
-    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
-    return len(members), member_of.reshape(-1).astype(np.int64)
+    groups, clients = table[:, 2].astype(np.int64), table[:, 1]
+    members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
+    return len(members), member_of
+
+
+def distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """The different ones among numbers that are not negative, in order; and which each of them is.
+
+    >>> known, of_each = distinct(np.array([7, 2, 7]))
+    >>> known.tolist(), of_each.tolist()
+    ([2, 7], [1, 0, 1])
+    """
+    if numbers.max(initial=0) >= max(_FEW, 4 * len(numbers)):
+        known, of_each = np.unique(numbers, return_inverse=True)
+        return known, of_each.reshape(-1)
+    there = np.bincount(numbers) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
 
 def by_leader(leader: Ints) -> tuple[Ints, Ints]:
@@ -144,6 +162,49 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
             order[lengths[leader[row]]] = row
             lengths[leader[row]] += 1
     return order, begins
+
+
+def summed(
+    places: Codes, offsets: Ints, timestamps_ms: Ints, kinds: Small, counted: Ints, listed: Ints
+) -> Ints:
+    """What the records of each place come to, whatever they say.
+
+    Args:
+        places: of every record, the number of its place, from 0 on without gaps.
+        offsets: log offsets.
+        timestamps_ms: the records' timestamps, unix milliseconds.
+        kinds: who stamped the records, as numbers.
+        counted: by place and kind, all 0; gets how many records there are.
+        listed: by place; gets the first and the last offset of each of the first gaps.
+
+    Returns:
+        By place: records, first and last offset, least and greatest timestamp, gaps between
+        offsets, and how many offsets are missing in them.
+    """
+    return _summed(places, offsets, timestamps_ms, kinds, counted, listed)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)
+def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ignore[no-untyped-def]
+    sums = np.zeros((len(counted), 7), np.int64)
+    for row in range(len(places)):
+        place, offset, timestamp_ms = places[row], offsets[row], timestamps_ms[row]
+        of_place = sums[place]
+        counted[place, kinds[row]] += 1
+        if of_place[0] == 0:
+            of_place[1] = offset
+            of_place[3] = of_place[4] = timestamp_ms
+        elif offset - of_place[2] > 1:
+            if of_place[5] < listed.shape[1]:
+                listed[place, of_place[5], 0] = of_place[2] + 1
+                listed[place, of_place[5], 1] = offset - 1
+            of_place[5] += 1
+            of_place[6] += offset - of_place[2] - 1
+        of_place[0] += 1
+        of_place[2] = offset
+        of_place[3] = min(of_place[3], timestamp_ms)
+        of_place[4] = max(of_place[4], timestamp_ms)
+    return sums
 
 
 @numba.njit(cache=True, nogil=True)
