@@ -181,6 +181,47 @@ def _join(  # type: ignore[no-untyped-def]
         leader[row] = leader[first] = first
 
 
+def positions(
+    members: Ints,
+    lengths: Ints,
+    first_positions: Ints,
+    last_positions: Ints,
+    first_moves: Ints,
+    moved_to: Ints,
+    last_moves: Ints,
+) -> tuple[int, int, int, int]:
+    """What a run of these rows says of the position.
+
+    All but `members` are by row: how many records it is, the positions of the first and of the
+    last, and where between them the position moves first, where to, and where it moves last;
+    negative if it does not. Returned are the first position and the same three of the whole run.
+    """
+    return _positions(  # type: ignore[no-any-return]
+        members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _positions(  # type: ignore[no-untyped-def]
+    members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves
+):
+    position = first_positions[members[0]]
+    first_move, first_moved_to, last_move = np.int64(-1), position, np.int64(-1)
+    at, before = np.int64(0), position
+    for row in members:
+        if first_positions[row] != before:
+            last_move = at
+            if first_move < 0:
+                first_move, first_moved_to = at, first_positions[row]
+        if first_moves[row] >= 0:
+            last_move = at + last_moves[row]
+            if first_move < 0:
+                first_move, first_moved_to = at + first_moves[row], moved_to[row]
+        before = last_positions[row]
+        at += lengths[row]
+    return position, first_move, first_moved_to, last_move
+
+
 def gathered(order: Ints, begins: Ints, ends: Ints, base: Ints, distances: Codes) -> Ints:
     """The numbers of these rows, one row after the other.
 
