@@ -82,8 +82,7 @@ def find(
         forced: whether `interval_ms` is that of all rows.
     """
     count = int(partitions.max()) + 1 if len(partitions) else 0
-    table = names.table
-    members, member_of = members_of(table)
+    subjects = Subjects.of(partitions, columns, names)
     ordered = np.ones(count, np.bool_)
     leader = np.empty(len(partitions), np.int64)
     clock_ms = np.empty(len(partitions), np.int64)
@@ -99,16 +98,18 @@ def find(
         columns.present,
         columns.headers,
         columns.amended_badly,
-        table,
-        member_of,
+        names.table,
+        subjects.claim,
+        subjects.member,
+        subjects.group,
         silence_intervals,
         rest_intervals,
         interval_ms,
         forced,
-        np.full((count, max(1, len(names.claims))), -1, np.int64),
-        np.full((count, max(1, members)), -1, np.int64),
-        np.zeros((count, max(1, members)), np.int64),
-        np.zeros((count, max(1, len(names.groups))), np.int64),
+        np.full(subjects.claims, -1, np.int64),
+        np.full(subjects.members, -1, np.int64),
+        np.zeros(subjects.members, np.int64),
+        np.zeros(subjects.groups, np.int64),
         ordered,
         leader,
         clock_ms,
@@ -116,11 +117,47 @@ def find(
     return HeartbeatRuns(leader, clock_ms, ordered)
 
 
-def members_of(table: Codes) -> tuple[int, Ints]:
-    """How many clients of a group there are, and which of them each address is of."""
-    groups, clients = table[:, 2].astype(np.int64), table[:, 1]
-    members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
-    return len(members), member_of
+@frozen(eq=False)
+class Subjects:
+    """Whom each row is about at its place, as numbers; and how many numbers there are of each kind.
+
+    Of every place and every claim that are not together in any row there need not be a number: a
+    log of very many claims has each in one place.
+    """
+
+    claims: int
+    claim: Ints
+    members: int
+    member: Ints
+    """A client of a group."""
+    groups: int
+    group: Ints
+
+    @classmethod
+    def of(cls, places: Codes, columns: RecordColumns, names: NameCodes) -> Subjects:
+        """Of rows decoded with `names`. Those of a row that is MALFORMED mean nothing."""
+        table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
+        wide = places.astype(np.int64)
+        groups, clients = table[:, 2].astype(np.int64), table[:, 1]
+        members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
+
+        def numbered(count: int, of_address: Ints | Codes) -> tuple[int, Ints]:
+            return _numbered(wide * max(1, count) + of_address[columns.address])
+
+        return cls(
+            *numbered(len(names.claims), np.maximum(table[:, 3], 0)),
+            *numbered(len(members), member_of),
+            *numbered(len(names.groups), groups),
+        )
+
+
+def _numbered(pairs: Ints) -> tuple[int, Ints]:
+    """How many numbers are needed, and which each pair has: the pairs themselves, if they do."""
+    most = int(pairs.max(initial=0)) + 1
+    if most <= max(_FEW, 4 * len(pairs)):
+        return most, pairs
+    known, of_each = distinct(pairs)
+    return len(known), of_each
 
 
 def distinct(numbers: Ints) -> tuple[Ints, Ints]:
@@ -210,8 +247,8 @@ def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ig
 @numba.njit(cache=True, nogil=True)
 def _find(  # type: ignore[no-untyped-def]
     partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
-    headers, amended_badly, table, member_of, silence_intervals, rest_intervals, interval_ms,
-    forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
+    headers, amended_badly, table, claims, members, groups, silence_intervals, rest_intervals,
+    interval_ms, forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
@@ -232,16 +269,16 @@ def _find(  # type: ignore[no-untyped-def]
         if kind == MALFORMED:
             continue
         address = addresses[row]
-        group, claim, member = table[address, 2], table[address, 3], member_of[address]
-        if speaking[partition, member] != table[address, 0]:
-            speaking[partition, member] = table[address, 0]
-            switches[partition, member] += 1
+        group, claim, member = groups[row], claims[row], members[row]
+        if speaking[member] != table[address, 0]:
+            speaking[member] = table[address, 0]
+            switches[member] += 1
         if kind == RELEASE_GROUP:
-            releases[partition, group] += 1
+            releases[group] += 1
             continue
-        switched[row], released[row] = switches[partition, member], releases[partition, group]
-        before = last_row[partition, claim]
-        last_row[partition, claim] = row
+        switched[row], released[row] = switches[member], releases[group]
+        before = last_row[claim]
+        last_row[claim] = row
         if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
         said = headers[row, _INTERVAL]
