@@ -156,6 +156,7 @@ def _settings(
     settings = {
         "spark.driver.extraJavaOptions": options,
         "spark.driver.memory": "2g",
+        "spark.python.daemon.module": "kafka_marshal.replay.spark.daemon",
         "spark.local.dir": str(scratch),  # executors of a cluster have their own
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
