@@ -233,6 +233,21 @@ def test_a_heartbeat_that_waits_hears_of_a_change() -> None:
     assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
 
 
+def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=200)
+    desk.settled()
+    other = desk.ask("Heartbeat", connection, Generation=tenure)
+    codes = []
+    for _ in range(2):
+        desk.now_ms += 100
+        desk.tick()
+        codes.append((desk.code(beat), desk.code(other)))
+    assert codes == [(None, None), (Code.NONE, None)]
+    desk.settled()
+    assert desk.code(other) is Code.NONE
+
+
 def test_an_event_that_was_refused_gives_nobody_up() -> None:
     desk, connection, _ = owner()
     left, epoch = MemberLeft("m1", ""), desk.state.epoch - 1
@@ -327,6 +342,10 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     assert not desk.servers[0].serves(0)
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.do(0, desk.servers[0].append_failed(lost, desk.now_ms))  # once more: nothing changes
+    desk.settled()
+    assert desk.code(beat) is Code.NONE
     assert desk.append(lost) is not GroupAccepted.RECONCILED
 
 
@@ -388,6 +407,8 @@ def test_an_event_of_a_later_version_stops_a_server() -> None:
     assert desk.servers[0].knowledge(0) is LogKnowledge.LOST
     beat = desk.ask("Heartbeat", connection, Generation=tenure)
     assert desk.code(beat) is Code.COORDINATOR_NOT_AVAILABLE
+    [detail] = desk.told("ListGroups", connection)["GroupsInfoV1"]
+    assert detail["ErrorCode"] is Code.COORDINATOR_NOT_AVAILABLE
     desk.pass_ms(3_000, 0)
     assert desk.sent[0] == []
 
