@@ -123,6 +123,19 @@ def test_an_ephemeral_group_goes_with_its_last_member() -> None:
     assert desk.state.groups == {}
 
 
+def test_who_asked_in_a_group_that_went_hears_that_there_is_none() -> None:
+    desk = Desk().serve().create(Ephemeral=1)
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    beat = desk.ask("Heartbeat", member)
+    left = desk.ask("DeregisterConsumer", member)
+    desk.land()
+    desk.read()
+    assert (desk.code(beat), desk.code(left)) == (None, Code.NONE)
+    desk.confirm()
+    assert desk.code(beat) is Code.GROUP_ID_NOT_FOUND
+
+
 def test_a_member_that_leaves_commits_first() -> None:
     desk, _ = a_group()
     member, _ = desk.join("m1")
