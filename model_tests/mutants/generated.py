@@ -40,20 +40,37 @@ class Search:
     tests: Sequence[str]
     """Without Java and Spark. The transitions of TLC are among them, sampled."""
 
-    def holds(self, patterns: Sequence[str]) -> bool:
-        """Whether one of its modules may have a function that is asked for."""
-        names = [
-            ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-            for room in self.rooms
-            for path in PACKAGE.glob(room)
+    unexplained: Sequence[str] = ()
+    """Patterns of those whose survivors nobody has explained yet: searched only if asked for."""
+
+    def files(self, only: Sequence[str]) -> list[str]:
+        """Below the package: those that may have a function of these patterns; without any, all."""
+        later = {path for each in self.unexplained for path in PACKAGE.glob(each)}
+        paths = [path for room in self.rooms for path in sorted(PACKAGE.glob(room))]
+        return [
+            str(path.relative_to(PACKAGE))
+            for path in paths
+            if (path not in later if not only else any(_may_match(path, each) for each in only))
         ]
-        return not patterns or any(_may_match(name, each) for name in names for each in patterns)
 
 
-def _may_match(module: str, pattern: str) -> bool:
+def _may_match(path: Path, pattern: str) -> bool:
     """Whether a function of the module may be one of the pattern's."""
+    module = module_of(path)
     beginning = ".".join(pattern.split(".")[: module.count(".") + 1])
     return fnmatch(module, beginning)
+
+
+def module_of(path: Path) -> str:
+    """As in `core.claims.fenced`."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def not_searched() -> list[str]:
+    """The modules that are searched only if they are asked for."""
+    patterns = [each for search in SEARCHES for each in search.unexplained]
+    paths = {path for each in patterns for path in PACKAGE.glob(each)}
+    return sorted(module_of(path) for path in paths if path.name != "__init__.py")
 
 
 _SAMPLED = "test_groups_take_the_steps_of_the_sample_as_the_specification_does"
@@ -86,6 +103,7 @@ SEARCHES = (
     Search(
         ("core/groups/*.py",),
         ("tests/core/groups", f"model_tests/groups/test_group_edges.py::{_SAMPLED}"),
+        unexplained=("core/groups/assignment.py",),
     ),
     Search(
         ("machines/groups/**/*.py",),
@@ -103,8 +121,17 @@ SEARCHES = (
                 )
             ),
         ),
+        unexplained=(
+            "machines/groups/server.py",
+            "machines/groups/control/bodies.py",
+            "machines/groups/control/partition.py",
+        ),
     ),
-    Search(("group_codec/*.py", "rpc/*.py"), ("tests/group_codec", "tests/rpc")),
+    Search(
+        ("group_codec/*.py", "rpc/*.py"),
+        ("tests/group_codec", "tests/rpc"),
+        unexplained=("group_codec/*.py", "rpc/*.py"),
+    ),
 )
 """What `make mutants` generates: of the modules of the package that are pure."""
 
@@ -219,7 +246,7 @@ def run(
     mutant.
     """
     shutil.rmtree(work, ignore_errors=True)
-    asked = [(work / str(n), each) for n, each in enumerate(searches) if each.holds(only)]
+    asked = [(work / str(n), each) for n, each in enumerate(searches) if each.files(only)]
     for folder, search in asked:
         _served(folder, search, only, children or os.cpu_count() or 1)
     return tuple(mutant for folder, _ in asked for mutant in results(folder))
@@ -229,7 +256,7 @@ def _served(folder: Path, search: Search, only: Sequence[str], children: int) ->
     """Have a server run one search. Raises RuntimeError if a test fails without a mutant."""
     folder.mkdir(parents=True)
     asked = {
-        "rooms": list(search.rooms),
+        "rooms": search.files(only),
         "tests": [test for test in search.tests if (ROOT / test.partition("::")[0]).exists()],
         "only": list(only),
         "children": children,

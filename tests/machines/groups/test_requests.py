@@ -98,6 +98,7 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     told = desk.told("DeleteGroup", connection, ConsumerGroup=[GROUP])
     assert told["DeletedConsumerGroups"] == [GROUP]
     assert desk.state.groups == {}
+    assert desk.servers[0]._partitions[0].answering.holdings == {}
     assert desk.told("DeleteGroup", connection, ConsumerGroup=[])["ErrorCode"] is Code.NONE
 
 
@@ -120,6 +121,19 @@ def test_an_ephemeral_group_goes_with_its_last_member() -> None:
     desk.join("m1")
     desk.pass_ms(SESSION_MS + 300)
     assert desk.state.groups == {}
+
+
+def test_who_asked_in_a_group_that_went_hears_that_there_is_none() -> None:
+    desk = Desk().serve().create(Ephemeral=1)
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    beat = desk.ask("Heartbeat", member)
+    left = desk.ask("DeregisterConsumer", member)
+    desk.land()
+    desk.read()
+    assert (desk.code(beat), desk.code(left)) == (None, Code.NONE)
+    desk.confirm()
+    assert desk.code(beat) is Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_member_that_leaves_commits_first() -> None:
@@ -241,7 +255,7 @@ def test_any_server_lists_groups_and_names_their_controller() -> None:
     assert group["ControllerBroker"] == {"BrokerId": 0, "Host": "host0", "Port": 9}
     assert group["GroupMembers"] == ["m1"]
     [detail] = told["GroupsInfoV1"]
-    assert detail["State"] == "Stable"
+    assert (detail["State"], detail["ErrorCode"]) == ("Stable", Code.NONE)
     assert [row["ConsumerId"] for row in detail["Owners"]] == ["m1", "m1"]
     brief = desk.told("ListGroups", desk.connect(1), 1)
     assert brief["GroupsInfo"] == [{**group, "GroupMembers": []}]

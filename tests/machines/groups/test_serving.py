@@ -9,6 +9,7 @@ from kafka_marshal.core.groups.events import (
     ControllerStarted,
     EventRecord,
     MemberExpired,
+    MemberLeft,
     PartitionsRewound,
     UnknownEvent,
 )
@@ -150,6 +151,19 @@ def test_everybody_has_a_session_from_when_the_start_was_read_back() -> None:
     assert "m1" not in desk.group.members
 
 
+def test_who_serves_again_counts_nothing_from_before() -> None:
+    desk, _, tenure = owner()
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    desk.serve(1)
+    connection = desk.connect(1)
+    for _ in range(4):
+        desk.told("Heartbeat", connection, 1, Generation=tenure)
+        desk.pass_ms(1_000)
+    desk.do(1, desk.servers[1].unclaimed(0, desk.now_ms))
+    desk.serve(0)
+    assert "m1" in desk.group.members
+
+
 def test_a_pause_of_the_controller_is_nobodys_silence() -> None:
     desk, connection, tenure = owner()
     desk.pass_ms(SESSION_MS // 2)
@@ -193,6 +207,55 @@ def test_what_comes_over_an_older_connection_of_a_member_is_void() -> None:
     desk.settled()
     assert desk.code(older) is None  # it is closed
     assert desk.group.generation == generation
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_a_connection_of_two_members_stays_when_one_connects_again(is_parked: bool) -> None:
+    desk, first, _ = owner()
+    desk.told("RegisterConsumer", first, ConsumerId="m2", Generation=-1)
+    beat = desk.ask("Heartbeat", first, ConsumerId="m2", Generation=99, MaxWaitMs=1_000)
+    if is_parked:
+        desk.settled()
+    assert desk.code(beat) is None
+    desk.join("m2")
+    assert desk.code(beat) is Code.FENCED_INSTANCE_ID
+    desk.pass_ms(1_200)  # each is answered once
+    assert first not in desk.closed
+
+
+def test_a_heartbeat_that_waits_hears_of_a_change() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=1_000)
+    desk.settled()
+    assert desk.code(beat) is None
+    desk.join("m2")
+    desk.pass_ms(100)
+    assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
+
+
+def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=200)
+    desk.settled()
+    other = desk.ask("Heartbeat", connection, Generation=tenure)
+    codes = []
+    for _ in range(2):
+        desk.now_ms += 100
+        desk.tick()
+        codes.append((desk.code(beat), desk.code(other)))
+    assert codes == [(None, None), (Code.NONE, None)]
+    desk.settled()
+    assert desk.code(other) is Code.NONE
+
+
+def test_an_event_that_was_refused_gives_nobody_up() -> None:
+    desk, connection, _ = owner()
+    left, epoch = MemberLeft("m1", ""), desk.state.epoch - 1
+    late = EventRecord(0, 0, 0, left, GROUP, epoch=epoch, number=desk.state.number + 1)
+    assert desk.append(late) is GroupRefused.DEPOSED
+    desk.read()
+    told = desk.told("RegisterConsumer", connection, Generation=-1)
+    assert told["ErrorCode"] is Code.NONE
 
 
 def test_one_register_of_a_member_is_under_way() -> None:
@@ -279,6 +342,10 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     assert not desk.servers[0].serves(0)
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.do(0, desk.servers[0].append_failed(lost, desk.now_ms))  # once more: nothing changes
+    desk.settled()
+    assert desk.code(beat) is Code.NONE
     assert desk.append(lost) is not GroupAccepted.RECONCILED
 
 
@@ -315,6 +382,13 @@ def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
     assert [server.serves(0) for server in desk.servers] == [False, True]
 
 
+def test_who_begins_anew_answers_nothing_of_before() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.do(0, desk.servers[0].begins(0, 0, desk.now_ms, at_position=False))
+    assert desk.code(beat) is Code.NOT_COORDINATOR
+
+
 def test_who_may_not_compete_any_more_answers_nothing() -> None:
     desk, connection, tenure = owner()
     beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=1_000)
@@ -333,6 +407,8 @@ def test_an_event_of_a_later_version_stops_a_server() -> None:
     assert desk.servers[0].knowledge(0) is LogKnowledge.LOST
     beat = desk.ask("Heartbeat", connection, Generation=tenure)
     assert desk.code(beat) is Code.COORDINATOR_NOT_AVAILABLE
+    [detail] = desk.told("ListGroups", connection)["GroupsInfoV1"]
+    assert detail["ErrorCode"] is Code.COORDINATOR_NOT_AVAILABLE
     desk.pass_ms(3_000, 0)
     assert desk.sent[0] == []
 
