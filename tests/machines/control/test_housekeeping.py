@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafka_marshal.core.groups.events import ControllershipSnapshot, GroupSnapshot, MemberExpired
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.effects import CountPartitions
@@ -52,7 +54,7 @@ def test_only_what_is_new_is_counted_besides() -> None:
     desk = Desk().serve().create()
     desk.topics["u"] = Topic(1, "other")
 
-    def asks_for(member: str, topics: list[str]) -> list[object]:
+    def asks_for(member: str, topics: list[str]) -> Sequence[object]:
         connection = desk.connect()
         desk.ask("RegisterConsumer", connection, ConsumerId=member, Generation=-1, Topics=topics)
         asked = [effect for _, effect in desk.looks]
