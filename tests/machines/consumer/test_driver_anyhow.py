@@ -153,6 +153,27 @@ def test_a_driver_that_left_out_what_cannot_have_changed_did_all_that_was_due(
     assert min(looked[True], looked[False]) > 100
 
 
+def test_a_driver_that_rests_has_nothing_to_do_when_the_log_was_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caught_up, rested = Driver.caught_up, 0
+
+    def noted(driver: Driver, now_ms: int) -> list[Effect]:
+        nonlocal rested
+        rests, consumer, due_ms = driver.rests, driver.consumer, driver.next_timer_ms
+        effects = caught_up(driver, now_ms)
+        if rests:
+            rested += 1
+            assert effects == []
+            assert (driver.consumer, driver.next_timer_ms) == (consumer, due_ms)
+        return effects
+
+    monkeypatch.setattr(Driver, "caught_up", noted)
+    for seed in SEEDS:
+        walked(seed)
+    assert rested > 10
+
+
 def test_in_the_end_whoever_wants_the_claim_and_can_know_it_has_it() -> None:
     """Nobody sleeps on: where all records arrive and all work ends, one of those who may ask."""
     owned = 0
