@@ -142,12 +142,12 @@ def test_whoever_stalls_is_late_then_fenced_and_the_log_says_what_to_do(
             until(lambda: notes.of("fenced"))
     claim, late = notes.of("late")[-1]  # a machine may stand still for 0.75 s before, too
     assert late.cause is LateCause.NOT_SENT
-    assert late.silent_ms >= 1_000
+    assert late.silent_ms >= 900  # from when the last heartbeat was read back, which takes its time
     [(_, reason, seen)] = notes.of("fenced")
     assert reason is Lost.TAKEN
     assert (seen.by_client, seen.position) == ("w2", 40)
     assert seen.epoch > claim.epoch
-    assert seen.silent_ms >= 1_000
+    assert seen.silent_ms >= 900
     [line] = [each for each in told(caplog, "lost") if each.reason == "taken"]
     assert (line.client_id, line.levelname, line.position) == ("w1", "WARNING", 40)
     assert "client w2 took it" in line.getMessage()
