@@ -17,7 +17,7 @@ CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples con
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector $(STAMPS)/spark ## The virtual environment, locked dependencies, Java, TLC, Kafka
+setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector $(STAMPS)/spark $(STAMPS)/kernel ## The virtual environment, locked dependencies, Java, TLC, Kafka
 
 $(STAMPS)/venv:
 	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
@@ -50,6 +50,10 @@ $(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
 
 $(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/java/class_data.py
 	@$(BIN)/python -m tools.setup.spark
+	@touch $@
+
+$(STAMPS)/kernel: $(STAMPS)/package $(wildcard marshal/kafka_marshal/kernel/*.py)
+	@$(BIN)/python -m tools.setup.kernel
 	@touch $@
 
 check: setup ## Format, lint, types, import contracts, long sentences

@@ -26,7 +26,7 @@ TABLE: Final = ROOT / "build" / "test-costs.tsv"
 PRINTED_FROM_S: Final = 120.0
 """CPU seconds of the least run that prints a summary: others are of some tests alone."""
 DEAREST: Final = 20
-LOOK_FROM_S: Final = 0.1
+LOOK_FROM_S: Final = 0.3
 """Seconds between two looks at other processes; a look takes one or two thousandths of a second."""
 COLLECTION: Final = "collection"
 """Name of what a process costs before its first test."""

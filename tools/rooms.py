@@ -8,7 +8,6 @@ what they mean.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -40,10 +39,10 @@ def first_line(path: Path) -> str:
     Raises:
         ValueError: the module has no docstring.
     """
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    if not docstring:
+    begins = re.match(r'r?"""(.+?)(?:"""|\n)', path.read_text(encoding="utf-8"))
+    if begins is None:
         raise ValueError(f"{path} has no docstring: write what lives there")
-    return docstring.splitlines()[0]
+    return begins[1]
 
 
 def modules(package: Path) -> Iterator[Room]:

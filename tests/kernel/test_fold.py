@@ -80,12 +80,10 @@ def alike(raws: list[RawRecord], every: Sequence[Rules], batch: int = 1000) -> N
         assert folded.claims() == world.claims
 
 
-@pytest.mark.parametrize("seed", seeds(1, 10))
+@pytest.mark.parametrize("seed", seeds(3, 100))
 def test_a_million_hostile_records_are_folded_as_by_the_reducer(seed: int) -> None:
     """By both rule sets; each log has every kind of record in it. All seeds are run by night."""
-    for number in range(10 * seed, 10 * seed + 10):
-        raws = list(hostile.log(number, 5_000))
-        alike(raws, RULES, batch=(1000, 7, 5_000)[number % 3])
+    alike(list(hostile.log(seed, 5_000)), RULES, batch=(1000, 7, 5_000)[seed % 3])
 
 
 def test_partitions_that_lie_mixed_in_a_batch_are_folded_as_alone() -> None:
@@ -122,10 +120,11 @@ def test_every_transition_of_the_specification_is_the_kernels() -> None:
 
 def test_hostile_logs_reach_every_verdict() -> None:
     """Or the comparison above would prove little."""
-    reached: set[Verdict | str] = set()
+    missing: set[Verdict | str] = {*steps.VERDICTS, "malformed", "read twice"}
     for seed in range(8):
-        reached.update(*by_world(hostile.log(seed, 6_000), *map(World, RULES)))
-    assert reached == {*steps.VERDICTS, "malformed", "read twice"}
+        if missing:
+            missing.difference_update(*by_world(hostile.log(seed, 6_000), *map(World, RULES)))
+    assert not missing
 
 
 def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:

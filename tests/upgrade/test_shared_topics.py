@@ -36,6 +36,7 @@ WINDOW = 200
 BATCH = 50
 BOTH = ("at_least_once", "at_most_once")
 BY_NIGHT = {each: pytest.param(each, marks=pytest.mark.night) for each in BOTH}
+"""By day a fleet is replaced under load, and an original takes over and hands back."""
 ORDINARY = {"failover_times", "lost_races", "missed_heartbeat", "unowned_too_long"}
 """Findings of takeovers, and of a busy machine."""
 
@@ -237,13 +238,9 @@ def test_one_of_0_1_0_takes_over_when_all_who_share_are_killed_and_they_when_it_
         assert lost <= set(range(receipt["start"], receipt["end"]))
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(
-    ("semantics", "together"),
-    [
-        (BOTH[0], False),
-        pytest.param(BOTH[0], True, marks=pytest.mark.night),
-        pytest.param(BOTH[1], True, marks=pytest.mark.night),
-    ],
+    ("semantics", "together"), [(BOTH[0], False), (BOTH[0], True), (BOTH[1], True)]
 )
 def test_who_ends_in_order_hands_over_and_repeats_only_what_lies_above_something_not_done(
     semantics: str, together: bool, kafka_broker: Broker, old_version: Path, tmp_path: Path
@@ -305,7 +302,8 @@ def test_at_most_once_an_administrator_hands_over_what_was_given_back(
     )
 
 
-@pytest.mark.parametrize("semantics", [BY_NIGHT[BOTH[0]], BOTH[1]])
+@pytest.mark.night
+@pytest.mark.parametrize("semantics", BOTH)
 def test_one_of_0_1_0_that_slept_too_long_goes_no_further_than_it_was_allowed(
     semantics: str, kafka_broker: Broker, old_version: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ The rooms of the first are paths that must exist. The second is drawn from impor
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -121,6 +122,7 @@ def layers() -> list[list[str]]:
     ]
 
 
+@functools.cache
 def imports() -> dict[str, tuple[set[str], set[str]]]:
     """Return what each room of the layers imports: other rooms, and packages of others."""
     rooms = {room for layer in layers() for room in layer}

@@ -157,7 +157,7 @@ class TextCodes:
         return int(look_up(self.arrays, *_whole(name), self._salt))
 
     def make_room(self, texts: int, size: int) -> None:
-        """Make room for that many more texts, whose `size` together is in bytes."""
+        """Make room for this many more texts, which take `size` bytes together."""
         count, used = self.heads.tolist()
         while used + size > len(self.pool):
             self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])

@@ -191,9 +191,9 @@ def positions(
 ) -> tuple[int, int, int, int]:
     """What a run of these rows says of the position.
 
-    All but `members` are by row: how many records it is, the positions of the first and of the
-    last, and where between them the position moves first, where to, and where it moves last;
-    negative if it does not. Returned are the first position and the same three of the whole run.
+    All but `members` are by row: how many records it is, and the positions of the first and of the
+    last. Between them the position moves first, and to what, and last; negative if it does not.
+    Returned are the first position and the same three of the whole run.
     """
     return _positions(  # type: ignore[no-any-return]
         members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves

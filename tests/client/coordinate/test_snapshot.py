@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def raw(offset: int, value: bytes = b"x") -> RawRecord:
     return RawRecord(0, offset, 1000 + offset, value)
 
 
+@cache
 def memory(seed: int, first: int = 0) -> PartitionMemory:
     """What somebody knows who has read whatever may stand in a log."""
     me = InstanceConfig("i", "c", Mode.AT_LEAST_ONCE)

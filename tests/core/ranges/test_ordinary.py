@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, TypeAlias
 
 import pytest
@@ -22,22 +23,22 @@ AT_MOST_ONCE, AT_LEAST_ONCE = 0, 12
 OnePass: TypeAlias = Callable[..., RangeOutcome | None]
 
 
-def walks() -> Iterator[Walk]:
+@cache
+def walks() -> list[Walk]:
+    found = []
     for seed in range(6):
         for window in (AT_MOST_ONCE, AT_LEAST_ONCE):
             for honest in (True, False):
                 walked = walk(seed, window, honest=honest)
                 for _ in walked.steps(250):
                     pass
-                yield walked
-
-
-WALKS = tuple(walks())
+                found.append(walked)
+    return found
 
 
 def both(in_one_pass: OnePass) -> Iterator[tuple[RangeOutcome | None, RangeOutcome]]:
     """What each request of the walks did, in one pass and the long way."""
-    for walked in WALKS:
+    for walked in walks():
         for (claim, ranges), record in zip(walked.history, walked.log, strict=True):
             if isinstance(record.message, ClaimingRange):
                 short = in_one_pass(ranges, claim, record, record.message, RULES, LIMITS)

@@ -13,6 +13,7 @@ from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core.messages import AMENDMENTS
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, PUBLISHED, Rows
+from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import alike, judging
 from tests.replay.told import records, replayed
@@ -67,7 +68,7 @@ def test_one_that_can_be_read_is_no_finding_nor_one_whose_last_word_can(name: st
     assert told(twice[1:])[0] == []
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 def test_every_one_is_counted_where_runs_of_heartbeats_are_folded_in_one_step(seed: int) -> None:
     chance = Random(seed)
     names = [name for name, one in HEADER_FIELDS.items() if one in AMENDMENTS]
