@@ -6,6 +6,7 @@ memory that it takes depends on the number of claims and not on that of records.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -202,9 +203,19 @@ class LocalFoldedLog:
     ) -> Iterator[pa.RecordBatch]:
         """The rows about these claims, findings without proofs."""
         chosen = set(names)
+        if not chosen:
+            return
         left_out = PROOF_COLUMN if table is FINDINGS else None
         columns = [each.name for each in table.columns if each.name != left_out]
-        for batch in self.tables[table.name].batches(columns):
+        of_columns = zip(CLAIM, map(set, zip(*chosen, strict=True)), strict=True)
+        types = _schema(table)
+        likely = {
+            name: pa.array(of_claims, types.field(name).type) for name, of_claims in of_columns
+        }
+        for rows in self.tables[table.name].batches(columns):
+            # Of a million claims few are likely, and each by itself is asked for in Python.
+            found = [pc.is_in(rows.column(name), values) for name, values in likely.items()]
+            batch = rows.filter(functools.reduce(pc.and_, found))
             claims = zip(*(batch.column(name).to_pylist() for name in CLAIM), strict=True)
             yield batch.filter(pa.array([claim in chosen for claim in claims], pa.bool_()))
 
