@@ -266,16 +266,17 @@ How Spark goes about it depends on the size, and the output does not:
 - A checkpoint of up to 4 MB is read by the command, without Spark.
 
 Processor time of the whole command with all its processes, Java and Python, looked at ten times a
-second. One run each, two cores, CPython 3.11, and a load of 18 to 24, which makes it more. In the
+second. One run each, two cores, CPython 3.11, and a load of 14 to 18, which makes it more. In the
 last column a larger log was five queries and no job of its own:
 
 | | here | on Spark | on Spark before |
 |---|---|---|---|
-| the 236 records of `d3_late_heartbeat_theft.jsonl` | 0.8 s | 5.3 s | 7.5 s |
-| 1,000,000 generated records | 3.9 s | 11.7 s | 21.9 s |
+| the 236 records of `d3_late_heartbeat_theft.jsonl` | 0.8 s | 4.6 s | 6.1 s |
+| 1,000,000 generated records | 3.9 s | 9.6 s | 17.0 s |
+| 5,000,000 generated records | 7.8 s | 12.8 s | 19.8 s |
 
-Of the 11.7 s, Spark's Java took 4.5, its Python workers 5.1, and the command the rest. In a session
-that has run before, these records took 3.6 s, and 0.8 of them in Java.
+Of the 9.6 s, Spark's Java took 3.5, its Python workers 4.4, and the command the rest. In a session
+that had run before, a million records took 3.3 s, five million 5.9 s, and before the change 8.2 s.
 
 Up to 5,000 records are fed one by one, without the compiled kernel. Of more, the first run on a
 machine compiles it, which takes some seconds once.
@@ -300,8 +301,8 @@ So a replay takes less time than Spark needs to split the values. The kernel mak
 polars and DuckDB in a third and a fifth of their time; the run checks that it is the same account.
 But a whole replay, with its verdicts, findings and page, is no faster than polars is at its two
 tables. All of this was measured while a replay on Spark was five queries. As one job, 5,000,000
-records took 7.0 s of processor time in a session that had run before, and polars 8.7 s, with a load
-of 22. Also before, `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
+records took 5.9 s of processor time in a session that had run before, and polars 8.3 s, with a load
+of 16. Also before, `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
 
 | records | wall s | records/s | CPU us a record | driver MB | JVM MB | largest worker MB |
 |---|---|---|---|---|---|---|
