@@ -4,9 +4,9 @@
 
 Only what Spark schedules is simulated: two stages of tasks on cores that each take the next task as
 soon as they are free. A task of the first reads and collapses a chunk. A task of the second folds
-the coordinating partitions that its hash falls on, whole. It joins their rows, a claim in a chunk
-each, and folds the runs that come of it. The time of the network, of disks, of a store, of
-stragglers and of the driver is not in it.
+coordinating partitions, whole; those of one log are dealt out to tasks one after the other. It
+joins their rows, a claim in a chunk each, and folds the runs that come of it. The time of the
+network, of disks, of a store, of stragglers and of the driver is not in it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def planned(
     chunks = -(-records // ROWS_PER_CHUNK)
     read = makespan(np.full(chunks, records / chunks * costs.record).tolist(), cores)
     tasks = np.zeros(TASKS_PER_CORE * cores)
-    places = chance.integers(0, len(tasks), len(claims_of))
+    places = (chance.integers(len(tasks)) + np.arange(len(claims_of))) % len(tasks)
     claims = np.asarray(claims_of)
     runs = np.ceil(records * claims / claims.sum() / JOINED)
     np.add.at(tasks, places, claims * (chunks * costs.row + runs * costs.run))

@@ -33,6 +33,8 @@ from kafka_marshal.replay.places import UriPath, parquet_file, parquet_writer
 
 SORTED_BYTES_MAX: Final = 64 << 20
 """Bytes of pieces that a task sorts in memory, at most: an executor leaves Python little of it."""
+_CODEC: Final = "lz4"
+_SIZE_BYTES: Final = 8
 Piece: TypeAlias = tuple[int, bytes]
 """Which task folds it, and some rows of one coordinating partition."""
 TableRows: TypeAlias = tuple[str, pa.StructArray]
@@ -52,7 +54,7 @@ def read_pieces(job: Job, numbers: Iterable[int], tasks: int) -> Iterator[Piece]
             rows, _ = read_rows(job, [number], folder)
             for batch in rows.batches():
                 for place, piece in by_place(batch):
-                    yield task_of(place, tasks), piece.serialize().to_pybytes()
+                    yield task_of(place, tasks), _packed(piece)
 
 
 def task_of(place: Place, tasks: int) -> int:
@@ -75,7 +77,7 @@ def folded_pieces(job: Job, pieces: Iterable[Piece]) -> Iterator[Rows]:
     with SpillFolder() as folder, collecting_seldom():
         rows = Sorter(schema, ROW_ORDER, folder)
         for _, piece in pieces:
-            rows.add(_batch(piece, schema))
+            rows.add(_unpacked(piece, schema))
             if rows.bytes_held > SORTED_BYTES_MAX:
                 rows.spill()
         yield from job.fold(rows.batches())
@@ -100,14 +102,14 @@ def table_rows_in(path: Path, tables: TableSet) -> Iterator[TableRows]:
 
 def to_stored(name: str, rows: pa.StructArray) -> StoredRows:
     """To bytes."""
-    return name, pa.RecordBatch.from_struct_array(rows).serialize().to_pybytes()
+    return name, _packed(pa.RecordBatch.from_struct_array(rows))
 
 
 def from_stored(stored: StoredRows, tables: TableSet) -> TableRows:
     """Back from bytes."""
     name, piece = stored
     schema = pa.schema(list(tables.by_name[name].arrow_type))
-    return name, _batch(piece, schema).to_struct_array()
+    return name, _unpacked(piece, schema).to_struct_array()
 
 
 def lines_of_stored(
@@ -144,5 +146,18 @@ def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Pa
     return count
 
 
-def _batch(piece: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(piece), schema)
+def _packed(batch: pa.RecordBatch) -> bytes:
+    """As bytes: how many they are unpacked, and they themselves.
+
+    Spark would pack them, too, but only after Python and Java have copied them.
+    """
+    message = batch.serialize()
+    size = len(message).to_bytes(_SIZE_BYTES, "little")
+    packed: bytes = pa.compress(message, codec=_CODEC, asbytes=True)
+    return size + packed
+
+
+def _unpacked(piece: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    size = int.from_bytes(piece[:_SIZE_BYTES], "little")
+    message = pa.decompress(pa.py_buffer(piece).slice(_SIZE_BYTES), size, codec=_CODEC)
+    return pa.ipc.read_record_batch(message, schema)
