@@ -149,10 +149,13 @@ class Chunked:
 def alike(raws: list[RawRecord], how: JudgingOptions, *sizes: int, window: int = 0) -> Chunked:
     """The log in chunks of each size, which all come to the same; returns the last."""
     one_by_one = fed(raws, how)
-    for size in sizes:
-        chunked = Chunked(in_order(raws), size, how.heartbeat_interval_ms, how.forced, window)
+    every = [
+        Chunked(in_order(raws), size, how.heartbeat_interval_ms, how.forced, window)
+        for size in sizes
+    ]
+    for size, chunked in zip(sizes, every, strict=True):
         assert chunked.told(how) == one_by_one, size
-    return chunked
+    return every[-1]
 
 
 @pytest.mark.parametrize(
