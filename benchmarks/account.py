@@ -94,7 +94,7 @@ class Kernel:
         """Two tables."""
         out.mkdir()
         keys = self.names.claim_keys()
-        instances, clients = list(self.names.instances), list(self.names.clients)
+        instances, clients = self.names.instances.names(), self.names.clients.names()
         tables = []
         for partition, of_partition in self.tenures.items():
             found = dict(zip(FIELDS, of_partition.rows().T, strict=True))

@@ -26,7 +26,8 @@ Of a million records both engines are checked to write the same.
 warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
 and the Python workers held. A log is on disk only while it is replayed. `--here` takes `--engine
 local` instead of Spark. `--hot 0.8` puts that part of the claims into one coordinating partition,
-and `--skewed` gives a fifth of the records to one claim. Under `taskset -c 0` one process does all.
+`--skewed` gives a fifth of the records to one claim, and
+`--claims` says how many claims there are. Under `taskset -c 0` one process does all.
 
 `--phases` prints where the processor time of `--engine local` goes, in one process: what it takes
 merely to read the columns, what to read and collapse, and what to fold. It also prints how many
@@ -272,27 +273,29 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
     path.unlink()
 
 
-def scaled(count: int, here: bool, hot: float, skewed: bool) -> tuple[float, float, dict[str, int]]:
+def scaled(
+    count: int, here: bool, hot: float, skewed: bool, claims: int
+) -> tuple[float, float, dict[str, int]]:
     """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
     with Scratch("desk") as desk, ExitStack() as opened:
         work = replay_here if here else partial(replay, opened.enter_context(opened_session()))
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, WARM)
         work(warm, desk / "warm")
-        logs.write(path, count, hot=hot, skewed=skewed)
+        logs.write(path, count, hot=hot, skewed=skewed, claims=claims)
         began = time.perf_counter()
         with Meter() as meter:
             work(path, desk / "out")
         return time.perf_counter() - began, meter.cpu_s, dict(meter.peaks)
 
 
-def phases(count: int) -> None:
+def phases(count: int, claims: int) -> None:
     """Print what a record costs in each phase of a replay in one process."""
     with Scratch("desk") as desk:
         path, read_folder, folder = desk / "uniform.parquet", desk / "read", desk / "folded"
         for each in (read_folder, folder):
             each.mkdir()
-        logs.write(path, count)
+        logs.write(path, count, claims=claims)
         chunks = find([str(path)]).chunks
         job = WholeLog(chunks, judging_of("fenced", INTERVAL_S, 3_600.0, None), collapsing=True)
         work = ReadAndFold(job, read_folder, folder)
@@ -320,7 +323,7 @@ def phases(count: int) -> None:
         print(f"{words:32}{seconds:9.2f} s of CPU{1e6 * seconds / count:9.2f} us a record")
 
 
-def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool) -> None:
+def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool, claims: int) -> None:
     """Print what a record costs, and what is held at once, by the size of the log."""
     kinds = {DRIVER: "driver", JVM: "JVM", WORKERS: "workers", WORKER: "a worker"}
     head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
@@ -328,7 +331,7 @@ def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool) -> None:
     # A process that forks after Spark has begun would share its memory: each begins anew.
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for count in sizes:
-            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here, hot, skewed))
+            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here, hot, skewed, claims))
             told = "".join(f"{peaks.get(kind, 0) / 1e6:13,.0f}" for kind in kinds)
             each = f"{1e6 * wall_s / count:9.2f}{1e6 * cpu_s / count:9.2f}"
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
@@ -375,6 +378,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--hot", type=float, default=0.0, help="--scale: so much of it in one partition"
     )
     parser.add_argument("--skewed", action="store_true", help="--scale: a fifth is one claim's")
+    parser.add_argument(
+        "--claims", type=int, default=logs.CLAIMS, help="--scale, --phases: how many there are"
+    )
     parser.add_argument("--phases", type=int, metavar="RECORDS", help="where the time goes")
     parser.add_argument(
         "--shared",
@@ -390,10 +396,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shared(asked.shared or SHARED, asked.beats_every)
         return 0
     if asked.scale is not None:
-        scale(asked.scale or SCALES, asked.here, asked.hot, asked.skewed)
+        scale(asked.scale or SCALES, asked.here, asked.hot, asked.skewed, asked.claims)
         return 0
     if asked.phases is not None:
-        phases(asked.phases)
+        phases(asked.phases, asked.claims)
         return 0
     with Scratch("desk") as desk, ExitStack() as opened:
 

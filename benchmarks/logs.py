@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 INTERVAL_S = 60
 PARTITIONS = 16
+CLAIMS = 2048
 BEGIN_MS = 1_700_000_000_000
 BLOCK = 500_000
 """Records made, and written as a row group, at a time."""
@@ -40,7 +41,7 @@ def write(
     path: Path,
     count: int,
     *,
-    claims: int = 2048,
+    claims: int = CLAIMS,
     skewed: bool = False,
     hot: float = 0.0,
     seed: int = 1,

@@ -105,7 +105,7 @@ public final class GroupMember {
   private void find() throws IOException, InterruptedException {
     while (!stopped) {
       connect(controllers[first++ % controllers.length]);
-      String where = controller(ask(LIST, 1, group));
+      String where = controller(ask(LIST, 1, group, false));
       if (where != null) {
         if (!where.equals(here)) connect(where);
         return;

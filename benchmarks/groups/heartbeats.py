@@ -18,13 +18,20 @@ from typing import Any, cast
 import attrs
 
 from kafka_marshal.client.connect.environment import REAL, Stream
-from kafka_marshal.client.groups.connection import AGAIN_S, GO_AGAIN, Address, ServerConnection
+from kafka_marshal.client.groups.connection import (
+    AGAIN_S,
+    GO_AGAIN,
+    Address,
+    ServerConnection,
+    ServerUnreachable,
+    groups_of,
+)
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 _EVERY_S = 1.0
 _KNOCKING_MAX = 32
-"""Connections on which nobody has registered yet; a controller takes 64 of one host."""
+"""Connections on which nobody has registered yet."""
 
 
 @attrs.define(eq=False)
@@ -39,6 +46,8 @@ class _Member:
     """When its next heartbeat is, or was, due."""
     settled: bool = False
     """Its last heartbeat was answered with 0."""
+    looks: bool = False
+    """It asks a server who is controller."""
 
 
 @attrs.define
@@ -103,6 +112,23 @@ class Crowd:
             self._step(now_s)
         return self._beats
 
+    def fail_over(self, to: Address, longest_s: float) -> float:
+        """Their controller is dead: each asks this server, until that is it and knows the member.
+
+        Returns the seconds until the last one's heartbeat was answered.
+        """
+        began_s, self._measures, self._controller = time.monotonic(), False, to
+        self._queue.clear()
+        for member in self._members:
+            member.looks, member.settled = True, False
+            self._connect_again(member, began_s)
+        while (now_s := time.monotonic()) < began_s + longest_s:
+            if all(member.settled for member in self._members):
+                return now_s - began_s
+            self._step(now_s)
+        left = sum(not member.settled for member in self._members)
+        raise RuntimeError(f"{left} members were not heard within {longest_s:.0f} s")
+
     def _connection(self) -> tuple[ServerConnection, Any]:
         streams = list[Stream]()
 
@@ -117,15 +143,24 @@ class Crowd:
     def _step(self, now_s: float) -> None:
         while self._queue and self._queue[0][0] <= now_s:
             member = heapq.heappop(self._queue)[2]
-            (self._register if member.generation < 0 else self._heartbeat)(member)
+            if member.looks:
+                asked = {"ConsumerGroups": [self._group], "Describe": 0}
+                member.connection.send("ListGroups", asked)
+            else:
+                (self._register if member.generation < 0 else self._heartbeat)(member)
         wait_s = self._queue[0][0] - now_s if self._queue else _EVERY_S
         for key, _ in self._selector.select(max(0.0, min(wait_s, 0.01))):
             member = cast("_Member", key.data)
             connection = member.connection
-            while (answer := connection.receive(0)) is not None:
-                self._answered(member, answer)
-                if connection is not member.connection:
-                    break
+            try:
+                while (answer := connection.receive(0)) is not None:
+                    self._answered(member, answer)
+                    if connection is not member.connection:
+                        break
+            except ServerUnreachable:
+                if not member.looks:
+                    raise
+                self._connect_again(member, now_s + AGAIN_S)
 
     def _retry(self, member: _Member, now_s: float, code: ErrorCode) -> None:
         """A controller that has just begun closes connections: it does not know how old they are.
@@ -134,11 +169,14 @@ class Crowd:
         """
         if self._measures:
             raise RuntimeError(f"the controller ceased to serve {member.name}: {code.name}")
+        self._connect_again(member, now_s + AGAIN_S)
+
+    def _connect_again(self, member: _Member, due_s: float) -> None:
         self._selector.unregister(member.stream)
         member.connection.close()
         member.connection, member.stream = self._connection()
         self._selector.register(member.stream, selectors.EVENT_READ, member)
-        heapq.heappush(self._queue, (now_s + AGAIN_S, member.name, member))
+        heapq.heappush(self._queue, (due_s, member.name, member))
 
     def _heartbeat(self, member: _Member) -> None:
         body = {"SessionTimeout": 0, "Generation": member.generation, "MaxWaitMs": 0}
@@ -155,6 +193,14 @@ class Crowd:
 
     def _answered(self, member: _Member, answer: RpcAnswer) -> None:
         api, code, now_s = answer.api.name, answer.code, time.monotonic()
+        if api == "ListGroups":
+            [found] = groups_of(answer)
+            if (found["Host"], found["Port"]) == (self._controller.host, self._controller.port):
+                member.looks, member.due_s = False, now_s
+            else:
+                member.due_s = now_s + AGAIN_S
+            heapq.heappush(self._queue, (member.due_s, member.name, member))
+            return
         if code in GO_AGAIN:
             self._retry(member, now_s, code)
             return

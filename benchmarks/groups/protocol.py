@@ -8,7 +8,7 @@ runs some parts only, `--brief` takes less of everything, `--quick` few members 
 - death: a member dies by kill -9. Until others own its partitions, minus the session timeout.
 - controller: one of two controllers dies by kill -9, while all members commit. Whether an owner, a
   tenure or the generation changed, and until every member's commits are answered again.
-- heartbeats: 1,000 members of one controller, a heartbeat a second each.
+- heartbeats: 1,000 members of one controller, a heartbeat a second each; then it dies by kill -9.
 - restart: 10 consumers are restarted one after the other: how long partitions had no owner, and
   which messages were handed out twice. *With two* counts assignments of a partition whose owner had
   not been called back. A member that was given up, and so hands nothing out, counts there, too:
@@ -55,7 +55,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal.client.connect.environment import REAL
-from kafka_marshal.client.groups.connection import Controllers
+from kafka_marshal.client.groups.connection import Address, Controllers
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.reaper import Reaper
 from kafka_marshal.rpc.error_codes import ErrorCode
@@ -380,20 +380,24 @@ def _described(asked: Controllers, group: str) -> tuple[object, object]:
 
 
 def heartbeats(place: Place) -> None:
-    """A thousand members."""
+    """A thousand members, whose controller dies in the end."""
     scale, topic = place.scale, place.topic
-    with place.controllers(1, "crowd") as processes:
-        [(address, process)] = processes.items()
-        place.create([address], "crowd", 4 * WAIT_S)
-        with Controllers(address, "bench") as asked:
+    with place.controllers(2, "crowd") as processes:
+        place.create([*processes], "crowd", 4 * WAIT_S)
+        with Controllers([*processes], "bench") as asked:
             at = asked.controller_of("crowd", REAL.deadline(WAIT_S))
+        process = processes.pop(str(at))
+        [other] = processes
         before_s = cpu_s(process.pid)
         with Crowd(at, "crowd", topic, scale.crowd) as crowd:
             found = crowd.settle(2 * WAIT_S)
             settled_s, began_s = cpu_s(process.pid), time.monotonic()
             crowd.measure(scale.beats_s)
-        took_s = time.monotonic() - began_s
-        share = (cpu_s(process.pid) - settled_s) / took_s
+            took_s = time.monotonic() - began_s
+            share = (cpu_s(process.pid) - settled_s) / took_s
+            process.kill()
+            process.wait()
+            failover_s = crowd.fail_over(Address.parsed(other, "--controller"), WAIT_S)
     p50, p99, most = np.quantile(found.answers_ms or [0.0], (0.5, 0.99, 1.0))
     note = (
         f"{found.settled:,} settled after {found.settles_s:.1f} s, "
@@ -405,6 +409,10 @@ def heartbeats(place: Place) -> None:
     add = functools.partial(place.report.add, better=Better.LOWER, given=given)
     add("groups.heartbeats.p99", "ms", ours=float(p99), target=Target(50.0), note=note)
     add("groups.heartbeats.cpu", "cores", ours=share, target=Target(1.0))
+    what = f"controller of {scale.crowd:,} members killed, until all heartbeats are answered"
+    place.report.add(
+        "groups.heartbeats.failover", "s", Better.LOWER, failover_s, what, target=Target(3.0)
+    )
 
 
 def restart(place: Place) -> None:

@@ -52,7 +52,7 @@ class Reading:
     def taken(self) -> tuple[LogKnowledge, Controllership]:
         """What the Python's reader then knows, now."""
         log = ControlledLog(SOMEBODY, 0, [])
-        log.begin(self.begin, 0, at_position=self.at_position)
+        log.begin(self.begin, at_position=self.at_position)
         log.ask(0)
         [asked] = log.out
         assert isinstance(asked, AskEnd)

@@ -45,8 +45,8 @@ def without_controller(record: EventRecord, event: ControllershipSnapshot) -> Co
     return attrs.evolve(right(record, event), controller_id=None)
 
 
-def trusts_any(log: ControlledLog, offset: int, now_ms: int, *, at_position: bool) -> None:
-    begins(log, offset, now_ms, at_position=True)
+def trusts_any(log: ControlledLog, offset: int, *, at_position: bool) -> None:
+    begins(log, offset, at_position=True)
 
 
 WAYS = {

@@ -13,6 +13,7 @@ import ast
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 import attrs
 import libcst as cst
@@ -97,9 +98,16 @@ def _bare(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.FunctionDe
 class _Visitor(MutationVisitor):
     """mutmut's, which goes into decorated functions, too: no mutant is defined beside another."""
 
+    def __init__(self) -> None:
+        super().__init__(OPERATORS, IgnoredCode(set(), set(), set()))
+        self._types: set[cst.CSTNode] = set()
+        """First arguments of casts."""
+
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
-        if _is_never(node):
+        if _is_never(node) or node in self._types:
             return True
+        if _is_cast(node):
+            self._types.add(node.args[0])
         if isinstance(node, cst.FunctionDef) and node not in self._enum_creation_hooks:
             return node.name.value in NEVER_MUTATE_FUNCTION_NAMES
         return super()._skip_node_and_children(node)
@@ -128,9 +136,18 @@ def _does_nothing(case: cst.MatchCase) -> bool:
     )
 
 
+def _is_cast(node: cst.CSTNode) -> TypeGuard[cst.Call]:
+    """`cast("int", x)`: the type is for mypy alone."""
+    return (
+        isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "cast"
+    )
+
+
 def _is_the_same(mutation: Mutation) -> bool:
-    """Only a case was left out in which nothing happens."""
+    """Only the type of a cast was changed, or a case left out in which nothing happens."""
     was, becomes = mutation.original_node, mutation.mutated_node
+    if _is_cast(was) and _is_cast(becomes):
+        return len(becomes.args) == 2 and was.args[1].deep_equals(becomes.args[1])
     if not isinstance(was, cst.Match) or not isinstance(becomes, cst.Match):
         return False
     left_out = [case for case in was.cases if case not in becomes.cases]
@@ -141,7 +158,7 @@ def mutants(path: Path) -> Iterator[Made]:
     """Every mutant of every function and method of a module, in the order of the text."""
     source = path.read_text(encoding="utf-8")
     wrapper = MetadataWrapper(cst.parse_module(source))
-    visitor = _Visitor(OPERATORS, IgnoredCode(set(), set(), set()))
+    visitor = _Visitor()
     wrapper.visit(visitor)
     names = dict(_functions(wrapper.module.body))
     places = wrapper.resolve(PositionProvider)

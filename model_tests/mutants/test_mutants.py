@@ -17,8 +17,8 @@ from tests.triples import Triple
 
 from kafka_marshal import RuleSet
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
-from model_tests.mutants import generated, judges, reducer, table, walked
-from model_tests.mutants.generated import Change, Mutant, Survivor
+from model_tests.mutants import generated, judges, operators, reducer, table, walked
+from model_tests.mutants.generated import PACKAGE, SEARCHES, Change, Mutant, Search, Survivor
 from model_tests.mutants.hand_made import HandMade, Killer, step
 from model_tests.transitions.exports import Exported
 
@@ -131,9 +131,40 @@ def test_every_survivor_on_the_list_is_written_as_it_stands_in_the_source() -> N
             assert line in source, generated.in_words(survivor.change)
 
 
+def test_what_only_mypy_reads_is_no_mutant(tmp_path: Path) -> None:
+    file = tmp_path / "sample.py"
+    file.write_text('def told(body):\n    return cast("int", body["a"])\n', encoding="utf-8")
+    changed = [made.texts()[1][-1].strip() for made in operators.mutants(file)]
+    assert 'return cast("int", None)' in changed
+    assert all('cast("int", ' in line or line == 'return cast(body["a"])' for line in changed)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("core.groups.reducer.*", ["core/groups/reducer.py"]),
+        ("core.groups.reducer.step", ["core/groups/reducer.py"]),
+        ("core.groups.assignment.*", ["core/groups/assignment.py"]),
+        ("core.nothing.x", []),
+    ],
+)
+def test_only_modules_that_are_asked_for_are_searched(pattern: str, found: list[str]) -> None:
+    assert [file for search in SEARCHES for file in search.files([pattern])] == found
+
+
+def test_every_pure_module_is_searched_once_or_named_as_not_searched() -> None:
+    found = [Path(file).with_suffix("") for search in SEARCHES for file in search.files([])]
+    modules = [".".join(file.parts) for file in found] + generated.not_searched()
+    assert len(modules) == len(set(modules))
+    pure = {*PACKAGE.glob("core/**/*.py"), *PACKAGE.glob("machines/**/*.py")}
+    named = {generated.module_of(path) for path in pure if path.name != "__init__.py"}
+    assert named <= {*modules}
+
+
 def killed_by(test: str, work: Path) -> dict[str, set[bool]]:
     """Whether one test file kills what is generated of `core.state`, function by function."""
-    made = generated.run(children=1, work=work, rooms=["core/state.py"], tests=[test])
+    search = Search(["core/state.py"], [test])
+    made = generated.run(children=1, work=work, searches=[search])
     functions = {mutant.change.function for mutant in made}
     return {
         function: {mutant.killed for mutant in made if mutant.change.function == function}

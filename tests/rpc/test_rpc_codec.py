@@ -11,9 +11,13 @@ from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_marshal.core.groups.state import PARTITIONS_MAX
+from kafka_marshal.machines.groups.control.bodies import NAME_BYTES_MAX, WISHES_MAX
+from kafka_marshal.machines.groups.control.partition import MEMBERS_MAX
 from kafka_marshal.rpc.apis import APIS, BY_NAME, Api, fields_of
 from kafka_marshal.rpc.codec import (
-    FRAME_BYTES_MAX,
+    ANSWER_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     Frames,
     Malformed,
     RefusedRequest,
@@ -28,7 +32,7 @@ from kafka_marshal.rpc.codec import (
     refusal,
 )
 from kafka_marshal.rpc.error_codes import MEANINGS, ErrorCode
-from kafka_marshal.rpc.fields import Array, Number, RpcField, Struct, Text, Type
+from kafka_marshal.rpc.fields import Array, Body, Number, RpcField, Struct, Text, Type, Value
 
 # --- messages at random, by the table -------------------------------------------------------------
 
@@ -236,7 +240,7 @@ def test_frames_come_out_whole_however_they_come(
     assert not frames.waits
 
 
-@pytest.mark.parametrize("size", [-1, FRAME_BYTES_MAX + 1])
+@pytest.mark.parametrize("size", [-1, REQUEST_BYTES_MAX + 1])
 def test_a_frame_that_is_too_large_is_refused_before_it_has_come(size: int) -> None:
     frames = Frames()
     assert list(frames.fed(struct.pack(">i", size)[:3])) == []
@@ -246,9 +250,9 @@ def test_a_frame_that_is_too_large_is_refused_before_it_has_come(size: int) -> N
 
 
 def test_the_largest_frame_comes_through() -> None:
-    data = struct.pack(">i", FRAME_BYTES_MAX) + bytes(FRAME_BYTES_MAX)
+    data = struct.pack(">i", REQUEST_BYTES_MAX) + bytes(REQUEST_BYTES_MAX)
     [message] = Frames().fed(data)
-    assert len(message) == FRAME_BYTES_MAX
+    assert len(message) == REQUEST_BYTES_MAX
 
 
 # --- what cannot be written -----------------------------------------------------------------------
@@ -306,3 +310,30 @@ IN_LIBRDKAFKA = {
 def test_error_codes_are_kafkas_numbers(code: ErrorCode) -> None:
     assert getattr(KafkaError, IN_LIBRDKAFKA.get(code.name, code.name)) == code
     assert MEANINGS[code]
+
+
+def test_the_description_of_the_largest_group_fits_a_frame() -> None:
+    topic, member = "t" * NAME_BYTES_MAX, "m" * NAME_BYTES_MAX
+    owners: list[Value] = [
+        {"Topic": topic, "Partition": each, "ConsumerId": member, "Tenure": 1, "Offset": 2}
+        for each in range(PARTITIONS_MAX)
+    ]
+    broker: Body = {"BrokerId": 1, "Host": "h" * NAME_BYTES_MAX, "Port": 1}
+    info: Body = {
+        "GroupName": topic,
+        "GroupMembers": list[Value]([member] * MEMBERS_MAX),
+        "Topics": list[Value]([topic] * WISHES_MAX),
+        "ControllerBroker": broker,
+        "SessionTimeout": 1,
+    }
+    info_v1: Body = {
+        "Generation": 1,
+        "State": "Stable",
+        "ErrorCode": 0,
+        "Owners": owners,
+        "Port": 1,
+    }
+    body: Body = {"ClientId": "c", "GroupsInfo": [info], "ErrorCode": 0, "GroupsInfoV1": [info_v1]}
+    frame = encode_answer(RpcAnswer(BY_NAME["ListGroups"], 1, 7, body))
+    [message] = Frames(ANSWER_BYTES_MAX).fed(frame)
+    assert decode_answer(BY_NAME["ListGroups"], message).body == body

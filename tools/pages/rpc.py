@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from kafka_marshal.rpc.apis import APIS, Api
-from kafka_marshal.rpc.codec import FRAME_BYTES_MAX
+from kafka_marshal.rpc.codec import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
 from kafka_marshal.rpc.error_codes import MEANINGS
 from kafka_marshal.rpc.fields import RpcField, described
 
@@ -22,7 +22,8 @@ The table of this page is the one that the codec (`kafka_marshal.rpc`) walks alo
 
 ## Bytes
 
-A frame is an int32 with the size of what follows, at most {frame:,} bytes.
+A frame is an int32 with the size of what follows: at most {request:,} bytes in a request, and
+{answer:,} in an answer.
 In a request these fields follow, and then those of its table:
 `ApiKey int16, Version int16, CorrelationId int64, ClientId string`.
 In an answer `Version int16, CorrelationId int64` follow, and then those of its table.
@@ -77,7 +78,10 @@ def page() -> str:
     """Return the whole page."""
     codes = [f"| {code.value} | {code.name} | {meaning} |" for code, meaning in MEANINGS.items()]
     return PAGE.format(
-        frame=FRAME_BYTES_MAX, apis="\n\n".join(map(section, APIS)), codes="\n".join(codes)
+        request=REQUEST_BYTES_MAX,
+        answer=ANSWER_BYTES_MAX,
+        apis="\n\n".join(map(section, APIS)),
+        codes="\n".join(codes),
     )
 
 

@@ -8,7 +8,6 @@ leading zeros, nineteen digits, too many fields), and says what is malformed.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -35,7 +34,9 @@ from kafka_marshal.kernel.parsing import (
     OTHER,
     REQUEST,
     decode_values,
-    intern,
+    intern_in,
+    learn,
+    look_up,
     read_headers,
     rehash,
 )
@@ -46,13 +47,13 @@ Small: TypeAlias = npt.NDArray[np.int8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-_Name = TypeVar("_Name")
-
 MALFORMED: Final = -1
 
 _CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/"
 _NAMES_NO_CLAIM: Final = np.array([*(not layout.keyed for layout in wire.MESSAGES), False])
 
+_LEARNT_AT_ONCE: Final = 4096
+"""Addresses that are split in one step: there must be room for their fields, as if all were new."""
 ABSENT: Final = -1
 """A header that is not there."""
 NOT_DECIMAL: Final = -2
@@ -108,6 +109,66 @@ class RecordColumns:
         return RecordColumns(*(part[begin:end] for part in astuple(self, recurse=False)))
 
 
+class TextCodes:
+    """Texts and their codes, given out as they are first seen."""
+
+    def __init__(self, salt: npt.NDArray[np.uint64], *first: str) -> None:
+        self._salt = salt
+        self.slots = np.full(1 << 10, -1, dtype=np.int32)
+        self.pool = np.zeros(1 << 14, dtype=np.uint8)
+        self.spans = np.zeros((1 << 8, 2), dtype=np.uint64)
+        self.hashes = np.zeros(1 << 8, dtype=np.uint64)
+        self.heads = np.zeros(2, np.int64)
+        """How many there are, and how much of the pool they take."""
+        self._names: list[str] = []
+        for text in first:
+            self.code(text)
+
+    def __len__(self) -> int:
+        return int(self.heads[0])
+
+    @property
+    def arrays(self) -> tuple[Codes, Bytes, npt.NDArray[np.uint64], npt.NDArray[np.uint64], Ints]:
+        """What the compiled functions take; to be asked anew when there may be more room."""
+        return self.slots, self.pool, self.spans, self.hashes, self.heads
+
+    def names(self) -> list[str]:
+        """The texts by their codes: a list that grows."""
+        known, count = len(self._names), len(self)
+        if known < count:
+            spans = self.spans[known:count].astype(np.int64)
+            first = int(spans[0, 0])
+            content = self.pool[first : int(self.heads[1])].tobytes()
+            self._names += [
+                content[begin:end].decode("utf-8", "surrogateescape")
+                for begin, end in (spans - first).tolist()
+            ]
+        return self._names
+
+    def code(self, text: str) -> int:
+        """The code of a text, which becomes known if it was not."""
+        name = text.encode("utf-8", "surrogateescape")
+        self.make_room(1, len(name))
+        return int(intern_in(self.arrays, *_whole(name), self._salt))
+
+    def known(self, text: str) -> int:
+        """The code of a text, or -1."""
+        name = text.encode("utf-8", "surrogateescape")
+        return int(look_up(self.arrays, *_whole(name), self._salt))
+
+    def make_room(self, texts: int, size: int) -> None:
+        """Make room for this many more texts, which take `size` bytes together."""
+        count, used = self.heads.tolist()
+        while used + size > len(self.pool):
+            self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
+        if count + texts + 1 >= len(self.spans):
+            while count + texts + 1 >= len(self.spans):
+                self.spans = np.concatenate([self.spans, np.zeros_like(self.spans)])
+                self.hashes = np.concatenate([self.hashes, np.zeros_like(self.hashes)])
+            self.slots = np.full(4 * len(self.spans), -1, dtype=np.int32)
+            rehash(self.slots, self.hashes, count)
+
+
 class NameCodes:
     """The codes of ids, groups, claims and addresses, given out as they are first seen.
 
@@ -115,50 +176,51 @@ class NameCodes:
     """
 
     def __init__(self) -> None:
-        self.instances: dict[str, int] = {"": 0}
-        self.clients: dict[str, int] = {"": 0}
-        self.groups: dict[str, int] = {"": 0}
-        self.claims: dict[ClaimKey, int] = {}
-        self.claim_groups: list[int] = []
-        """The group's code, by the claim's."""
-        self._codes: dict[bytes, int] = {}
-        self._rows: list[tuple[int, int, int, int]] = []
-        self._table: Codes = np.empty((0, 4), np.int32)
-        self._listed: list[str] = []
-        self._senders: list[tuple[str, str]] = []
-        self._topicless: list[bool] = []
         self._salt = np.frombuffer(os.urandom(16), np.uint64)
-        self._slots = np.full(1 << 12, -1, dtype=np.int32)
-        self._pool = np.zeros(1 << 16, dtype=np.uint8)
-        self._spans = np.zeros((1 << 10, 2), dtype=np.uint64)
-        self._hashes = np.zeros(1 << 10, dtype=np.uint64)
-        self._count = 0
-        self._pool_used = np.uint64(0)
+        self.instances = TextCodes(self._salt, "")
+        self.clients = TextCodes(self._salt, "")
+        self.groups = TextCodes(self._salt, "")
+        self.claims = TextCodes(self._salt)
+        self._addresses = TextCodes(self._salt)
+        self._keys: list[ClaimKey] = []
+        self._claim_groups: Codes = np.empty(len(self.claims.spans), np.int32)
+        self._table: Codes = np.empty((len(self._addresses.spans), 4), np.int32)
+        self._topicless: Flags = np.empty(len(self._addresses.spans), np.bool_)
 
     @property
     def table(self) -> Codes:
         """By address: instance, client, group, claim."""
-        known = len(self._table)
-        if known != len(self._rows):
-            # A watch asks after every few records, and most logs have a new sender now and then.
-            fresh = np.array(self._rows[known:], dtype=np.int32).reshape(-1, 4)
-            self._table = np.concatenate([self._table, fresh])
-        return self._table
+        return self._table[: len(self._addresses)]
 
     def claim_keys(self) -> list[ClaimKey]:
-        """The keys by their codes."""
-        return list(self.claims)
+        """The keys by their codes: a list that grows."""
+        known = len(self._keys)
+        if known < len(self.claims):
+            for name in self.claims.names()[known:]:
+                group, topic, partition = name.split("/")
+                self._keys.append(ClaimKey(group, topic, int(partition)))
+        return self._keys
 
-    def instance_names(self) -> list[str]:
-        """The instance ids by their codes."""
-        return extended(self._listed, self.instances)
+    def claim(self, key: ClaimKey) -> int:
+        """The code of a claim, which becomes known if it was not."""
+        group = self.groups.code(key.group)
+        claim = self.claims.code(_claim_text(key))
+        self._claim_groups = _as_long(self._claim_groups, self.claims.spans)
+        self._claim_groups[claim] = group
+        return claim
+
+    def known_claim(self, key: ClaimKey) -> int:
+        """The code of a claim, or -1."""
+        return self.claims.known(_claim_text(key))
+
+    def group_of(self, claim: int) -> int:
+        """The code of a claim's group."""
+        return int(self._claim_groups[claim])
 
     def sender(self, address: int) -> tuple[str, str]:
         """Instance id and client id of an address."""
-        if len(self._senders) != len(self._rows):
-            instances, clients = list(self.instances), list(self.clients)
-            self._senders = [(instances[each[0]], clients[each[1]]) for each in self._rows]
-        return self._senders[address]
+        instance, client = self._table[address, :2].tolist()
+        return self.instances.names()[instance], self.clients.names()[client]
 
     def decoded(
         self, values: pa.Array, headers: pa.Array | None, *, requests: bool = False
@@ -189,10 +251,10 @@ class NameCodes:
         count = len(values)
         data, offsets = _buffers(values)
         valid = _validity(values)
-        row = 0
+        row, known = 0, len(self._addresses)
         while row < count:
-            known = self._count
-            row, self._count, used = decode_values(
+            slots, pool, spans, hashes, heads = self._addresses.arrays
+            row, heads[0], heads[1] = decode_values(
                 row,
                 data,
                 offsets,
@@ -203,102 +265,65 @@ class NameCodes:
                 columns.number,
                 columns.address,
                 self._salt,
-                self._slots,
-                self._pool,
-                self._pool_used,
-                self._spans,
-                self._hashes,
-                self._count,
+                slots,
+                pool,
+                np.uint64(heads[1]),
+                spans,
+                hashes,
+                heads[0],
                 requests,
             )
-            self._pool_used = np.uint64(used)
-            self._learn(known)
             if row < count:
-                self._grow()
+                self._addresses.make_room(len(spans), len(pool))
+        self._learn(known)
         self._put_right(columns, values)
         _decode_headers(columns, headers)
 
     def address(self, message: Message) -> int:
         """The code of a message's address."""
+        known = len(self._addresses)
         text = "/".join(str(getattr(message, name)) for name in wire.ADDRESS)
-        code = self._codes.get(name := text.encode("utf-8", "surrogateescape"))
-        if code is None:
-            span = np.frombuffer(name, dtype=np.uint8)
-            while self._count + 1 >= len(self._spans) or (
-                int(self._pool_used) + len(name) > len(self._pool)
-            ):
-                self._grow()
-            known = self._count
-            code, self._count, used = intern(
-                span,
-                np.uint64(0),
-                np.uint64(len(span)),
-                self._salt,
-                self._slots,
-                self._pool,
-                self._pool_used,
-                self._spans,
-                self._hashes,
-                self._count,
-            )
-            self._pool_used = np.uint64(used)
-            self._learn(known)
-        return int(code)
+        code = self._addresses.code(text)
+        self._learn(known)
+        return code
 
     def _learn(self, known: int) -> None:
         """Split the addresses that are new."""
-        for code in range(known, self._count):
-            begin, end = self._spans[code]
-            name = self._pool[begin:end].tobytes()
-            self._codes[name] = code
-            instance, client, group, topic, partition = name.decode(
-                "utf-8", "surrogateescape"
-            ).split("/")
-            ordinary = (
-                partition.isascii()
-                and partition.isdecimal()
-                and (partition == "0" or not partition.startswith("0"))
-                and len(partition) < 11
-                and int(partition) <= PARTITION_MAX
+        addresses = self._addresses
+        self._table = _as_long(self._table, addresses.spans)
+        self._topicless = _as_long(self._topicless, addresses.spans)
+        while known < len(addresses):
+            until = min(known + _LEARNT_AT_ONCE, len(addresses))
+            size = int(addresses.spans[until - 1, 1] - addresses.spans[known, 0])
+            for texts in (self.instances, self.clients, self.groups, self.claims):
+                texts.make_room(until - known, size)
+            self._claim_groups = _as_long(self._claim_groups, self.claims.spans)
+            learn(
+                known,
+                until,
+                addresses.arrays,
+                self._salt,
+                self.instances.arrays,
+                self.clients.arrays,
+                self.groups.arrays,
+                self.claims.arrays,
+                PARTITION_MAX,
+                self._table,
+                self._topicless,
+                self._claim_groups,
             )
-            claim = -1
-            if ordinary:
-                claim = self._claim(ClaimKey(group, topic, int(partition)))
-            self._rows.append(
-                (
-                    self.instances.setdefault(instance, len(self.instances)),
-                    self.clients.setdefault(client, len(self.clients)),
-                    self.groups.setdefault(group, len(self.groups)),
-                    claim,
-                )
-            )
-            self._topicless.append(ordinary and topic == "" and partition == "0")
-
-    def _claim(self, key: ClaimKey) -> int:
-        code = self.claims.get(key)
-        if code is None:
-            code = self.claims[key] = len(self.claims)
-            self.claim_groups.append(self.groups.setdefault(key.group, len(self.groups)))
-        return code
-
-    def _grow(self) -> None:
-        self._pool = np.concatenate([self._pool, np.zeros_like(self._pool)])
-        self._spans = np.concatenate([self._spans, np.zeros_like(self._spans)])
-        self._hashes = np.concatenate([self._hashes, np.zeros_like(self._hashes)])
-        self._slots = np.full(2 * len(self._slots), -1, dtype=np.int32)
-        rehash(self._slots, self._hashes, self._count)
+            known = until
 
     def _put_right(self, columns: RecordColumns, values: pa.Array) -> None:
         """Let `codec` decode what is not ordinary, and rule on it."""
         doubtful = columns.kind == ODD
-        if self._rows:
+        if len(self._addresses):
             known = np.where(doubtful, 0, columns.address)
             claims = self.table[:, 3][known]
             doubtful |= claims < 0  # its partition is not written the ordinary way
             named = _NAMES_NO_CLAIM[columns.kind]
             if named.any():
-                topicless = np.array(self._topicless, dtype=np.bool_)
-                doubtful |= named & ~topicless[known]
+                doubtful |= named & ~self._topicless[known]
         rows = np.flatnonzero(doubtful)
         if not rows.size:
             return
@@ -320,12 +345,25 @@ class NameCodes:
             columns.address[row] = self.address(message)
 
 
-def extended(names: list[_Name], codes: dict[_Name, int]) -> list[_Name]:
-    """Names by their codes, of which a list holds the first already; it is made longer."""
-    if len(names) < len(codes):
-        fresh = list(itertools.islice(reversed(codes), len(codes) - len(names)))
-        names.extend(reversed(fresh))
-    return names
+_Array = TypeVar("_Array", Codes, Flags)
+
+
+def _as_long(array: _Array, other: npt.NDArray[np.uint64]) -> _Array:
+    """The array, or a copy with as much room as another has."""
+    if len(array) >= len(other):
+        return array
+    longer = np.empty((len(other), *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _whole(text: bytes) -> tuple[Bytes, np.uint64, np.uint64]:
+    """A text as compiled functions take it: data, begin, end."""
+    return np.frombuffer(text or b"?", np.uint8), np.uint64(0), np.uint64(len(text))
+
+
+def _claim_text(key: ClaimKey) -> str:
+    return f"{key.group}/{key.topic}/{key.topic_partition}"
 
 
 # --- headers --------------------------------------------------------------------------------------

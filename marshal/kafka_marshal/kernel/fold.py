@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.kernel.columns import Ints, NameCodes, RecordColumns, Small
+from kafka_marshal.kernel.columns import Ints, NameCodes, RecordColumns, Small, TextCodes
 from kafka_marshal.kernel.steps import (
     CLOCK,
     EPOCH,
@@ -105,13 +105,13 @@ class KernelFold:
     def claims(self) -> dict[ClaimKey, Claim]:
         """Every claim that had a record of its own, in order of first sight."""
         keys = self.names.claim_keys()
-        instances, clients = list(self.names.instances), list(self.names.clients)
+        instances, clients = self.names.instances.names(), self.names.clients.names()
         return {keys[code]: _claim(self._claims[code], instances, clients) for code in self._order}
 
     def put(self, key: ClaimKey, claim: Claim) -> None:
         """Go on from this claim, as if its records had been folded here."""
         names = self.names
-        code = names._claim(key)
+        code = names.claim(key)
         self._make_room()
         row = [
             _code(claim.owner_instance, names.instances),
@@ -129,7 +129,7 @@ class KernelFold:
         if not self._born[code]:
             self._born[code] = True
             self._order.append(code)
-            group = names.claim_groups[code]
+            group = names.group_of(code)
             self._next_in_group[code] = self._first_of_group[group]
             self._first_of_group[group] = code
         self._claims[code] = row
@@ -184,8 +184,8 @@ def _number(value: int | None) -> int:
     return NONE if value is None else value
 
 
-def _code(name: str | None, codes: dict[str, int]) -> int:
-    return NONE if name is None else codes.setdefault(name, len(codes))
+def _code(name: str | None, codes: TextCodes) -> int:
+    return NONE if name is None else codes.code(name)
 
 
 def _claim(row: npt.NDArray[np.int64], instances: list[str], clients: list[str]) -> Claim:

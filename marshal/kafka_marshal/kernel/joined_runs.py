@@ -23,7 +23,7 @@ from kafka_marshal.kernel.columns import (
     NameCodes,
     RecordColumns,
 )
-from kafka_marshal.kernel.runs import NO_RUN, members_of
+from kafka_marshal.kernel.runs import NO_RUN, Subjects
 from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
 NEVER: Final = -(2**63)
@@ -82,12 +82,9 @@ def join(
     passed over. `joinable`: those of `may_be_in_runs` that may be joined. The other arguments are
     as in `runs.find`.
     """
-    count = int(rows.place.max()) + 1 if len(rows.place) else 0
-    table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
-    members, member_of = members_of(table)
+    subjects = Subjects.of(rows.place, columns, names)
     leader = np.full(len(rows.place), NO_RUN, np.int64)
     _join(
-        rows.place,
         rows.first_clock_ms,
         rows.last_clock_ms,
         rows.timestamp_ms,
@@ -101,18 +98,20 @@ def join(
         columns.present,
         columns.headers,
         joinable,
-        table,
-        member_of,
+        names.table,
+        subjects.claim,
+        subjects.member,
+        subjects.group,
         silence_intervals,
         rest_intervals,
         interval_ms,
         forced,
-        np.full((count, max(1, len(names.claims))), -1, np.int64),
-        np.full((count, max(1, members)), -1, np.int64),
-        np.zeros((count, max(1, members)), np.int64),
-        np.zeros((count, max(1, len(names.groups))), np.int64),
-        np.full((count, max(1, len(names.groups))), -1, np.int64),
-        np.zeros((count, max(1, len(names.groups))), np.int64),
+        np.full(subjects.claims, -1, np.int64),
+        np.full(subjects.members, -1, np.int64),
+        np.zeros(subjects.members, np.int64),
+        np.zeros(subjects.groups, np.int64),
+        np.full(subjects.groups, -1, np.int64),
+        np.zeros(subjects.groups, np.int64),
         leader,
     )
     return leader
@@ -120,34 +119,34 @@ def join(
 
 @numba.njit(cache=True, nogil=True)
 def _join(  # type: ignore[no-untyped-def]
-    places, first_clock_ms, last_clock_ms, timestamps_ms, first_position, last_position,
+    first_clock_ms, last_clock_ms, timestamps_ms, first_position, last_position,
     still_until_ms, last_moved_ms, kinds, versions, addresses, present, headers, joinable, table,
-    member_of, silence_intervals, rest_intervals, interval_ms, forced, last_row, speaking, switches,
-    releases, stated, changes, leader,
+    claims, members, groups, silence_intervals, rest_intervals, interval_ms, forced, last_row,
+    speaking, switches, releases, stated, changes, leader,
 ):  # fmt: skip
-    changed = np.empty(len(places), np.int64)
-    switched = np.empty(len(places), np.int64)
-    released = np.empty(len(places), np.int64)
+    changed = np.empty(len(kinds), np.int64)
+    switched = np.empty(len(kinds), np.int64)
+    released = np.empty(len(kinds), np.int64)
     moved_ms = last_moved_ms.copy()
-    for row in range(len(places)):
+    for row in range(len(kinds)):
         if kinds[row] < 0:
             continue
-        place, address = places[row], addresses[row]
-        group, claim, member = table[address, 2], table[address, 3], member_of[address]
-        if speaking[place, member] != table[address, 0]:
-            speaking[place, member] = table[address, 0]
-            switches[place, member] += 1
+        address = addresses[row]
+        group, claim, member = groups[row], claims[row], members[row]
+        if speaking[member] != table[address, 0]:
+            speaking[member] = table[address, 0]
+            switches[member] += 1
         if kinds[row] == RELEASE_GROUP:
-            releases[place, group] += 1
+            releases[group] += 1
             continue
         said = headers[row, _INTERVAL]
-        if said >= 0 and stated[place, group] != said:
-            stated[place, group] = said
-            changes[place, group] += 1
-        switched[row], released[row] = switches[place, member], releases[place, group]
-        changed[row] = changes[place, group]
-        before = last_row[place, claim]
-        last_row[place, claim] = row
+        if said >= 0 and stated[group] != said:
+            stated[group] = said
+            changes[group] += 1
+        switched[row], released[row] = switches[member], releases[group]
+        changed[row] = changes[group]
+        before = last_row[claim]
+        last_row[claim] = row
         if before < 0 or not joinable[row] or not joinable[before]:
             continue
         every_ms = interval_ms if forced or said < 0 else said
@@ -179,6 +178,47 @@ def _join(  # type: ignore[no-untyped-def]
         moved_ms[row] = moved
         first = before if leader[before] < 0 else leader[before]
         leader[row] = leader[first] = first
+
+
+def positions(
+    members: Ints,
+    lengths: Ints,
+    first_positions: Ints,
+    last_positions: Ints,
+    first_moves: Ints,
+    moved_to: Ints,
+    last_moves: Ints,
+) -> tuple[int, int, int, int]:
+    """What a run of these rows says of the position.
+
+    All but `members` are by row: how many records it is, and the positions of the first and of the
+    last. Between them the position moves first, and to what, and last; negative if it does not.
+    Returned are the first position and the same three of the whole run.
+    """
+    return _positions(  # type: ignore[no-any-return]
+        members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _positions(  # type: ignore[no-untyped-def]
+    members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves
+):
+    position = first_positions[members[0]]
+    first_move, first_moved_to, last_move = np.int64(-1), position, np.int64(-1)
+    at, before = np.int64(0), position
+    for row in members:
+        if first_positions[row] != before:
+            last_move = at
+            if first_move < 0:
+                first_move, first_moved_to = at, first_positions[row]
+        if first_moves[row] >= 0:
+            last_move = at + last_moves[row]
+            if first_move < 0:
+                first_move, first_moved_to = at + first_moves[row], moved_to[row]
+        before = last_positions[row]
+        at += lengths[row]
+    return position, first_move, first_moved_to, last_move
 
 
 def gathered(order: Ints, begins: Ints, ends: Ints, base: Ints, distances: Codes) -> Ints:

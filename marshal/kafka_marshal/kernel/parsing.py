@@ -27,6 +27,7 @@ _TYPES: Final = tuple(
 _HAS_NUMBER: Final = np.array([*(layout.number is not None for layout in wire.MESSAGES), True])
 _SLASHES: Final = len(wire.ADDRESS) - 1
 _SLASH: Final = ord("/")
+_ZERO: Final = ord("0")
 OTHER: Final = -1
 """The header begins with `marshal-`, and is none of those that say something."""
 NO_MARSHAL: Final = -2
@@ -175,6 +176,60 @@ def intern(data, at, end, salt, slots, pool, used, spans, hashes, count):  # typ
     hashes[count] = name
     slots[slot] = count
     return np.int32(count), count + 1, used + (end - at)
+
+
+@_compiled
+def intern_in(texts, data, at, end, salt):  # type: ignore[no-untyped-def]
+    """The same in the arrays of a `TextCodes`."""
+    slots, pool, spans, hashes, heads = texts
+    code, heads[0], used = intern(
+        data, at, end, salt, slots, pool, _u(heads[1]), spans, hashes, heads[0]
+    )
+    heads[1] = np.int64(used)
+    return code
+
+
+@_compiled
+def look_up(texts, data, at, end, salt):  # type: ignore[no-untyped-def]
+    """The code of these bytes in the arrays of a `TextCodes`, or -1."""
+    slots, pool, spans, hashes, _ = texts
+    name = hashed(data, at, end, salt)
+    code, _ = _known(data, at, end, name, slots, pool, spans, hashes)
+    return code
+
+
+@_compiled
+def learn(  # type: ignore[no-untyped-def]
+    known, until, addresses, salt, instances, clients, groups, claims, partition_max,
+    table, topicless, claim_groups,
+):  # fmt: skip
+    """Split the addresses from `known` to before `until`; there is room for their fields.
+
+    The text of a claim is that of an address without its sender. A claim whose partition is not
+    written the ordinary way is none: its code is -1.
+    """
+    _, data, spans, _, _ = addresses
+    for address in range(known, until):
+        begin, end = spans[address, 0], spans[address, 1]
+        client_at = _slash(data, begin, end) + _u(1)
+        group_at = _slash(data, client_at, end) + _u(1)
+        topic_at = _slash(data, group_at, end) + _u(1)
+        partition_at = _slash(data, topic_at, end) + _u(1)
+        partition = _digits(data, partition_at, end)
+        ordinary = (
+            0 <= partition <= partition_max
+            and (data[partition_at] != _ZERO or end - partition_at == _u(1))
+        )  # fmt: skip
+        group = intern_in(groups, data, group_at, topic_at - _u(1), salt)
+        claim = np.int32(-1)
+        if ordinary:
+            claim = intern_in(claims, data, group_at, end, salt)
+            claim_groups[claim] = group
+        table[address, 0] = intern_in(instances, data, begin, client_at - _u(1), salt)
+        table[address, 1] = intern_in(clients, data, client_at, group_at - _u(1), salt)
+        table[address, 2] = group
+        table[address, 3] = claim
+        topicless[address] = ordinary and partition == 0 and partition_at - topic_at == _u(1)
 
 
 @_compiled

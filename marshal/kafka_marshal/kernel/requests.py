@@ -253,12 +253,9 @@ class NumberedRanges:
     def of(cls, ranges: Ranges, names: NameCodes) -> NumberedRanges:
         """As they stand. There is a window, and every holder is among those alive."""
         assert ranges.window is not None
-        codes = names.instances
-        held = [
-            (each.id, each.from_, each.to, codes.setdefault(each.instance, len(codes)))
-            for each in ranges.open
-        ]
-        signs = [(codes.setdefault(each.instance, len(codes)), each.ms) for each in ranges.alive]
+        code = names.instances.code
+        held = [(each.id, each.from_, each.to, code(each.instance)) for each in ranges.open]
+        signs = [(code(each.instance), each.ms) for each in ranges.alive]
         pool = [(each.from_, each.to) for each in ranges.pool]
         heads = [len(held), 0, len(pool), len(signs), ranges.frontier, ranges.clock_ms]
         return cls(
@@ -283,7 +280,7 @@ class NumberedRanges:
     def ranges(self) -> Ranges:
         """Back from the numbers."""
         open_count, at, end, alive_count, frontier, clock_ms = self.heads.tolist()
-        name = self.names.instance_names()
+        name = self.names.instances.names()
         signs = [SignOfLife(name[who], ms) for who, ms in self.alive[:alive_count].tolist()]
         signs.sort(key=attrgetter("instance"))
         return Ranges(

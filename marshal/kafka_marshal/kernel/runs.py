@@ -30,6 +30,7 @@ from kafka_marshal.kernel.columns import (
     Ints,
     NameCodes,
     RecordColumns,
+    Small,
 )
 from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
@@ -37,6 +38,8 @@ NO_RUN: Final = -1
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _NEVER: Final = -(2**63)
+_FEW: Final = 1 << 16
+"""Numbers below this are counted, each by itself, faster than they are sorted."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
 
@@ -79,8 +82,7 @@ def find(
         forced: whether `interval_ms` is that of all rows.
     """
     count = int(partitions.max()) + 1 if len(partitions) else 0
-    table = names.table
-    members, member_of = members_of(table)
+    subjects = Subjects.of(partitions, columns, names)
     ordered = np.ones(count, np.bool_)
     leader = np.empty(len(partitions), np.int64)
     clock_ms = np.empty(len(partitions), np.int64)
@@ -96,16 +98,18 @@ def find(
         columns.present,
         columns.headers,
         columns.amended_badly,
-        table,
-        member_of,
+        names.table,
+        subjects.claim,
+        subjects.member,
+        subjects.group,
         silence_intervals,
         rest_intervals,
         interval_ms,
         forced,
-        np.full((count, max(1, len(names.claims))), -1, np.int64),
-        np.full((count, max(1, members)), -1, np.int64),
-        np.zeros((count, max(1, members)), np.int64),
-        np.zeros((count, max(1, len(names.groups))), np.int64),
+        np.full(subjects.claims, -1, np.int64),
+        np.full(subjects.members, -1, np.int64),
+        np.zeros(subjects.members, np.int64),
+        np.zeros(subjects.groups, np.int64),
         ordered,
         leader,
         clock_ms,
@@ -113,10 +117,61 @@ def find(
     return HeartbeatRuns(leader, clock_ms, ordered)
 
 
-def members_of(table: Codes) -> tuple[int, Ints]:
-    """How many clients of a group there are, and which of them each address is of."""
-    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
-    return len(members), member_of.reshape(-1).astype(np.int64)
+@frozen(eq=False)
+class Subjects:
+    """Whom each row is about at its place, as numbers; and how many numbers there are of each kind.
+
+    Of every place and every claim that are not together in any row there need not be a number: a
+    log of very many claims has each in one place.
+    """
+
+    claims: int
+    claim: Ints
+    members: int
+    member: Ints
+    """A client of a group."""
+    groups: int
+    group: Ints
+
+    @classmethod
+    def of(cls, places: Codes, columns: RecordColumns, names: NameCodes) -> Subjects:
+        """Of rows decoded with `names`. Those of a row that is MALFORMED mean nothing."""
+        table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
+        wide = places.astype(np.int64)
+        groups, clients = table[:, 2].astype(np.int64), table[:, 1]
+        members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
+
+        def numbered(count: int, of_address: Ints | Codes) -> tuple[int, Ints]:
+            return _numbered(wide * max(1, count) + of_address[columns.address])
+
+        return cls(
+            *numbered(len(names.claims), np.maximum(table[:, 3], 0)),
+            *numbered(len(members), member_of),
+            *numbered(len(names.groups), groups),
+        )
+
+
+def _numbered(pairs: Ints) -> tuple[int, Ints]:
+    """How many numbers are needed, and which each pair has: the pairs themselves, if they do."""
+    most = int(pairs.max(initial=0)) + 1
+    if most <= max(_FEW, 4 * len(pairs)):
+        return most, pairs
+    known, of_each = distinct(pairs)
+    return len(known), of_each
+
+
+def distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """The different ones among numbers that are not negative, in order; and which each of them is.
+
+    >>> known, of_each = distinct(np.array([7, 2, 7]))
+    >>> known.tolist(), of_each.tolist()
+    ([2, 7], [1, 0, 1])
+    """
+    if numbers.max(initial=0) >= max(_FEW, 4 * len(numbers)):
+        known, of_each = np.unique(numbers, return_inverse=True)
+        return known, of_each.reshape(-1)
+    there = np.bincount(numbers) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
 
 def by_leader(leader: Ints) -> tuple[Ints, Ints]:
@@ -146,11 +201,54 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
     return order, begins
 
 
+def summed(
+    places: Codes, offsets: Ints, timestamps_ms: Ints, kinds: Small, counted: Ints, listed: Ints
+) -> Ints:
+    """What the records of each place come to, whatever they say.
+
+    Args:
+        places: of every record, the number of its place, from 0 on without gaps.
+        offsets: log offsets.
+        timestamps_ms: the records' timestamps, unix milliseconds.
+        kinds: who stamped the records, as numbers.
+        counted: by place and kind, all 0; gets how many records there are.
+        listed: by place; gets the first and the last offset of each of the first gaps.
+
+    Returns:
+        By place: records, first and last offset, least and greatest timestamp, gaps between
+        offsets, and how many offsets are missing in them.
+    """
+    return _summed(places, offsets, timestamps_ms, kinds, counted, listed)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)
+def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ignore[no-untyped-def]
+    sums = np.zeros((len(counted), 7), np.int64)
+    for row in range(len(places)):
+        place, offset, timestamp_ms = places[row], offsets[row], timestamps_ms[row]
+        of_place = sums[place]
+        counted[place, kinds[row]] += 1
+        if of_place[0] == 0:
+            of_place[1] = offset
+            of_place[3] = of_place[4] = timestamp_ms
+        elif offset - of_place[2] > 1:
+            if of_place[5] < listed.shape[1]:
+                listed[place, of_place[5], 0] = of_place[2] + 1
+                listed[place, of_place[5], 1] = offset - 1
+            of_place[5] += 1
+            of_place[6] += offset - of_place[2] - 1
+        of_place[0] += 1
+        of_place[2] = offset
+        of_place[3] = min(of_place[3], timestamp_ms)
+        of_place[4] = max(of_place[4], timestamp_ms)
+    return sums
+
+
 @numba.njit(cache=True, nogil=True)
 def _find(  # type: ignore[no-untyped-def]
     partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
-    headers, amended_badly, table, member_of, silence_intervals, rest_intervals, interval_ms,
-    forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
+    headers, amended_badly, table, claims, members, groups, silence_intervals, rest_intervals,
+    interval_ms, forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
@@ -171,16 +269,16 @@ def _find(  # type: ignore[no-untyped-def]
         if kind == MALFORMED:
             continue
         address = addresses[row]
-        group, claim, member = table[address, 2], table[address, 3], member_of[address]
-        if speaking[partition, member] != table[address, 0]:
-            speaking[partition, member] = table[address, 0]
-            switches[partition, member] += 1
+        group, claim, member = groups[row], claims[row], members[row]
+        if speaking[member] != table[address, 0]:
+            speaking[member] = table[address, 0]
+            switches[member] += 1
         if kind == RELEASE_GROUP:
-            releases[partition, group] += 1
+            releases[group] += 1
             continue
-        switched[row], released[row] = switches[partition, member], releases[partition, group]
-        before = last_row[partition, claim]
-        last_row[partition, claim] = row
+        switched[row], released[row] = switches[member], releases[group]
+        before = last_row[claim]
+        last_row[claim] = row
         if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
         said = headers[row, _INTERVAL]

@@ -77,7 +77,15 @@ APIS: Final = (
         "ListGroups",
         "any",
         "Describe groups, and name the controller of each.",
-        request=(RpcField("ConsumerGroups", Array(STRING), "which groups; an empty list for all"),),
+        request=(
+            RpcField("ConsumerGroups", Array(STRING), "which groups; an empty list for all"),
+            RpcField(
+                "Describe",
+                BOOLEAN,
+                "0: GroupMembers, State and Owners are empty; enough to find a controller",
+                since=1,
+            ),
+        ),
         answer=(
             _CLIENT,
             RpcField(

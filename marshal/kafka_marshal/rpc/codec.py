@@ -29,8 +29,9 @@ from kafka_marshal.rpc.fields import INT16, INT64, STRING, Body, empty_value
 from kafka_marshal.rpc.walker import Malformed, MessageReader, Unencodable, written, written_value
 
 __all__ = [
+    "ANSWER_BYTES_MAX",
     "BY_NAME",
-    "FRAME_BYTES_MAX",
+    "REQUEST_BYTES_MAX",
     "Frames",
     "Malformed",
     "RefusedRequest",
@@ -44,8 +45,10 @@ __all__ = [
     "refusal",
 ]
 
-FRAME_BYTES_MAX: Final = 2**20
-"""The most bytes that may follow a frame's size."""
+REQUEST_BYTES_MAX: Final = 2**20
+"""The most bytes that may follow the size of a request's frame."""
+ANSWER_BYTES_MAX: Final = 2**22
+"""The same of an answer: what describes the largest group with the longest names fits."""
 _SIZE_BYTES: Final = 4
 
 
@@ -113,8 +116,10 @@ class Frames:
     ([], [b'\x07\x08'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = REQUEST_BYTES_MAX) -> None:
+        """Refuse a frame with more bytes behind its size than `bytes_max`."""
         self._buffer = bytearray()
+        self._bytes_max = bytes_max
 
     @property
     def waits(self) -> bool:
@@ -125,14 +130,14 @@ class Frames:
         """Yield what is in the frames that are complete now, without their sizes.
 
         Raises:
-            Malformed: a size is negative, or above `FRAME_BYTES_MAX`. Nothing behind it can be
-                read, so the connection ends.
+            Malformed: a size is negative, or too large. Nothing behind it can be read, so the
+                connection ends.
         """
         self._buffer += data
         while len(self._buffer) >= _SIZE_BYTES:
             [size] = struct.unpack_from(">i", self._buffer)
-            if not 0 <= size <= FRAME_BYTES_MAX:
-                raise Malformed("size", f"{size} is not in 0..{FRAME_BYTES_MAX}")
+            if not 0 <= size <= self._bytes_max:
+                raise Malformed("size", f"{size} is not in 0..{self._bytes_max}")
             end = _SIZE_BYTES + size
             if len(self._buffer) < end:
                 return
@@ -141,9 +146,9 @@ class Frames:
             yield message
 
 
-def _framed(message: bytes) -> bytes:
-    if len(message) > FRAME_BYTES_MAX:
-        raise Unencodable("message", f"{len(message)} bytes, at most {FRAME_BYTES_MAX} fit a frame")
+def _framed(message: bytes, bytes_max: int) -> bytes:
+    if len(message) > bytes_max:
+        raise Unencodable("message", f"{len(message)} bytes, at most {bytes_max} fit a frame")
     return struct.pack(">i", len(message)) + message
 
 
@@ -165,7 +170,7 @@ def encode_request(request: RpcRequest) -> bytes:
         written_value(STRING, request.client_id, "ClientId"),
     )
     body = written(fields_of(api.request, request.version), request.body)
-    return _framed(b"".join([*head, body]))
+    return _framed(b"".join([*head, body]), REQUEST_BYTES_MAX)
 
 
 def decode_request(message: bytes) -> RpcRequest:
@@ -213,9 +218,8 @@ def encode_answer(answer: RpcAnswer) -> bytes:
         written_value(INT16, answer.version, "Version"),
         written_value(INT64, answer.correlation_id, "CorrelationId"),
     )
-    return _framed(
-        b"".join([*head, written(fields_of(answer.api.answer, answer.version), answer.body)])
-    )
+    body = written(fields_of(answer.api.answer, answer.version), answer.body)
+    return _framed(b"".join([*head, body]), ANSWER_BYTES_MAX)
 
 
 def correlation_id_of(message: bytes) -> int:

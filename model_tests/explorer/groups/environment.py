@@ -24,13 +24,13 @@ from kafka_marshal.core.groups.state import (
     TargetOf,
     is_due,
     partitions_of,
-    to_own,
     wanted,
     wishes,
 )
 from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.core.values import evolved
 from kafka_marshal.machines.groups import controller, group_member
+from kafka_marshal.machines.groups.control.holdings import holdings_of
 from kafka_marshal.machines.groups.controller import ControllerState, MemberKey, Registration
 from kafka_marshal.machines.groups.effects import NOT_APPENDED
 from kafka_marshal.machines.groups.group_member import GroupMemberState, MemberAnswer
@@ -438,7 +438,7 @@ def member_at(group: Group, member: str) -> GroupMemberState:
     """A member that holds all that the group says it owns. Spec: MemberAt, NewMember."""
     if member not in group.members:
         return GroupMemberState()
-    own = to_own(group, member)
+    own = holdings_of(group).to_own.get(member, [])
     at = {tp: group.partitions[tp] for tp in own}
     return GroupMemberState(
         generation=group.generation,
@@ -451,7 +451,8 @@ def member_at(group: Group, member: str) -> GroupMemberState:
 
 def answer_to(group: Group, wait: Wait) -> Answer:
     """Spec: AnswerTo."""
-    own = {tp: group.partitions[tp] for tp in to_own(group, wait.member)}
+    to_own = holdings_of(group).to_own.get(wait.member, [])
+    own = {tp: group.partitions[tp] for tp in to_own}
     return Answer(
         wait.member,
         wait.connection,

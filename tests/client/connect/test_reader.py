@@ -11,6 +11,7 @@ import pytest
 from attrs import define, field
 from confluent_kafka import KafkaError
 
+from kafka_marshal import Consumer
 from kafka_marshal.client.connect import reader
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, ReadResult, Watermarks
@@ -80,19 +81,20 @@ class MockTail(CoordinationReader):
         return self.ends[number]
 
 
-def followed(tail: MockTail) -> Iterator[ReadResult]:
+def followed(tail: MockTail, *, has_sent: bool = True) -> Iterator[ReadResult]:
     log_filter = LogFilter[Any](b"g", set(tail.ends))
     wanted = dict.fromkeys(tail.ends, 0)
-    return filter(None, tail.follow(lambda: wanted, lambda: not tail.polled, log_filter))
+    given = tail.follow(lambda: wanted, lambda: not tail.polled, log_filter, lambda: has_sent)
+    return filter(None, given)
 
 
 def heard(
-    batches: list[list[MockMessage]], ends: dict[int, int]
+    batches: list[list[MockMessage]], ends: dict[int, int], *, has_sent: bool = True
 ) -> list[tuple[list[tuple[int, int]], list[int]]]:
     """Each time something is given on: partition and offset of it, and what ended."""
     return [
         ([(raw.partition, raw.offset) for raw in each.records], sorted(each.ended))
-        for each in followed(MockTail(deque(batches), ends))
+        for each in followed(MockTail(deque(batches), ends), has_sent=has_sent)
     ]
 
 
@@ -160,6 +162,28 @@ def test_nothing_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
         ([(0, 0), (0, 9)], []),
         ([(0, 10), (0, 19)], []),
     ]
+    assert heard([beats(0, 10), beats(10, 20), []], {0: 5000}, has_sent=False) == [
+        ([(0, 0), (0, 19)], [])
+    ], "who has sent nothing owns nothing"
+
+
+def test_a_consumer_that_has_asked_for_a_claim_is_given_on_what_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow, asked = CoordinationReader.follow, list[Callable[[], bool]]()
+
+    def noted(*arguments: Any) -> Any:
+        asked.append(arguments[-1])
+        assert not asked[-1]()
+        return follow(*arguments)
+
+    monkeypatch.setattr(CoordinationReader, "follow", noted)
+    kafka = InMemoryKafka(1, Scheduler(seed=1))
+    kafka.create("orders", messages=1)
+    with Consumer(settings=kafka.settings(), group_id="g", client_id="c1") as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(timeout_s=5.0) is not None
+        assert asked[-1]()
 
 
 @pytest.mark.parametrize("follows", [False, True])

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,15 @@ from kafka_marshal.client.connect.coordination_topic import TopicSpec, init
 from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings, TokenCallback
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.groups.assigned_fetch import AssignedFetch
+from kafka_marshal.client.message import Claim
+from kafka_marshal.core.messages import Partition
+from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed, NotLetIn
 from kafka_marshal.testing import QUICK, Broker, Guard
 from tests.cli.run import marshal
+from tests.client.crew import until
 from tests.client.guards import ALICE, Papers, encrypted, mutual, papers, scram, written
 from tests.client.hands import new_name
 
@@ -203,6 +210,10 @@ def test_a_wrong_password_is_said_and_not_shown(
     said = refused(settings, caplog)
     assert said.startswith(f"{guarded.bootstrap}: SASL authentication error: Authentication failed")
     assert said.endswith("see sasl.username and sasl.password")
+    with closing(AssignedFetch(Settings(settings), "g", "earliest", BufferLimits())) as fetch:
+        fetch.begin(Claim(ClaimKey("g", "t", Partition(0)), "t", 0, 0, 0))
+        with pytest.raises(NotLetIn, match="Authentication failed"):
+            until(lambda: fetch.fetched(1, 0.1))
 
 
 @pytest.mark.usefixtures("nobody_gives_up")
@@ -383,10 +394,16 @@ def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_a
     assert producer.flush(30) == 0
     right = certificates.broker.read_bytes()
     wrong = papers(tmp_path).broker.read_bytes()  # of a CA that nobody knows
-    with Consumer(settings=given, group_id=new_name("g"), client_id="w1") as consumer:
+    with (
+        Consumer(settings=given, group_id=new_name("g"), client_id="w1") as consumer,
+        closing(AssignedFetch(given, "g", "earliest", BufferLimits())) as fetch,
+    ):
         consumer.add_topic(topic)
         message = consumer.poll(60)
         assert message is not None
+        # It has heard of no message before the brokers are gone, and yet it was let in.
+        fetch.begin(Claim(ClaimKey("g", topic, Partition(0)), topic, 0, 0, message.offset + 1))
+        assert fetch.fetched(1, 5.0) == []
         try:
             by_password.kill()
             certificates.broker.write_bytes(wrong)
@@ -395,6 +412,7 @@ def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_a
             while "certificate verify failed" not in caplog.text:
                 assert time.monotonic() < deadline
                 assert consumer.poll(0.1) is None
+                assert fetch.fetched(1, 0.1) == []
         finally:
             by_password.kill()
             certificates.broker.write_bytes(right)
@@ -405,4 +423,7 @@ def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_a
         while (message := consumer.poll(1.0)) is None:
             assert time.monotonic() < deadline
         assert message.value == b"afterwards"
+        while not (fetched := fetch.fetched(1, 1.0)):
+            assert time.monotonic() < deadline
+        assert fetched[0].value == b"afterwards"
     assert ALICE not in caplog.text

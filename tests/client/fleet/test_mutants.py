@@ -124,8 +124,8 @@ def counts_waiting_for_a_turn(patch: Patch) -> None:
     """A claim does not move while it waits for its turn, and is called wedged."""
     standing = OwnedPartition.standing
 
-    def alone(tenure: OwnedPartition, *, others_busy: bool) -> Any:
-        return standing(tenure, others_busy=False)
+    def alone(tenure: OwnedPartition, *seen: Any, others_busy: bool) -> Any:
+        return standing(tenure, *seen, others_busy=False)
 
     patch.setattr(OwnedPartition, "standing", alone)
 

@@ -19,7 +19,6 @@ from kafka_marshal.client.groups.connection import (
     Controllers,
     RequestRefused,
     ServerUnreachable,
-    groups_of,
 )
 from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.client.groups.permissions import permissions_of
@@ -69,9 +68,7 @@ def test_a_killed_controller_is_followed_by_one_that_knows_all(kafka_broker: Bro
             assert member.beats() == 0
             after = controllers.controller_of("g", patiently())
             assert after != before
-            [found] = groups_of(
-                controllers.asked_any("ListGroups", {"ConsumerGroups": ["g"]}, patiently())[0]
-            )
+            [found] = controllers.described(["g"], patiently())
             assert found["Generation"] == member.generation
             assert found["Owners"] == [
                 {**one, "ConsumerId": "m1", "Offset": 7} for one in member.own
@@ -144,11 +141,11 @@ def test_a_client_uses_the_groups_of_its_certificate_and_no_other(
         Controllers(f"localhost:{address.rpartition(':')[2]}", "test", tls=client) as controllers,
     ):
         create(controllers, "g", fleet.topic)
-        body = {"ConsumerGroups": ["other"]}
+        body = {"ConsumerGroups": ["other"], "Describe": 0}
         answer, _ = controllers.asked_any("ListGroups", body, patiently())
         assert answer.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-        listed, _ = controllers.asked_any("ListGroups", {"ConsumerGroups": []}, patiently())
-        assert [one["GroupName"] for one in groups_of(listed)] == ["g"]
+        [listed] = controllers.described([], patiently())
+        assert listed["GroupName"] == "g"
 
 
 def claims(fleet: Fleet) -> list[ListedClaim]:

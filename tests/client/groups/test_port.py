@@ -25,6 +25,7 @@ from kafka_marshal.client.groups.observing import (
 from kafka_marshal.client.groups.port import Peer, Port, PortLimits
 from kafka_marshal.rpc.apis import BY_NAME
 from kafka_marshal.rpc.codec import (
+    ANSWER_BYTES_MAX,
     Frames,
     RpcAnswer,
     RpcRequest,
@@ -33,6 +34,7 @@ from kafka_marshal.rpc.codec import (
     refusal,
 )
 from kafka_marshal.rpc.error_codes import ErrorCode
+from kafka_marshal.rpc.fields import Body, Value
 
 HEARTBEAT = BY_NAME["Heartbeat"]
 REGISTER = BY_NAME["RegisterConsumer"]
@@ -124,7 +126,7 @@ class Listening:
 
 class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer, self.frames = reader, writer, Frames()
+        self.reader, self.writer, self.frames = reader, writer, Frames(ANSWER_BYTES_MAX)
         self.messages: list[bytes] = []
 
     async def message(self) -> bytes | None:
@@ -168,7 +170,7 @@ async def listening(
         await it.port.close()
         await until_async(lambda: not it.port.open)
         assert not it.receiver.open
-        assert not it.port.unregistered
+        assert not it.port.strangers
         assert set(it.receiver.ever.values()) <= {1}
 
 
@@ -287,8 +289,8 @@ async def test_requests_wait_while_too_many_have_no_answer() -> None:
 
 
 @story
-async def test_a_host_has_a_share_of_the_connections_until_its_members_register() -> None:
-    async with listening(PortLimits(unregistered_max=2)) as it:
+async def test_a_host_has_a_share_of_the_connections_until_its_members_are_heard_of() -> None:
+    async with listening(PortLimits(strangers_max=2)) as it:
         first, second = [await it.client() for _ in range(2)]
         third = await it.client()
         assert await third.asks(heartbeat()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -299,6 +301,43 @@ async def test_a_host_has_a_share_of_the_connections_until_its_members_register(
         fourth = await it.client()
         assert await fourth.asks(heartbeat()) is ErrorCode.NONE
         assert await second.asks(heartbeat()) is ErrorCode.NONE
+        # They were members before a failover, and do not register again.
+        fifth, sixth = [await it.client() for _ in range(2)]
+        assert await fifth.asks(heartbeat()) is ErrorCode.NONE
+        assert await sixth.asks(heartbeat()) is ErrorCode.NONE
+
+
+@story
+async def test_a_host_whose_heartbeats_are_refused_frees_no_place() -> None:
+    async with listening(PortLimits(strangers_max=1), at_once=False) as it:
+        first = await it.client()
+        first.writer.write(heartbeat())
+        await until_async(lambda: bool(it.receiver.requests))
+        connection, asked = it.receiver.requests[0]
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+        it.port.answer(connection, refusal(HEARTBEAT, 0, asked.correlation_id, code))
+        assert await first.code() is code
+        assert await (await it.client()).asks(heartbeat()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+@story
+async def test_an_answer_may_be_larger_than_what_may_wait_unread() -> None:
+    async with listening(PortLimits(unread_bytes_max=1), at_once=False) as it:
+        client = await it.client()
+        groups = BY_NAME["ListGroups"]
+        client.writer.write(encode_request(RpcRequest(groups, 0, 7, "c", {"ConsumerGroups": []})))
+        await until_async(lambda: bool(it.receiver.requests))
+        connection, _ = it.receiver.requests[0]
+        info: Body = {
+            "GroupName": "g",
+            "GroupMembers": list[Value](["m" * 30_000] * 139),
+            "Topics": [],
+            "ControllerBroker": {"BrokerId": -1, "Host": "", "Port": 0},
+            "SessionTimeout": 1,
+        }
+        body: Body = {**refusal(groups, 0, 7, ErrorCode.NONE).body, "GroupsInfo": [info]}
+        it.port.answer(connection, RpcAnswer(groups, 0, 7, body))
+        assert await client.code("ListGroups") is ErrorCode.NONE
 
 
 @story
@@ -385,7 +424,7 @@ async def test_who_does_not_end_the_handshake_counts_for_its_host() -> None:
     ours = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ours.issue_cert("localhost").configure_cert(server)
-    async with listening(PortLimits(unregistered_max=2, half_frame_s=1.0), server) as it:
+    async with listening(PortLimits(strangers_max=2, half_frame_s=1.0), server) as it:
         for _ in range(4):
             await it.client()
         assert await (await it.client()).code() is None
@@ -463,7 +502,7 @@ def test_any_bytes_are_answered_or_end_the_connection(
     peer.connection_lost(None)
     assert it.port.open == 0
     assert not it.port.peers
-    assert not it.port.unregistered
+    assert not it.port.strangers
 
 
 def test_of_a_host_one_line_a_minute_is_written(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,6 +20,7 @@ from kafka_marshal.core.groups.events import (
     EventRecord,
     GroupDeleted,
     MemberLeft,
+    MemberRegistered,
     PartitionsCounted,
     PartitionsRewound,
     Rebalanced,
@@ -30,6 +31,7 @@ from kafka_marshal.core.groups.invariants import (
     STEP_CHECKS,
     GroupProperty,
     GroupStep,
+    broken,
     impossible,
     numbers_below,
 )
@@ -61,15 +63,15 @@ SEEDS = range(6)
 @pytest.mark.parametrize("honest", [True, False], ids=["honest", "hostile"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_walk_breaks_a_property(seed: int, honest: bool) -> None:
-    for number, broken in enumerate(Walk(seed, honest=honest).steps(300)):
-        assert broken == set(), f"Walk({seed}, honest={honest}), record {number}"
+    for number, breaks in enumerate(Walk(seed, honest=honest).steps(300)):
+        assert breaks == set(), f"Walk({seed}, honest={honest}), record {number}"
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32), st.booleans())
 def test_no_seed_breaks_a_property(seed: int, honest: bool) -> None:
-    for broken in Walk(seed, honest=honest).steps(80):
-        assert broken == set()
+    for breaks in Walk(seed, honest=honest).steps(80):
+        assert breaks == set()
 
 
 def test_walks_meet_every_verdict() -> None:
@@ -140,6 +142,8 @@ RIGHT = Group(
     partitions={T0: HELD},
 )
 MOVES = attrs.evolve(HELD, target="m2", revoking=4)
+OF_NO_TOPIC = attrs.evolve(HELD, target=None)
+"""It need not be let go, although its topic is gone."""
 TWO = {
     "members": {**RIGHT.members, "m2": RIGHT.members["m1"]},
     "target_of": TargetOf({"m1": WISH, "m2": WISH}, RIGHT.topics),
@@ -152,6 +156,8 @@ def test_the_right_group_is_possible() -> None:
     assert not numbers_below(RIGHT, 3)
     asks_late = {"m1": attrs.evolve(RIGHT.members["m1"], static={T0: 5})}
     assert not numbers_below(attrs.evolve(RIGHT, members=asks_late), 4)
+    never_asked = {"m1": attrs.evolve(RIGHT.members["m1"], static={T0: 0})}
+    assert not numbers_below(attrs.evolve(RIGHT, members=never_asked), 4)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +166,17 @@ def test_the_right_group_is_possible() -> None:
         (P.PARTITIONS_ARE_THE_TOPICS, {"partitions": {}}),
         (P.PARTITIONS_ARE_THE_TOPICS, {"partitions": {T0: HELD, T1: HELD}}),
         (P.PARTITIONS_ARE_THE_TOPICS, {"topics": {"t": Topic(1, "T"), "gone": Topic(0, "")}}),
+        (P.PARTITIONS_ARE_THE_TOPICS, {"topics": {}, "partitions": {T0: OF_NO_TOPIC}}),
         (P.OWNER_IS_MEMBER, {"partitions": {T0: GroupPartition("m9", 4, "m9", 0, 5)}}),
         (P.GENERATION_IS_THE_LATEST, {"generation": 3}),
         (P.OWNED_WAS_GRANTED, {"partitions": {T0: GroupPartition("m1", 0, "m1", 0, 5)}}),
         (P.OWNED_WAS_GRANTED, {"partitions": {T0: GroupPartition("m1", 4, "m1", 0, -2)}}),
         (P.KEPT_BY_ITS_TARGET, {"partitions": {T0: attrs.evolve(HELD, target=None)}}),
         (P.KEPT_BY_ITS_TARGET, {"partitions": {T0: attrs.evolve(HELD, revoking=4)}}),
+        (
+            P.KEPT_BY_ITS_TARGET,
+            {"rebalance": Rebalance.EAGER, "partitions": {T0: attrs.evolve(HELD, target=None)}},
+        ),
         (P.REVOKING_IS_OWNED, {"partitions": {T0: attrs.evolve(FREE, revoking=4)}}),
         (P.IS_SETTLED, {"partitions": {T0: attrs.evolve(FREE, target="m1")}}),
         (P.NOTHING_UNASSIGNED, {"partitions": {T0: attrs.evolve(FREE, target="m9")}}),
@@ -185,20 +196,28 @@ def test_a_group_that_no_fold_has_is_impossible(
 NOW = Controllership(7, 4, 1, "c1", 9090, {"g": RIGHT, "h": RIGHT})
 
 
-def taken(
+def step_of(
     event: Event, verdict: Verdict = GroupAccepted.RECONCILED, now: Group = RIGHT, **changes: Any
-) -> set[GroupProperty]:
-    """What a step breaks that counts `event`, and leaves the group and the rest like this."""
+) -> GroupStep:
+    """A step that counts `event`, and leaves the group and the rest like this."""
     record = EventRecord(0, 20, 0, event, "g", changes.pop("in_epoch", 7), changes.pop("named", 5))
     before = attrs.evolve(NOW, groups={**NOW.groups, "g": changes.pop("was", RIGHT)})
     after = attrs.evolve(before, number=5, groups={**before.groups, "g": now})
     outcome = reducer.GroupOutcome(attrs.evolve(after, **changes), verdict)
-    step = GroupStep(before, record, outcome)
+    return GroupStep(before, record, outcome)
+
+
+def taken(event: Event, *args: Any, **changes: Any) -> set[GroupProperty]:
+    """What such a step breaks, apart from what it leaves."""
+    step = step_of(event, *args, **changes)
     return {name for name, holds in STEP_CHECKS.items() if not holds(step)}
 
 
 def having(partition: GroupPartition, generation: int = 5, **changes: Any) -> Group:
     return attrs.evolve(RIGHT, partitions={T0: partition}, generation=generation, **changes)
+
+
+FREED = having(FREE)
 
 
 def grown(added: GroupPartition) -> Group:
@@ -215,8 +234,10 @@ AT_9 = attrs.evolve(HELD, position=9)
 GRANTED_OLD = attrs.evolve(HELD, owner="m2", target="m2")
 """As it is granted to m2, but under the old tenure."""
 COMMIT = Reconciled("m1", 4, None, {T0: At(4, 9)})
+SAYS_NOTHING = attrs.evolve(COMMIT, positions={})
 LET_GO, REWIND = Reconciled("m1", 4, frozenset(), {}), PartitionsRewound({T0: 2}, "")
 START = ControllerStarted(7, 2, "c2", 9090)
+BEGINS_ANEW = MemberRegistered("m1", "c", WISH.topics, frozenset(), True)
 
 
 def test_right_steps_break_nothing() -> None:
@@ -254,6 +275,24 @@ def test_right_steps_break_nothing() -> None:
             P.REVOKE_BEFORE_ASSIGN,
             lambda: taken(MemberLeft("m2", ""), GroupAccepted.LEFT, now=having(FREE)),
         ),
+        (
+            P.REVOKE_BEFORE_ASSIGN,
+            lambda: taken(COMMIT, was=grown(HELD), now=grown(FREE)),
+        ),
+        (
+            P.REVOKE_BEFORE_ASSIGN,
+            lambda: taken(REWIND, GroupAccepted.REWOUND, now=having(FREE)),
+        ),
+        *(
+            (P.REVOKE_BEFORE_ASSIGN, lambda was=was, event=event: taken(event, was=was, now=FREED))
+            for was, event in (
+                (having(MOVES, 4), attrs.evolve(BEGINS_ANEW, member="m2")),
+                (having(MOVES, 4), attrs.evolve(BEGINS_ANEW, fresh=False)),
+                (RIGHT, BEGINS_ANEW),
+                (having(MOVES, 4), attrs.evolve(LET_GO, held=frozenset({T0}))),
+                (having(MOVES, 4), attrs.evolve(LET_GO, held=None)),
+            )
+        ),
         (P.TENURE_IS_OF_ONE_OWNER, lambda: taken(COMMIT, now=having(attrs.evolve(HELD, tenure=3)))),
         (
             P.TENURE_IS_OF_ONE_OWNER,
@@ -264,6 +303,11 @@ def test_right_steps_break_nothing() -> None:
             lambda: taken(attrs.evolve(COMMIT, member="m2"), now=having(AT_9)),
         ),
         (P.COMMIT_FENCED, lambda: taken(COMMIT, now=having(attrs.evolve(HELD, position=8)))),
+        (P.COMMIT_FENCED, lambda: taken(MemberLeft("m2", ""), now=having(AT_9))),
+        *(
+            (P.COMMIT_FENCED, lambda moved=moved: taken(SAYS_NOTHING, was=grown(HELD), now=moved))
+            for moved in (grown(AT_9), attrs.evolve(grown(HELD), partitions={T0: AT_9, T1: HELD}))
+        ),
         (
             P.COMMIT_FENCED,
             lambda: taken(
@@ -300,6 +344,16 @@ def test_a_wrong_step_breaks_its_property(
     name: GroupProperty, found: Callable[[], set[GroupProperty]]
 ) -> None:
     assert name in found()
+
+
+def test_a_step_is_judged_by_what_it_does_and_by_what_it_leaves() -> None:
+    stolen = having(attrs.evolve(HELD, owner="m9"))
+    assert broken(step_of(COMMIT, now=stolen)) == {
+        P.REVOKE_BEFORE_ASSIGN,
+        P.TENURE_IS_OF_ONE_OWNER,
+        P.OWNER_IS_MEMBER,
+        P.KEPT_BY_ITS_TARGET,
+    }
 
 
 def test_every_property_has_a_check() -> None:

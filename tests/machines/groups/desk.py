@@ -16,7 +16,7 @@ from kafka_marshal.core.groups.state import Controllership, Group, Topic, TopicP
 from kafka_marshal.core.groups.verdicts import Verdict
 from kafka_marshal.machines.groups import effects
 from kafka_marshal.machines.groups.server import GroupServer, ServerSettings
-from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, RpcRequest
+from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, RpcRequest, encode_answer
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 GROUP, SESSION_MS = "g", 3_000
@@ -37,8 +37,11 @@ class Desk:
         self.sent: list[list[EventRecord]] = []
         self.questions: list[list[int]] = []
         self.looks: list[tuple[int, effects.CountPartitions | effects.ResolveOffsets]] = []
+        self.requests: dict[int, tuple[int, RpcRequest]] = {}
+        """What was asked and is not answered, and over which connection."""
         self.answers: dict[int, RpcAnswer] = {}
-        self.closed: set[int] = set()
+        self.closed: dict[int, str] = {}
+        """Connections that servers closed, and why."""
         self.forwarded: list[effects.ForwardRequest] = []
         self.positions: list[int] = []
         self.too_large: list[tuple[type[object], int]] = []
@@ -72,22 +75,30 @@ class Desk:
         for effect in asked:
             match effect:
                 case effects.AppendEvent(record):
+                    assert record.offset == record.timestamp_ms == effects.NOT_APPENDED
+                    assert record.partition == 0
                     self.sent[number].append(record)
                 case effects.ReportTooLarge(record, size_bytes):
                     self.too_large.append((type(record.event), size_bytes))
-                case effects.AskEnd(_, token):
+                case effects.AskEnd(0, token):
                     self.questions[number].append(token)
-                case effects.SendAnswer(_, answer):
-                    assert answer.correlation_id not in self.answers
+                case effects.SendAnswer(connection, answer):
+                    asked_over, request = self.requests.pop(answer.correlation_id)
+                    assert connection == asked_over
+                    assert (answer.api, answer.version) == (request.api, request.version)
+                    assert encode_answer(answer)
                     self.answers[answer.correlation_id] = answer
-                case effects.CloseConnection(connection, _):
-                    self.closed.add(connection)
-                case effects.CountPartitions() | effects.ResolveOffsets():
+                case effects.CloseConnection(connection, why):
+                    assert why
+                    self.closed[connection] = why
+                case effects.CountPartitions(0) | effects.ResolveOffsets(0):
                     self.looks.append((number, effect))
                 case effects.ForwardRequest():
                     self.forwarded.append(effect)
-                case effects.MovePosition(_, offset):
+                case effects.MovePosition(0, offset):
                     self.positions.append(offset)
+                case other:
+                    raise AssertionError(other)
 
     def land(self, number: int = 0) -> None:
         """What a server sent gets into the log."""
@@ -184,6 +195,7 @@ class Desk:
                 whole[each.name] = DEFAULTS.get(each.name, 0)
         assert not body, body
         request = RpcRequest(BY_NAME[name], version, self._asked, "client", whole)
+        self.requests[self._asked] = connection, request
         self.do(server, self.servers[server].requested(connection, request, self.now_ms))
         return self._asked
 

@@ -10,9 +10,8 @@ from kafka_marshal.core.groups.events import GroupSnapshot, MemberRegistered
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
 from kafka_marshal.machines.groups.effects import FORWARDED
-from kafka_marshal.rpc.codec import encode_answer
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
-from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held
+from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
 
 
 def a_group() -> tuple[Desk, int]:
@@ -73,9 +72,7 @@ def test_a_request_that_cannot_be_carried_out_gets_its_code(
     events = len(desk.log)
     asked = desk.ask(name, connection, **body)
     desk.settled()
-    answer = desk.answers[asked]
-    assert answer.code is code
-    assert encode_answer(answer)
+    assert desk.code(asked) is code
     assert len(desk.log) == events
 
 
@@ -101,6 +98,7 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     told = desk.told("DeleteGroup", connection, ConsumerGroup=[GROUP])
     assert told["DeletedConsumerGroups"] == [GROUP]
     assert desk.state.groups == {}
+    assert desk.servers[0]._partitions[0].answering.holdings == {}
     assert desk.told("DeleteGroup", connection, ConsumerGroup=[])["ErrorCode"] is Code.NONE
 
 
@@ -123,6 +121,19 @@ def test_an_ephemeral_group_goes_with_its_last_member() -> None:
     desk.join("m1")
     desk.pass_ms(SESSION_MS + 300)
     assert desk.state.groups == {}
+
+
+def test_who_asked_in_a_group_that_went_hears_that_there_is_none() -> None:
+    desk = Desk().serve().create(Ephemeral=1)
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    beat = desk.ask("Heartbeat", member)
+    left = desk.ask("DeregisterConsumer", member)
+    desk.land()
+    desk.read()
+    assert (desk.code(beat), desk.code(left)) == (None, Code.NONE)
+    desk.confirm()
+    assert desk.code(beat) is Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_member_that_leaves_commits_first() -> None:
@@ -239,13 +250,16 @@ def test_any_server_lists_groups_and_names_their_controller() -> None:
     desk = Desk(2).serve().create()
     desk.join("m1")
     desk.pass_ms(100)
-    told = desk.told("ListGroups", desk.connect(1), 1)
+    told = desk.told("ListGroups", desk.connect(1), 1, Describe=1)
     [group] = told["GroupsInfo"]
     assert group["ControllerBroker"] == {"BrokerId": 0, "Host": "host0", "Port": 9}
     assert group["GroupMembers"] == ["m1"]
     [detail] = told["GroupsInfoV1"]
-    assert detail["State"] == "Stable"
+    assert (detail["State"], detail["ErrorCode"]) == ("Stable", Code.NONE)
     assert [row["ConsumerId"] for row in detail["Owners"]] == ["m1", "m1"]
+    brief = desk.told("ListGroups", desk.connect(1), 1)
+    assert brief["GroupsInfo"] == [{**group, "GroupMembers": []}]
+    assert brief["GroupsInfoV1"] == [{**detail, "State": "", "Owners": []}]
     named = desk.told("ListGroups", desk.connect(1), 1, ConsumerGroups=["h"])
     assert (named["GroupsInfo"], named["ErrorCode"]) == ([], Code.GROUP_ID_NOT_FOUND)
     new = desk.start()
@@ -289,6 +303,17 @@ def test_static_partitions_go_to_who_asked_first() -> None:
         "RegisterConsumer", connection, ConsumerId="m2", Generation=told["Generation"], Topics=[]
     )
     assert desk.group.members["m2"].static == {}
+
+
+def test_a_member_that_wants_something_else_keeps_what_it_owns() -> None:
+    desk, _ = a_group()
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    before = desk.group
+    known = before.generation
+    desk.told("RegisterConsumer", member, Generation=known, Static=held(1), Held=held(0, 1))
+    assert desk.group.members["m1"].static.keys() == {place(1)}
+    assert desk.group.partitions == before.partitions
 
 
 def test_a_topic_that_a_member_wants_is_counted_at_once() -> None:
@@ -357,6 +382,14 @@ def test_a_member_of_version_0_waits_for_its_answers() -> None:
     second = desk.ask("RegisterConsumer", connection, version=0)
     assert desk.code(second) is Code.INVALID_REQUEST
     assert connection in desk.closed
+
+
+def test_what_was_answered_over_a_connection_of_both_versions_is_waited_for_no_more() -> None:
+    desk, connection = a_group()
+    for name in ("h", "i"):
+        desk.ask("CreateGroup", connection, ConsumerGroup=name)
+    desk.settled()
+    assert registered(desk, connection) == []
 
 
 def test_before_it_registers_a_connection_of_version_0_names_nobody() -> None:

@@ -9,6 +9,8 @@ from kafka_marshal.core.groups.events import (
     ControllerStarted,
     EventRecord,
     MemberExpired,
+    MemberLeft,
+    PartitionsRewound,
     UnknownEvent,
 )
 from kafka_marshal.core.groups.state import Controllership
@@ -99,6 +101,23 @@ def test_a_member_whose_end_is_on_its_way_is_not_answered() -> None:
     assert connection in desk.closed
 
 
+def test_a_request_that_waits_for_its_answer_keeps_the_session() -> None:
+    desk, connection, tenure = owner()
+    desk.pass_ms(SESSION_MS - 300)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    for _ in range(6):
+        desk.now_ms += 100
+        desk.tick()
+    desk.settled()
+    assert desk.code(beat) is Code.NONE
+
+
+def test_an_answer_that_prolongs_no_session_waits_for_no_confirmation() -> None:
+    desk, _, _ = owner()
+    asked = desk.ask("CreateGroup", desk.connect())
+    assert desk.code(asked) is Code.NONE
+
+
 def test_a_failover_is_no_rebalance() -> None:
     desk, _, tenure = owner()
     before = desk.group
@@ -132,6 +151,19 @@ def test_everybody_has_a_session_from_when_the_start_was_read_back() -> None:
     assert "m1" not in desk.group.members
 
 
+def test_who_serves_again_counts_nothing_from_before() -> None:
+    desk, _, tenure = owner()
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    desk.serve(1)
+    connection = desk.connect(1)
+    for _ in range(4):
+        desk.told("Heartbeat", connection, 1, Generation=tenure)
+        desk.pass_ms(1_000)
+    desk.do(1, desk.servers[1].unclaimed(0, desk.now_ms))
+    desk.serve(0)
+    assert "m1" in desk.group.members
+
+
 def test_a_pause_of_the_controller_is_nobodys_silence() -> None:
     desk, connection, tenure = owner()
     desk.pass_ms(SESSION_MS // 2)
@@ -153,7 +185,7 @@ def test_a_connection_from_before_the_start_says_nothing_of_what_is_held() -> No
     desk.settled()
     late = desk.connect(1)  # connected before, perhaps, and accepted only now
     for _ in range(3):
-        for connection in {old, late} - desk.closed:
+        for connection in {old, late} - desk.closed.keys():
             asked = desk.ask("RegisterConsumer", connection, 1, Generation=-1)
             desk.settled()
             assert desk.code(asked) is Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -169,11 +201,61 @@ def test_what_comes_over_an_older_connection_of_a_member_is_void() -> None:
     desk.settled()
     _, generation = desk.join("m1")
     assert desk.code(beat) is Code.FENCED_INSTANCE_ID
-    assert first in desk.closed
+    assert desk.closed[first] == "its member has registered over another connection"
+    desk.do(0, desk.servers[0].disconnected(first, desk.now_ms))  # it was closed here
     older = desk.ask("RegisterConsumer", first, Generation=-1)
     desk.settled()
     assert desk.code(older) is None  # it is closed
     assert desk.group.generation == generation
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_a_connection_of_two_members_stays_when_one_connects_again(is_parked: bool) -> None:
+    desk, first, _ = owner()
+    desk.told("RegisterConsumer", first, ConsumerId="m2", Generation=-1)
+    beat = desk.ask("Heartbeat", first, ConsumerId="m2", Generation=99, MaxWaitMs=1_000)
+    if is_parked:
+        desk.settled()
+    assert desk.code(beat) is None
+    desk.join("m2")
+    assert desk.code(beat) is Code.FENCED_INSTANCE_ID
+    desk.pass_ms(1_200)  # each is answered once
+    assert first not in desk.closed
+
+
+def test_a_heartbeat_that_waits_hears_of_a_change() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=1_000)
+    desk.settled()
+    assert desk.code(beat) is None
+    desk.join("m2")
+    desk.pass_ms(100)
+    assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
+
+
+def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=200)
+    desk.settled()
+    other = desk.ask("Heartbeat", connection, Generation=tenure)
+    codes = []
+    for _ in range(2):
+        desk.now_ms += 100
+        desk.tick()
+        codes.append((desk.code(beat), desk.code(other)))
+    assert codes == [(None, None), (Code.NONE, None)]
+    desk.settled()
+    assert desk.code(other) is Code.NONE
+
+
+def test_an_event_that_was_refused_gives_nobody_up() -> None:
+    desk, connection, _ = owner()
+    left, epoch = MemberLeft("m1", ""), desk.state.epoch - 1
+    late = EventRecord(0, 0, 0, left, GROUP, epoch=epoch, number=desk.state.number + 1)
+    assert desk.append(late) is GroupRefused.DEPOSED
+    desk.read()
+    told = desk.told("RegisterConsumer", connection, Generation=-1)
+    assert told["ErrorCode"] is Code.NONE
 
 
 def test_one_register_of_a_member_is_under_way() -> None:
@@ -260,7 +342,30 @@ def test_a_controller_that_does_not_know_what_landed_begins_anew() -> None:
     assert not desk.servers[0].serves(0)
     desk.pass_ms(1_200)
     assert desk.servers[0].serves(0)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.do(0, desk.servers[0].append_failed(lost, desk.now_ms))  # once more: nothing changes
+    desk.settled()
+    assert desk.code(beat) is Code.NONE
     assert desk.append(lost) is not GroupAccepted.RECONCILED
+
+
+@pytest.mark.parametrize("something_is_on_its_way", [False, True])
+def test_a_controller_in_whose_epoch_somebody_else_writes_begins_anew(
+    something_is_on_its_way: bool,
+) -> None:
+    desk, connection, tenure = owner()
+    if something_is_on_its_way:
+        desk.ask("CommitOffsets", connection, PositionsV1=at(t0=(tenure, 5)))
+    epoch, number = desk.state.epoch, desk.state.number + 1
+    rewound = PartitionsRewound({place(0): 1}, "somebody")
+    stranger = EventRecord(0, 0, 0, rewound, GROUP, epoch=epoch, number=number)
+    assert desk.append(stranger) is GroupAccepted.REWOUND
+    desk.read()
+    assert desk.servers[0].view(0) == desk.state
+    assert not desk.servers[0].serves(0)
+    desk.pass_ms(1_200)
+    assert desk.servers[0].serves(0)
+    assert desk.state.epoch > epoch
 
 
 def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
@@ -272,6 +377,16 @@ def test_of_two_that_compete_the_first_in_the_log_serves() -> None:
     assert [len(sent) for sent in desk.sent] == [1, 1]
     desk.settled()
     assert [server.serves(0) for server in desk.servers] == [True, False]
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    desk.pass_ms(1_200)
+    assert [server.serves(0) for server in desk.servers] == [False, True]
+
+
+def test_who_begins_anew_answers_nothing_of_before() -> None:
+    desk, connection, tenure = owner()
+    beat = desk.ask("Heartbeat", connection, Generation=tenure)
+    desk.do(0, desk.servers[0].begins(0, 0, desk.now_ms, at_position=False))
+    assert desk.code(beat) is Code.NOT_COORDINATOR
 
 
 def test_who_may_not_compete_any_more_answers_nothing() -> None:
@@ -292,6 +407,8 @@ def test_an_event_of_a_later_version_stops_a_server() -> None:
     assert desk.servers[0].knowledge(0) is LogKnowledge.LOST
     beat = desk.ask("Heartbeat", connection, Generation=tenure)
     assert desk.code(beat) is Code.COORDINATOR_NOT_AVAILABLE
+    [detail] = desk.told("ListGroups", connection)["GroupsInfoV1"]
+    assert detail["ErrorCode"] is Code.COORDINATOR_NOT_AVAILABLE
     desk.pass_ms(3_000, 0)
     assert desk.sent[0] == []
 

@@ -219,7 +219,7 @@ class GroupTown:
             member.is_closed = False
             machine.connection_lost(self.now_ms)
             member.server = None
-        self._obey(member, machine.tick(self.now_ms))
+        self._obey(member, machine.tick(self.now_ms, may_let_go=True))
         if machine.may_hand_out(self.now_ms) and machine.member.holds:
             tp = self.random.choice(sorted(machine.member.holds))
             at = machine.member.at[tp]

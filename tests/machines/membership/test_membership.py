@@ -26,7 +26,7 @@ from kafka_marshal.machines.groups.membership import (
     QuestionAnswered,
     SendRequest,
 )
-from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, refusal
+from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, RpcRequest, encode_request, refusal
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 SESSION_MS: Final = 10_000
@@ -46,7 +46,9 @@ def controller_at(host: str, port: int) -> RpcAnswer:
     return answer("ListGroups", GroupsInfo=[info], GroupsInfoV1=[{"Port": port}])
 
 
-def owns(generation: int, own: Mapping[TopicPartition, At]) -> RpcAnswer:
+def owns(
+    generation: int, own: Mapping[TopicPartition, At], session_ms: int = SESSION_MS
+) -> RpcAnswer:
     rows = [
         {"Topic": tp.topic, "Partition": tp.partition, "Offset": at.offset, "Tenure": at.tenure}
         for tp, at in own.items()
@@ -54,7 +56,7 @@ def owns(generation: int, own: Mapping[TopicPartition, At]) -> RpcAnswer:
     return answer(
         "RegisterConsumer",
         Generation=generation,
-        SessionTimeout=SESSION_MS,
+        SessionTimeout=session_ms,
         PartitionsToOwnV1=rows,
     )
 
@@ -63,9 +65,16 @@ def beats(code: ErrorCode = ErrorCode.NONE, generation: int = 99) -> RpcAnswer:
     return answer("Heartbeat", code, ControllerGeneration=generation)
 
 
+ITS_OWN: Final = {"ListGroups", "CreateGroup", "RegisterConsumer", "Heartbeat"}
+"""What a member asks that no application asks."""
+
+
 def sent(effects: Iterable[MemberEffect]) -> dict[str, Mapping[str, Any]]:
-    """The requests among effects, by api."""
-    return {each.api: each.body for each in effects if isinstance(each, SendRequest)}
+    """The requests among effects, by api. They can be written."""
+    asked = {each.api: each.body for each in effects if isinstance(each, SendRequest)}
+    for api in asked.keys() & ITS_OWN:
+        assert encode_request(RpcRequest(BY_NAME[api], 1, 1, "client", {**asked[api]}))
+    return asked
 
 
 class Story:
@@ -115,9 +124,17 @@ class Story:
 def test_a_member_makes_the_group_where_there_is_none_and_registers_without_memory() -> None:
     story = Story()
     assert story.connects() == ConnectTo(*FIRST)
-    assert sent(story.after(0)) == {"ListGroups": {"ConsumerGroups": ["g"]}}
+    assert sent(story.after(0)) == {"ListGroups": {"ConsumerGroups": ["g"], "Describe": 0}}
     [created] = story.hears(answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND))
-    assert sent([created])["CreateGroup"]["Topics"] == ["t"]
+    assert sent([created])["CreateGroup"] == {
+        "ConsumerGroup": "g",
+        "SessionTimeout": SESSION_MS,
+        "Topics": ["t"],
+        "Ephemeral": False,
+        "Rebalance": "incremental",
+        "Strategy": "sticky",
+    }
+    assert story.after(0) == []
     assert story.hears(answer("CreateGroup", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)) == []
     assert sent(story.after(0)).keys() == {"ListGroups"}
     assert story.hears(controller_at(*SECOND)) == [ConnectTo(*SECOND)]
@@ -180,12 +197,57 @@ def test_a_server_that_was_of_no_use_is_asked_last() -> None:
     assert story.connects(100) == ConnectTo(*FIRST)
 
 
-def test_a_member_that_may_not_enter_asks_no_more() -> None:
-    story = Story().at_the_controller()
+@pytest.mark.parametrize("api", ["ListGroups", "CreateGroup", "RegisterConsumer"])
+def test_a_member_that_may_not_enter_asks_no_more(api: str) -> None:
+    story = Story()
+    story.connects()
     story.after(0)
-    story.hears(answer("RegisterConsumer", ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if api == "CreateGroup":
+        story.hears(answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND))
+    elif api == "RegisterConsumer":
+        story.hears(controller_at(*FIRST))
+        story.after(0)
+    story.hears(answer(api, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     assert story.member.failure is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert story.after(60_000) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [answer("ListGroups", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
+        [answer("ListGroups", GroupsInfo=controller_at(*FIRST).body["GroupsInfo"])],
+        [
+            answer("ListGroups", ErrorCode.GROUP_ID_NOT_FOUND),
+            answer("CreateGroup", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ],
+    ],
+    ids=["not yet", "without its port", "none that creates"],
+)
+def test_a_server_that_does_not_say_who_is_controller_is_left(told: list[RpcAnswer]) -> None:
+    story = Story()
+    story.connects()
+    story.after(0)
+    *before, last = told
+    for each in before:
+        assert sent(story.hears(each)).keys() == {"CreateGroup"}
+    assert story.hears(last) == []
+    assert story.connects(100) == ConnectTo(*SECOND)
+
+
+def test_a_member_that_wants_nothing_yet_registers_all_the_same() -> None:
+    story = Story()
+    story.member = Membership(story.member.settings)
+    registered = sent(story.at_the_controller().after(0))["RegisterConsumer"]
+    assert (registered["Topics"], registered["Static"]) == ([], [])
+
+
+def test_one_that_is_not_let_in_asks_again_after_a_tenth_of_a_second() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    assert story.hears(answer("RegisterConsumer", ErrorCode.UNKNOWN_MEMBER_ID)) == []
+    assert story.after(99) == []
+    assert story.connects(1) == ConnectTo(*FIRST)
 
 
 # --- the lease ------------------------------------------------------------------------------------
@@ -215,7 +277,7 @@ def test_a_member_keeps_asking_and_goes_on_when_it_is_answered() -> None:
     story.hears(controller_at(*SECOND))
     assert sent(story.after(0))["Heartbeat"]["Generation"] == 4
     assert not story.hands_out()
-    assert story.hears(beats()) == []
+    assert story.hears(beats(generation=4)) == []
     assert story.hands_out()
     assert story.member.member.at[T0] == At(4, 9)
 
@@ -229,6 +291,25 @@ def test_a_heartbeat_that_is_older_than_what_is_known_prolongs_nothing() -> None
     assert not story.hands_out()
 
 
+def test_an_answer_that_comes_late_takes_nothing_back() -> None:
+    story = Story().owning(T0)  # its heartbeat is not answered yet
+    story.now_ms += 1_000
+    story.member.wants({"t", "u"}, ())
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+    story.hears(owns(4, {T0: At(4, 7)}))
+    story.hears(beats())
+    story.now_ms += 8_999
+    assert story.hands_out()
+
+
+def test_a_request_is_missed_after_a_third_of_the_session() -> None:
+    story = Story().owning(T0)
+    assert story.after(3_333) == []
+    assert story.after(1) == []  # it looks elsewhere, in a moment
+    assert story.after(99) == []
+    assert story.connects(1) == ConnectTo(*SECOND)
+
+
 def test_a_member_that_nobody_let_in_hands_nothing_out() -> None:
     assert not Story().at_the_controller().hands_out()
 
@@ -236,7 +317,19 @@ def test_a_member_that_nobody_let_in_hands_nothing_out() -> None:
 def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
     story = Story().owning(T0)
     story.hears(beats())
+    assert story.hears(beats()) == []  # nobody asked for it
     assert story.after(999) == []
+    assert sent(story.after(1)).keys() == {"Heartbeat"}
+
+
+def test_heartbeats_come_ten_times_a_session_that_is_short() -> None:
+    story = Story().at_the_controller()
+    story.after(0)
+    story.hears(owns(4, {}, session_ms=5_009))
+    first = sent(story.after(0))["Heartbeat"]
+    assert (first["SessionTimeout"], first["MaxWaitMs"]) == (5_009, 834)
+    story.hears(beats())
+    assert story.after(499) == []
     assert sent(story.after(1)).keys() == {"Heartbeat"}
 
 
@@ -245,6 +338,7 @@ def test_heartbeats_come_once_a_second_where_the_answer_does_not_wait() -> None:
 
 def test_what_moves_is_stopped_before_the_member_says_that_it_holds_it_no_more() -> None:
     story = Story().owning(T0, T1)
+    story.member.processed(T0, 4, 8)
     story.member.processed(T1, 4, 9)
     story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
     first = sent(story.after(0))["RegisterConsumer"]
@@ -252,10 +346,17 @@ def test_what_moves_is_stopped_before_the_member_says_that_it_holds_it_no_more()
     assert story.hears(owns(6, {T0: At(4, 7)})) == [PartitionStopped(T1, At(4, 9), given_up=False)]
     second = sent(story.after(0))["RegisterConsumer"]
     assert (second["Generation"], second["Held"]) == (6, [{"Topic": "t", "Partition": 0}])
-    assert {"Topic": "t", "Partition": 1, "Offset": 9, "Tenure": 4} in second["Positions"]
+    # What it keeps it goes on with, although the answer names an earlier position.
+    assert second["Positions"] == [
+        {"Topic": "t", "Partition": 0, "Offset": 8, "Tenure": 4},
+        {"Topic": "t", "Partition": 1, "Offset": 9, "Tenure": 4},
+    ]
+    assert story.member.positions() == second["Positions"]
     assert story.hears(owns(7, {T0: At(4, 7)})) == []
+    assert sent(story.after(100)).keys() == {"Heartbeat"}
     story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
-    assert "RegisterConsumer" not in sent(story.after(0))
+    third = sent(story.after(0))["RegisterConsumer"]
+    assert [row["Partition"] for row in third["Positions"]] == [0]
 
 
 def test_nothing_is_let_go_in_the_middle_of_a_message() -> None:
@@ -271,6 +372,7 @@ def test_a_partition_of_another_tenure_is_stopped_and_begun_anew() -> None:
     story.member.processed(T0, 4, 9)
     story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
     story.after(0)
+    assert story.after(1_000) == []  # it is asked, and not answered
     assert story.hears(owns(5, {T0: At(5, 2)})) == [
         PartitionStopped(T0, At(4, 9), given_up=False),
         PartitionStarted(T0, At(5, 2)),
@@ -310,6 +412,7 @@ def test_one_that_was_given_up_by_a_controller_of_before_goes_on() -> None:
     story = Story().owning(T0)
     assert story.hears(beats(ErrorCode.UNKNOWN_MEMBER_ID, generation=3)) == []
     assert story.member.member.holds == {T0}
+    assert story.connects(100) == ConnectTo(*SECOND)
 
 
 def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
@@ -317,6 +420,17 @@ def test_a_registration_whose_answer_is_lost_is_sent_again() -> None:
     story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
     assert sent(story.after(0)).keys() == {"RegisterConsumer"}
     story.member.connection_lost(story.now_ms)
+    story.connects(100)
+    story.after(0)
+    story.hears(controller_at(*SECOND))
+    assert sent(story.after(0)).keys() == {"RegisterConsumer"}
+
+
+def test_a_registration_that_another_controller_must_take_is_sent_again() -> None:
+    story = Story().owning(T0)
+    story.hears(beats(ErrorCode.REBALANCE_IN_PROGRESS))
+    story.after(0)
+    assert story.hears(answer("RegisterConsumer", ErrorCode.NOT_COORDINATOR)) == []
     story.connects(100)
     story.after(0)
     story.hears(controller_at(*SECOND))
@@ -359,11 +473,12 @@ def test_what_the_application_asks_is_asked_again_at_the_next_controller() -> No
     assert "CommitOffsets" not in sent(story.after(1_000))
 
 
-def test_a_commit_of_one_that_was_given_up_is_answered_and_stops_it() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_a_commit_of_one_that_was_given_up_is_answered_and_stops_it(code: ErrorCode) -> None:
     story = Story().owning(T0)
     story.member.ask("CommitOffsets", {})
     story.after(0)
-    told = answer("CommitOffsets", ErrorCode.UNKNOWN_MEMBER_ID)
+    told = answer("CommitOffsets", code)
     assert story.hears(told) == [
         PartitionStopped(T0, At(4, 7), given_up=True),
         QuestionAnswered(told),
@@ -386,6 +501,14 @@ def test_the_answer_to_a_withdrawn_question_does_not_answer_the_next_one() -> No
     assert story.after(0) == []
     assert story.hears(answer("CommitOffsets")) == []
     assert sent(story.after(0)) == {"CommitOffsets": {"number": 2}}
+
+
+def test_a_goodbye_that_was_carried_out_before_gives_nobody_up() -> None:
+    story = Story().owning(T0)
+    story.member.ask("DeregisterConsumer", {})
+    story.after(0)
+    told = answer("DeregisterConsumer", ErrorCode.UNKNOWN_MEMBER_ID)
+    assert story.hears(told) == [QuestionAnswered(told)]
 
 
 def test_a_member_that_says_goodbye_asks_for_nothing_else() -> None:

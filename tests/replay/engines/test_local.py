@@ -264,7 +264,9 @@ def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(
     assert ours_parted == parted
     assert len(parted.first) > 10
     # Of a log that is few rows under one setting, and many under the other.
-    few, few_after = (CollectedFoldedLog(ours.tables, theirs) for ours, theirs in folds)
+    few, few_after = (
+        CollectedFoldedLog(ours.tables, lambda: spark, tables.OF_CLAIMS) for ours, _ in folds
+    )
     assert few.parted_from(few_after, 1_000, same_rules=True) == parted
     assert few.parted_from(there_after, 1_000, same_rules=True) == parted
     assert there.parted_from(few_after, 1_000, same_rules=True) == parted

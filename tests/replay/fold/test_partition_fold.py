@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections import Counter, defaultdict
 from functools import cache
 from itertools import pairwise
@@ -311,3 +313,19 @@ def test_observers_miss_nothing_in_the_records_that_they_are_not_shown(
 def test_one_rule_set_needs_no_comparison() -> None:
     rows = replayed(records(["0 CP a1/A", "1 HB b1/B 5"]), rule_sets=(RuleSet.ORIGINAL,))
     assert rows[DIVERGENCES] == []
+
+
+def test_a_closed_fold_is_gone_without_a_garbage_collector() -> None:
+    judging = JudgingOptions((FENCED.rule_set, ORIGINAL.rule_set), 60_000)
+    fold = PartitionFold(LogPartition("log", 0), judging)
+    for raw in records(["0 CP a1/A", *beats("a1/A", 2, 20)]):
+        fold.feed(raw)
+    there = weakref.ref(fold)
+    gc.disable()
+    try:
+        fold.close()
+        assert fold.drain()[TENURES]
+        del fold
+        assert there() is None
+    finally:
+        gc.enable()

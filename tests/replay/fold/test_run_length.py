@@ -148,14 +148,12 @@ class Chunked:
 
 def alike(raws: list[RawRecord], how: JudgingOptions, *sizes: int, window: int = 0) -> Chunked:
     """The log in chunks of each size, which all come to the same; returns the last."""
-    one_by_one = fed(raws, how)
-    every = [
-        Chunked(in_order(raws), size, how.heartbeat_interval_ms, how.forced, window)
-        for size in sizes
-    ]
-    for size, chunked in zip(sizes, every, strict=True):
+    one_by_one, ordered = fed(raws, how), in_order(raws)
+    interval_ms, forced = how.heartbeat_interval_ms, how.forced
+    found = [Chunked(ordered, size, interval_ms, forced, window) for size in sizes]
+    for size, chunked in zip(sizes, found, strict=True):
         assert chunked.told(how) == one_by_one, size
-    return every[-1]
+    return found[-1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import enum
 import itertools
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -258,6 +258,27 @@ def test_a_watch_writes_counts_and_commits_the_same_by_the_kernel(
     assert len(one_by_one[0]) > 50
     assert len(one_by_one[2]) == 2
     assert by_kernel == one_by_one
+
+
+@pytest.mark.parametrize(("beats", "sizes"), [(99, [0, 100]), (98, [])], ids=["many", "few"])
+def test_the_kernel_is_loaded_before_a_record_is_read(
+    beats: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty batch loads it. Where few records are to be read it is not needed."""
+    folded: list[int] = []
+
+    class Seen(WatchedClaims):
+        def fold(self, batch: LiveBatch) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
+            folded.append(len(batch))
+            return super().fold(batch)
+
+    monkeypatch.setattr(watched_claims, "WatchedClaims", Seen)
+    kafka = in_memory([evolve(raw, partition=0) for raw in quiet(beats)])
+    watch(
+        WatchOptions(kafka.settings(), "__marshal", judging(), until_end=True),
+        lambda: False,
+    )
+    assert [*folded[:1], *([sum(folded)] if folded else [])] == sizes
 
 
 def quiet(count: int) -> list[RawRecord]:

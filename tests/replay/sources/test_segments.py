@@ -4,6 +4,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from aiokafka.record import default_records
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c
 
@@ -138,5 +139,5 @@ def test_what_the_checksum_is_for_is_seen(tmp_path: Path, monkeypatch: pytest.Mo
 
     path = texts.segment(tmp_path / "__marshal-2", bytes(data))
     assert "checksum" in refused(path)
-    monkeypatch.setattr(segment, "DefaultRecordBatch", Believing)
+    monkeypatch.setattr(default_records, "DefaultRecordBatch", Believing)
     assert len(read(path)) == len(AT_ONCE)

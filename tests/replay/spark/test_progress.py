@@ -26,7 +26,7 @@ def test_tasks_are_told_while_they_are_done_and_not_after(
     def work() -> None:
         spark.range(12, numPartitions=12).mapInArrow(slow, "id: bigint").collect()
 
-    with tasks_reported(spark, lambda done, of: told.append((done, of))):
+    with tasks_reported(spark.sparkContext, lambda done, of: told.append((done, of))):
         work()
     assert {of for _, of in told} == {12}
     assert [done for done, _ in told] == sorted(done for done, _ in told)

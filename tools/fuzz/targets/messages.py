@@ -113,7 +113,9 @@ def check_kernel(data: bytes, _: Path) -> None:
     raws = rows(data)
     names = NameCodes()
     columns = names.decoded(*arrays(raws))
-    instances, clients, groups = map(list, (names.instances, names.clients, names.groups))
+    instances, clients, groups = (
+        texts.names() for texts in (names.instances, names.clients, names.groups)
+    )
     claims = names.claim_keys()
     for row, raw in enumerate(raws):
         _check_headers(columns.headers[row].tolist(), bool(columns.present[row]), raw.headers)

@@ -136,7 +136,7 @@ class ClientErrors:
                 # Somebody is there who takes the question, and needs more time to answer it.
                 taken = code == KafkaError._TIMED_OUT
             else:
-                self._answered()
+                self.answered()
                 return answer
 
     def wait(self, future: Future[T], poll: Callable[[], object], timeout_s: float) -> T:
@@ -163,10 +163,11 @@ class ClientErrors:
             self.let_in = self.let_in or code_of(exception) > 0
             poll()
             raise
-        self._answered()
+        self.answered()
         return answer
 
-    def _answered(self) -> None:
+    def answered(self) -> None:
+        """A broker has answered this client, so no error is final from now on."""
         self.let_in = True
         self._text = ""
 

@@ -39,7 +39,8 @@ more of them, the more come together."""
 HELD_MAX: Final = 20_000
 """When a partition holds more than this, they are given on, however far its end is."""
 HELD_S: Final = 1.0
-"""After this many seconds all is given on, too, since an owner has to know how its claims stand."""
+"""After this many seconds all is given on, too, to a reader that has sent anything: an owner has to
+know how its claims stand. On a busy machine a reader that only begins would do little else."""
 FRESH_S: Final = 1.0
 """How long a looked-up end offset stays valid, in seconds."""
 QUIET_S: Final = 0.2
@@ -365,13 +366,15 @@ class CoordinationReader:
         wanted: Callable[[], Mapping[int, int]],
         stopped: Callable[[], bool],
         log_filter: LogFilter[Message],
+        has_sent: Callable[[], bool] = lambda: True,
     ) -> Iterator[ReadResult | None]:
         """What comes in the partitions that are `wanted`, each from its first offset on.
 
         None where nothing came, or nothing that is to be given on yet.
         More may be wanted later. Reports each time that a partition was read to its end. What
         `log_filter` leaves out is left out. Far from a partition's end, records are held until they
-        are many, or have waited for long, or nothing more comes.
+        are many, or nothing more comes; once the reader `has_sent` any, also until they have waited
+        for long.
 
         Raises:
             OffsetsGone: what was to be read is gone.
@@ -415,7 +418,7 @@ class CoordinationReader:
                 log_filter.end(n, end)
             near = {n for n in left if left[n] <= FAR or log_filter.held(n) > HELD_MAX} | ended
             near.update(log_filter.gapped)
-            if not messages or self._monotonic() > gave_at + HELD_S:
+            if not messages or (has_sent() and self._monotonic() > gave_at + HELD_S):
                 near, gave_at = following, self._monotonic()
             given = log_filter.given(near)
             gaps = log_filter.gaps()

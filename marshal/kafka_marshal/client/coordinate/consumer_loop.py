@@ -181,14 +181,14 @@ class ConsumerLoop:
 
     @property
     def _look_at_ms(self) -> int:
-        """When to look at what is ours: soon, or with the next commit if nothing is in hand."""
+        """When to look at what is ours: soon, or once a heartbeat may be late if it rests."""
         if self._looked_ms is None:
             return 0
         soon_ms = self._looked_ms + LOOK_EVERY_MS
         until_ms = self.held.rests_until_ms
         if until_ms is None or self._config.claiming.release_when_behind:
             return soon_ms
-        return max(soon_ms, min(until_ms, self._commit_at_ms))
+        return max(soon_ms, until_ms)
 
     @property
     def _timer_ms(self) -> int | None:
@@ -221,6 +221,7 @@ class ConsumerLoop:
             self._commit_at_ms = now_ms + COMMIT_EVERY_MS
             self.commit_positions()
             session.put_aside()
+            self._health_monitor.look_at_cluster()
             self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=True)))
         if self._anew_at_ms is not None and now_ms >= self._anew_at_ms:
             self._anew_at_ms = None

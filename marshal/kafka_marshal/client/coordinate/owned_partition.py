@@ -65,10 +65,6 @@ class OwnedPartition:
     """It ended before the log had what was done of it, and no commit has reported that yet."""
     answered: int = 0
     """A commit has reported what became of everything below, after it was lost."""
-    end: int | None = None
-    """Where its partition ended when it was last looked; None before that."""
-    buffered: tuple[int, int] = (0, 0)
-    """How many messages waited in its buffer when it was last looked, and their bytes."""
     busy: bool = False
     """Something of it was in work when it was last looked."""
     _lock: Lock = field(kw_only=True)
@@ -195,18 +191,26 @@ class OwnedPartition:
         with self._lock:
             self._hands = deque(in_flight for in_flight in self._hands if in_flight not in hands)
 
-    def standing(self, *, others_busy: bool) -> ClaimProgress:
-        """How far it is; `others_busy`: something of any claim of ours is in work."""
+    def standing(
+        self, end: int | None, buffered: tuple[int, int], *, others_busy: bool
+    ) -> ClaimProgress:
+        """How far it is.
+
+        Args:
+            end: where its partition ended when it was last looked; None before that.
+            buffered: how many messages wait in its buffer, and their bytes.
+            others_busy: whether something of any claim of ours is in work.
+        """
         hands = [] if self.untouched else self.hands
         return ClaimProgress(
             self.next,
-            max(self.end or 0, self.allowed_end),
+            max(end or 0, self.allowed_end),
             sum(
                 max(0, in_flight.end - in_flight.next)
                 for in_flight in hands
                 if not in_flight.finished
             ),
-            *self.buffered,
+            *buffered,
             paused=self.withheld,
             awaits_turn=others_busy and not self.busy,
         )

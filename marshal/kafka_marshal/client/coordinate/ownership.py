@@ -127,8 +127,15 @@ class Ownership:
         self._alone_from: int | None = None
         self._any_busy = False
         """Something of a claim of ours was in work when it was last looked."""
+        self._ends: Mapping[Claim, int] = {}
+        """Where partitions ended when that was last looked."""
+        self._buffered: Mapping[OwnedPartition, tuple[int, int]] = {}
+        """How many messages waited in buffers then, and their bytes; empty where none did."""
         self._rests = False
-        """Nothing was in hand when it was last looked: who takes something has the loop look."""
+        """Nothing was in hand or given up when it was last looked: what changes that has the loop
+        look."""
+        self._gave_back = 0
+        """How many claims the member had begun to give back then."""
         self._rests_until_ms = 0
         """When a heartbeat is late by then, claims are to be looked at often."""
 
@@ -165,7 +172,7 @@ class Ownership:
             InvalidOption: the partition is not claimed.
         """
         tenure = self.claimed(topic, partition)
-        end = tenure.end  # which another thread may take back
+        end = self._ends.get(tenure.claim)
         return None if end is None else max(0, end - tenure.next)
 
     @property
@@ -359,6 +366,7 @@ class Ownership:
                 release = tenure.release = SentRelease()
             self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
         session = self.session
+        session.has_sent = True
         if isinstance(send, Send):
             appended = self._log.append(partition, send.message, send.headers)
         else:
@@ -651,6 +659,7 @@ class Ownership:
 
     def remove_topic(self, topic: str) -> None:
         """Give up what is claimed of a topic, and ask for none of it any more."""
+        self._rests = False
         shared = self.session.shared
         if topic in shared.topics:
             shared.begin_to_leave(topic)
@@ -876,7 +885,7 @@ class Ownership:
         An application that has nothing in hand gets no further, so that is most of the time where
         messages are few.
         """
-        if not self._rests or not all(tenure.machine.wants for tenure in self._tenures):
+        if not self._rests or self._gave_back != self.session.member.gave_back:
             return None
         return self._rests_until_ms
 
@@ -885,6 +894,7 @@ class Ownership:
         tenures = list(self._tenures)
         # Before it is looked: who takes something after that posts it.
         self._rests = not self.stopping
+        self._gave_back = self.session.member.gave_back
         self._rests_until_ms = min(
             (tenure.watched.heartbeats.late_ms for tenure in tenures), default=2**62
         )
@@ -899,7 +909,7 @@ class Ownership:
             idle = tenure.withheld or tenure.claim.lost is not None
             tenure.busy = not idle and any(map(_in_work, hands))
             self._any_busy |= tenure.busy
-            if hands or tenure.claim.lost is not None:
+            if hands or tenure.claim.lost is not None or not tenure.machine.wants:
                 self._rests = False
             self._end_turn(tenure, hands)
         self.withdraw_unwanted()
@@ -983,14 +993,16 @@ class Ownership:
 
     def stand(self, ends: Mapping[Claim, int]) -> None:
         """Tell how all claims stand, given where partitions end."""
-        for tenure in self._tenures:
-            tenure.end = ends.get(tenure.claim)
-            tenure.buffered = self._fetcher.buffered(tenure.fetched)
+        self._ends, self._buffered = ends, {}
+        if self._fetcher.any_buffered:
+            self._buffered = {each: self._fetcher.buffered(each.fetched) for each in self._tenures}
+        for tenure in self._tenures if self._observers.wants_standing else ():
             if tenure.claim.lost is None and tenure.claim.range is None:
                 self._observers.standing(tenure.claim, self._standing(tenure))
 
     def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
-        return tenure.standing(others_busy=self._any_busy)
+        end, buffered = self._ends.get(tenure.claim), self._buffered.get(tenure, (0, 0))
+        return tenure.standing(end, buffered, others_busy=self._any_busy)
 
 
 def _in_work(in_flight: InFlight) -> bool:

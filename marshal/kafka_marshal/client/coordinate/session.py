@@ -153,6 +153,8 @@ class Session:
         self._new_event = threads.event
         self._roused = threads.event()
         """Set: the reader rests no longer."""
+        self.has_sent = False
+        """It has sent a record, and so may own something."""
         self._stopped = False
         self._open = threads.lock()
         """Taken once, by who lets go."""
@@ -195,7 +197,7 @@ class Session:
         def read() -> None:
             try:
                 for each in self._tail.follow(
-                    lambda: self._wanted, lambda: self._stopped, log_filter
+                    lambda: self._wanted, lambda: self._stopped, log_filter, lambda: self.has_sent
                 ):
                     if each is not None:
                         self._room.acquire()

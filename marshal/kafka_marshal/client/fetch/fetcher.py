@@ -477,6 +477,12 @@ class Fetcher:
 
         self._command(ask, soon=False)
 
+    @property
+    def any_buffered(self) -> bool:
+        """Whether messages of anything wait."""
+        with self._lock:
+            return self._buffers.waits
+
     def buffered(self, one: FetchedPartition) -> tuple[int, int]:
         """How many messages of it wait, and how large they are, in bytes."""
         with self._lock:

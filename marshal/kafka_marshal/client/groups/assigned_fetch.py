@@ -84,8 +84,10 @@ class AssignedFetch:
         """Messages that were fetched, in the order of each partition; perhaps none in time.
 
         Raises:
-            BrokerFailed: the cluster lets nobody in with these settings.
+            NotLetIn: the cluster lets nobody in with these settings. No message is lost by it.
         """
+        if self._assigned and not self._errors.let_in:
+            self._knock(*next(iter(self._assigned)), timeout_s)
         found = []
         for one in self._client.consume(maximum, timeout_s):
             error = one.error()
@@ -98,10 +100,20 @@ class AssignedFetch:
                 continue
             assigned.offset = offset + 1
             found.append(Message(one, assigned.claim))
-        refusal = self._errors.refusal
-        if refusal is not None:
+        if found:
+            self._errors.answered()
+        elif (refusal := self._errors.refusal) is not None:
             raise refusal
         return found
+
+    def _knock(self, topic: str, partition: int, timeout_s: float) -> None:
+        """Ask a partition's leader anything: an error is final only for who was never let in.
+
+        Where partitions are quiet, no message shows that it was.
+        """
+        with suppress(KafkaException):
+            self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
+            self._errors.answered()
 
     def _assign(self, topic: str, partition: int, offset: int) -> None:
         if offset == state.NO_POSITION:

@@ -19,6 +19,7 @@ from kafka_marshal.client.connect.environment import REAL, Deadline, Environment
 from kafka_marshal.errors import InvalidOption, MarshalError
 from kafka_marshal.rpc.apis import Api
 from kafka_marshal.rpc.codec import (
+    ANSWER_BYTES_MAX,
     BY_NAME,
     Frames,
     Malformed,
@@ -127,7 +128,7 @@ class ServerConnection:
         self.address = address
         self.client_id = client_id
         self._environment = environment
-        self._frames = Frames()
+        self._frames = Frames(ANSWER_BYTES_MAX)
         self._arrived: list[bytes] = []
         self._awaited: dict[int, Api] = {}
         """The requests without an answer, by CorrelationId."""
@@ -316,7 +317,7 @@ class Controllers:
             ServerUnreachable: no server answered in time.
         """
         while True:
-            [one] = self.described([group], deadline)
+            [one] = self.listed([group], deadline)
             if one["Host"]:
                 return Address(str(one["Host"]), cast("int", one["Port"]))
             if not deadline.left_s:
@@ -328,8 +329,30 @@ class Controllers:
     def described(self, groups: Sequence[str], deadline: Deadline) -> list[dict[str, object]]:
         """What a server has read of these groups, or of all if none is named; see `groups_of`.
 
-        A server may not have read of a new group yet, so that there is none is asked again for
-        `SPREADS_S`.
+        Each group is one answer: all together may not fit a frame. A group that is deleted
+        meanwhile is left out, unless it is named.
+
+        Raises:
+            RequestRefused: one of them does not exist, or no server has read the log yet.
+            ServerUnreachable: no server answered in time.
+        """
+        names = groups or [str(one["GroupName"]) for one in self.listed((), deadline)]
+        found = []
+        for name in names:
+            try:
+                found += self.listed([name], deadline, describe=True)
+            except RequestRefused as error:
+                if groups or error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+        return found
+
+    def listed(
+        self, groups: Sequence[str], deadline: Deadline, *, describe: bool = False
+    ) -> list[dict[str, object]]:
+        """These groups, or all if none is named, as one answer of a server; see `groups_of`.
+
+        Members, state and owners are empty without `describe`. A server may not have read of a new
+        group yet, so that there is none is asked again for `SPREADS_S`.
 
         Raises:
             RequestRefused: one of them does not exist, or no server has read the log yet.
@@ -339,7 +362,9 @@ class Controllers:
         spreads = self.environment.deadline(min(SPREADS_S, deadline.left_s))
         while True:
             answer, server = self.asked_any(
-                "ListGroups", {"ConsumerGroups": list(groups)}, deadline
+                "ListGroups",
+                {"ConsumerGroups": list(groups), "Describe": int(describe)},
+                deadline,
             )
             if answer.code is ErrorCode.NONE:
                 return groups_of(answer)

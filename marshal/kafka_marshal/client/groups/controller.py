@@ -56,6 +56,7 @@ from kafka_marshal.machines.groups.effects import (
 )
 from kafka_marshal.machines.groups.server import GroupServer, ServerSettings
 from kafka_marshal.rpc.codec import (
+    ANSWER_BYTES_MAX,
     Frames,
     Malformed,
     RpcAnswer,
@@ -427,7 +428,7 @@ class ControllerService:
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
     """What is in the next frame."""
-    frames = Frames()
+    frames = Frames(ANSWER_BYTES_MAX)
     while data := await reader.read(2**16):
         for message in frames.fed(data):
             return message

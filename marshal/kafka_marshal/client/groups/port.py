@@ -30,6 +30,7 @@ from kafka_marshal.rpc.codec import (
     refusal,
 )
 from kafka_marshal.rpc.error_codes import ErrorCode
+from kafka_marshal.rpc.fields import Body
 
 SWEEP_S: Final = 0.5
 """How often it looks which connections are late, in seconds."""
@@ -37,6 +38,11 @@ _SESSION_S_MAX: Final = 30 * 60.0
 _FLUSH_S: Final = 1.0
 """How long a client has to take its last answers, in seconds."""
 _LOOK_S: Final = 0.01
+_OF_MEMBERS: Final = {
+    "RegisterConsumer": {ErrorCode.NONE},
+    "Heartbeat": {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS},
+}
+"""Answers that only a member gets. Who was one before a failover does not register again."""
 
 
 @frozen
@@ -44,16 +50,17 @@ class PortLimits:
     """What all clients, one host and one connection may cost."""
 
     connections_max: int = field(default=10_000, validator=positive)
-    unregistered_max: int = field(default=64, validator=positive)
-    """Connections of one host on which no member has registered yet."""
+    strangers_max: int = field(default=1_000, validator=positive)
+    """Connections of one host on which no member was heard of yet. All members of a host come at
+    once when their controller dies, and a group has as many."""
     unread_bytes_max: int = field(default=2**20, validator=positive)
-    """Answers that one client does not read."""
+    """Answers that one client does not read, before it gets another one."""
     unanswered_max: int = field(default=64, validator=positive)
     """Requests of one connection without an answer; further ones are read after that."""
     half_frame_s: float = field(default=10.0, validator=positive)
     """From the first byte of a request to its last; also for the handshake of TLS."""
     idle_s: float = field(default=60.0, validator=positive)
-    """How long nothing may come before a member has registered; then two session timeouts."""
+    """How long nothing may come before a member was heard of; then two session timeouts."""
 
 
 class Receiver(Protocol):
@@ -85,8 +92,8 @@ class Port:
         self.monotonic = monotonic
         self.limits = limits or PortLimits()
         self.tls = tls
-        self.unregistered: Counter[str] = Counter()
-        """Of each host."""
+        self.strangers: Counter[str] = Counter()
+        """Of each host the connections on which no member was heard of."""
         self.peers: dict[int, Peer] = {}
         """Those that the receiver knows."""
         self.open = 0
@@ -181,7 +188,9 @@ class Peer(asyncio.Protocol):
         self._idle_s = self._limits.idle_s
         self._heard_s = self._begun_s = 0.0
         """When something came last, and when the frame began that is not whole."""
-        self._is_counted = self._registered = self._closing = False
+        self._is_counted = self._is_of_member = self._closing = False
+        self._session_s = _SESSION_S_MAX
+        """The session timeout of its member, as it was named last."""
         self._refused = False
         """Its first request is answered that there are too many connections, and no other one."""
         self._close_by_s: float | None = None
@@ -196,15 +205,15 @@ class Peer(asyncio.Protocol):
         peer_name = transport.get_extra_info("peername")
         self.host = str(peer_name[0]) if peer_name else "?"
         port.open += 1
-        port.unregistered[self.host] += 1
+        port.strangers[self.host] += 1
         self._is_counted = True
         self._heard_s = port.monotonic()
-        of_host = port.unregistered[self.host]
-        if port.open > self._limits.connections_max or of_host > 2 * self._limits.unregistered_max:
+        of_host = port.strangers[self.host]
+        if port.open > self._limits.connections_max or of_host > 2 * self._limits.strangers_max:
             self._hung_up(HungUp.TOO_MANY, "there are too many connections")
             self.abort()
             return
-        self._refused = of_host > self._limits.unregistered_max
+        self._refused = of_host > self._limits.strangers_max
         if port.tls is None:
             self._let_in()
         else:
@@ -248,9 +257,9 @@ class Peer(asyncio.Protocol):
         """Send an answer."""
         code = answer.code
         self._settle(answer)
-        if answer.api.name == "RegisterConsumer" and code is ErrorCode.NONE:
-            timeout_ms = answer.body.get("SessionTimeout")
-            self._register(timeout_ms / 1000 if isinstance(timeout_ms, int) else _SESSION_S_MAX)
+        if code in _OF_MEMBERS.get(answer.api.name, ()):
+            self._note_session(answer.body)
+            self._is_stranger_no_more(2 * self._session_s)
         try:
             frame = encode_answer(answer)
         except Unencodable as error:
@@ -337,7 +346,7 @@ class Peer(asyncio.Protocol):
         if self._is_counted:
             self._is_counted = False
             port.open -= 1
-            self._register(0)
+            self._is_stranger_no_more(0)
         for asked in self._asked.values():
             for api, _ in asked:
                 self._owes_no_more(api)
@@ -347,14 +356,19 @@ class Peer(asyncio.Protocol):
             if not self._refused:
                 port.receiver.disconnected(self.number)
 
-    def _register(self, session_timeout_s: float) -> None:
-        """A member registered, or the connection has ended: it counts no more for its host."""
-        self._idle_s = max(self._limits.idle_s, 2 * session_timeout_s)
-        if not self._registered:
-            self._registered = True
-            self._port.unregistered[self.host] -= 1
-            if not self._port.unregistered[self.host]:
-                del self._port.unregistered[self.host]
+    def _note_session(self, body: Body) -> None:
+        timeout_ms = body.get("SessionTimeout")
+        if isinstance(timeout_ms, int):
+            self._session_s = min(timeout_ms / 1000, _SESSION_S_MAX)
+
+    def _is_stranger_no_more(self, idle_s: float) -> None:
+        """A member was heard of, or the connection has ended: it counts no more for its host."""
+        self._idle_s = max(self._limits.idle_s, idle_s)
+        if not self._is_of_member:
+            self._is_of_member = True
+            self._port.strangers[self.host] -= 1
+            if not self._port.strangers[self.host]:
+                del self._port.strangers[self.host]
 
     def _work(self) -> None:
         """Give on what is whole, as long as not too many requests wait for an answer."""
@@ -389,6 +403,7 @@ class Peer(asyncio.Protocol):
             self.hang_up(HungUp.MALFORMED, str(error))
             return
         self._unanswered += 1
+        self._note_session(request.body)
         api = request.api.name
         port.owed[api] += 1
         self._asked.setdefault(request.correlation_id, []).append((api, port.monotonic()))
@@ -421,10 +436,11 @@ class Peer(asyncio.Protocol):
     def _write(self, frame: bytes) -> None:
         if self._closing or self._transport is None or self._transport.is_closing():
             return
-        self._transport.write(frame)
         if self._transport.get_write_buffer_size() > self._limits.unread_bytes_max:
             self._hung_up(HungUp.UNREAD, "its answers are not read")
             self.abort()
+        else:
+            self._transport.write(frame)  # however large: one may be larger than the bound
 
     def _hung_up(self, why: HungUp, detail: str) -> None:
         self._port.observer.hung_up(self.host, why, detail)

@@ -78,7 +78,7 @@ class HealthMonitor:
         self, watched: WatchedClaim, reason: Lost, position: int, known: Known, now_ms: int
     ) -> None:
         """It is not ours any more; up to where it was done, and who has it as far as was read."""
-        self.look(now_ms)
+        self._look_at(watched, now_ms)
         self._watched.pop(watched, None)
         self.observers.lost(watched.claim, reason)
         if reason in TAKEN:
@@ -131,13 +131,19 @@ class HealthMonitor:
         if late is not None:
             self.observers.late(*late)
 
-    def look(self, now_ms: int) -> None:
-        """Time has passed."""
+    def look_at_cluster(self) -> None:
+        """Time has passed: what was noted of the cluster may be over."""
         self._logs.look()
+
+    def look(self, now_ms: int) -> None:
+        """Time has passed: a heartbeat may be late."""
         for watched in self._watched.copy():  # an observer may close the consumer
-            late = watched.heartbeats.look(now_ms)
-            if late is not None:
-                self.observers.late(watched.claim, late)
+            self._look_at(watched, now_ms)
+
+    def _look_at(self, watched: WatchedClaim, now_ms: int) -> None:
+        late = watched.heartbeats.look(now_ms) if watched in self._watched else None
+        if late is not None:
+            self.observers.late(watched.claim, late)
 
     # --- nothing to own ---------------------------------------------------------------------------
 

@@ -146,6 +146,9 @@ class Observers(Observer):
         self.wants_statistics = any(
             type(one).statistics is not Observer.statistics for one in self._observers
         )
+        self.wants_standing = any(
+            type(one).standing is not Observer.standing for one in self._observers
+        )
 
     def _notify(self, notify: Callable[[Observer], None]) -> None:
         for one in self._observers:

@@ -251,8 +251,8 @@ class GroupStep:
     @property
     def stayed(self) -> Iterator[tuple[TopicPartition, GroupPartition, GroupPartition]]:
         """Partitions that are there before and after, as they were and are."""
-        before, after = self.group or (None, None)
-        if before is not None and after is not None:
+        if self.group is not None:
+            before, after = self.group
             for tp in before.partitions.keys() & after.partitions.keys():
                 yield tp, before.partitions[tp], after.partitions[tp]
 
@@ -360,8 +360,8 @@ def commit_fenced(step: GroupStep) -> bool:
 def offsets_monotone(step: GroupStep) -> bool:
     """Spec: OffsetsMonotone."""
     is_rewind = isinstance(step.record.event, PartitionsRewound)
-    before, after = step.group or (None, None)
-    if before is not None and after is not None:
+    if step.group is not None:
+        before, after = step.group
         dropped = before.partitions.keys() - after.partitions.keys()
         if any(tp.topic in after.topics for tp in dropped):
             return False

@@ -1,7 +1,7 @@
 """The state of one partition of `__marshal_groups`: who is its controller, and its groups.
 
-This room holds the fields and the questions one can ask of them: what is wanted, what is due, what
-a member is to be answered. It does not know how they change (`transitions`, `settling`, `reducer`).
+This room holds the fields and the questions one can ask of them: what is wanted, and what is due.
+It does not know how they change (`transitions`, `settling`, `reducer`).
 
 Mappings are never changed in place: a next state has mappings of its own, or shares them.
 """
@@ -214,19 +214,3 @@ def is_due(group: Group) -> bool:
     if group.target_of != TargetOf(wishes(group), group.topics):
         return True
     return any(group.partitions[tp].target is None for tp in wanted(group))
-
-
-def to_own(group: Group, member: str) -> list[TopicPartition]:
-    """What a member is answered to own: what is its own and it need not let go. Spec: ToOwn."""
-    return [tp for tp in group.owned_by(member) if not group.partitions[tp].revoking]
-
-
-def must_register(group: Group, member: str, generation: int) -> bool:
-    """A member that knows the group as of this generation has something to learn.
-
-    Spec: MustRegister.
-    """
-    return group.rebalanced_at > generation or any(
-        max(group.partitions[tp].tenure, group.partitions[tp].revoking) > generation
-        for tp in group.owned_by(member)
-    )

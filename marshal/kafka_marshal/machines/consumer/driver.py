@@ -128,6 +128,8 @@ class Driver:
         """At most once: up to where it asked and has not read the answer."""
         self._settled: tuple[ConsumerState, InstanceConfig, bool] | None = None
         """With these there was nothing to do that depends on no time; None if there may be."""
+        self._settled_as_owner = False
+        """What `acts` was then."""
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -146,6 +148,11 @@ class Driver:
     def asks(self) -> bool:
         """Whether a request of it is under way. Rules: R6."""
         return self.consumer.asked
+
+    @property
+    def rests(self) -> bool:
+        """Whether `caught_up` has nothing to do: it owns the claim, and nothing happened to it."""
+        return self._reads_live and self._settled_as_owner and self._is_settled
 
     @property
     def claimable_at_ms(self) -> int | None:
@@ -385,6 +392,7 @@ class Driver:
         ]
         # What has an effect may allow more; what has none has changed nothing.
         self._settled = None if effects else (self.consumer, self.me, self.wants)
+        self._settled_as_owner = self.acts
         return effects
 
     def _time_passed(self, now_ms: int) -> list[Effect]:
@@ -392,15 +400,19 @@ class Driver:
 
         Only a claim depends on these.
         """
+        if not self._is_settled:
+            return self._go_on(now_ms)
+        return self._claim(now_ms) if self.eager else []
+
+    @property
+    def _is_settled(self) -> bool:
         settled = self._settled
-        if (
+        return (
             settled is not None
             and settled[0] is self.consumer
             and settled[1] is self.me
             and settled[2] is self.wants
-        ):
-            return self._claim(now_ms) if self.eager else []
-        return self._go_on(now_ms)
+        )
 
     def _claim(self, now_ms: int) -> list[Effect]:
         ask_at_ms = self._ask_at_ms

@@ -143,6 +143,8 @@ class Member:
         """Who in the group asked for what, in vain."""
         self.differs: Alive | None = None
         """Who lives under another heartbeat interval and came first; then this member has ended."""
+        self.gave_back = 0
+        """How many claims it has begun to give back, so far."""
         self._stopping = False
         self._stale_choice = True
         """Something has changed since it last chose what to ask for."""
@@ -284,7 +286,7 @@ class Member:
         for key, held in self._held.items():
             if key.topic == topic:
                 held.removed = True
-                effects += self._did(key, self.driver(key).stop(now_ms), now_ms)
+                effects += self._stop(key, now_ms)
         self._share.me = self._sharer()
         self._stale_choice = True
         return effects + self._choose(now_ms)
@@ -377,8 +379,9 @@ class Member:
         view.clock.caught_up()
         effects = self._lend_the_time(now_ms)
         # A record of any claim may move the log's clock, and with it what all of them wait for.
-        for key in list(view.drivers) if was_read else ():
-            effects += self._did(key, view.drivers[key].caught_up(now_ms), now_ms)
+        for key, driver in list(view.drivers.items()) if was_read else ():
+            if not driver.rests:
+                effects += self._did(key, driver.caught_up(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
@@ -428,6 +431,12 @@ class Member:
 
     def _give_back(self, key: ClaimKey, now_ms: int, why: ReleaseReason) -> list[ClaimEffect]:
         self._held[key].not_before_ms = now_ms + self.claiming.reclaim_delay_ms
+        return self._stop(key, now_ms, why)
+
+    def _stop(
+        self, key: ClaimKey, now_ms: int, why: ReleaseReason = ReleaseReason.STOPPED
+    ) -> list[ClaimEffect]:
+        self.gave_back += 1
         return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
@@ -438,8 +447,8 @@ class Member:
         """Give all claims up, each as soon as everything that was handed over is finished."""
         self._stopping = True
         effects = []
-        for key, driver in self._drivers(self._held):
-            effects += self._did(key, driver.stop(now_ms), now_ms)
+        for key in self._held:
+            effects += self._stop(key, now_ms)
         return effects
 
     def truncated(self) -> list[ClaimEffect]:
@@ -643,7 +652,7 @@ class Member:
                 effects += self._did(key, driver.start_claiming(now_ms), now_ms)
             elif not leads and driver.eager:
                 driver.eager = False
-                effects += self._did(key, driver.stop(now_ms, ReleaseReason.WITH_ITS_TOPIC), now_ms)
+                effects += self._stop(key, now_ms, ReleaseReason.WITH_ITS_TOPIC)
         return effects
 
     def _to_ask(self, now_ms: int) -> list[ClaimKey]:
@@ -703,8 +712,7 @@ class Member:
                 self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:
                 break
-            giving = self.driver(decision.give).stop(now_ms, ReleaseReason.SHARED)
-            effects += self._did(decision.give, giving, now_ms)
+            effects += self._stop(decision.give, now_ms, ReleaseReason.SHARED)
         return effects
 
     def _group_view(self) -> GroupView:

@@ -34,7 +34,6 @@ from kafka_marshal.core.groups.reducer import GroupOutcome, step
 from kafka_marshal.core.groups.state import Controllership, Group, TopicPartition
 from kafka_marshal.core.groups.transitions import not_held
 from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition, OfARelease, Verdict
-from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.core.values import evolved, value
 from kafka_marshal.machines.groups.effects import NOT_APPENDED
 
@@ -87,7 +86,7 @@ class ControllerState:
 
 def is_serving(c: ControllerState, view: Controllership) -> bool:
     """G1: between reading back its own start and reading another's. Spec: IsServing."""
-    return c.epoch is not None and c.epoch == view.epoch
+    return c.epoch == view.epoch
 
 
 def speculative(c: ControllerState, view: Controllership) -> Controllership:
@@ -226,8 +225,7 @@ def is_own_start(me: int, c: ControllerState, record: EventRecord) -> bool:
 
 def is_own_event(c: ControllerState, record: EventRecord) -> bool:
     """An event of the epoch in which it serves. Spec: IsOwnEvent."""
-    is_event = not isinstance(record.event, ControllerStarted) and record.epoch != NOT_DECIMAL
-    return is_event and c.epoch is not None and record.epoch == c.epoch
+    return not isinstance(record.event, ControllerStarted) and record.epoch == c.epoch
 
 
 def after_own_start(c: ControllerState, record: EventRecord, verdict: Verdict) -> ControllerState:

@@ -13,6 +13,7 @@ connection's answers never come after it was lost or another was made.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
@@ -49,6 +50,8 @@ UNREACHABLE_MS: Final = 1_000
 """How long it does not try an address again that accepted no connection, in milliseconds."""
 FIND_MS: Final = 5_000
 """After how long it gives up a server that does not say who is controller, in milliseconds."""
+_LONG_AGO: Final = -math.inf
+"""Earlier than any time, in milliseconds."""
 
 _PASSES: Final = frozenset(
     {
@@ -171,32 +174,30 @@ class Membership:
         self._topics: frozenset[str] = frozenset()
         self._static: frozenset[TopicPartition] = frozenset()
         self._phase = _Phase.IDLE
-        self._left: dict[tuple[str, int], int] = dict.fromkeys(settings.servers, -1)
-        """Of each server when it was of no use last: the earliest is asked next."""
+        self._servers = [*settings.servers]
+        """The first is asked next: one that was of no use goes to the end."""
         self._unreachable: tuple[tuple[str, int], int] | None = None
         """The last address that accepted no connection, and when."""
         self._here: tuple[str, int] | None = None
         """Where the connection leads."""
-        self._try_at_ms: int | None = None
+        self._try_at_ms = _LONG_AGO
         """When to connect again; of one that is connected, when to ask again who is controller."""
         self._sent: dict[str, _Sent] = {}
         """By api."""
         self._registered_here = False
         """A RegisterConsumer went over this connection."""
-        self._must_register = True
         self._told_wishes: object = None
-        """The wishes that were answered."""
-        self._heartbeat_at_ms = self._beaten_at_ms = 0
-        self._register_at_ms = 0
-        self._lease_until_ms: float | None = None
+        """The wishes that were answered; None: it must register, whatever it wishes."""
+        self._heartbeat_at_ms: float
+        """Set by the answer that lets it in."""
+        self._beaten_at_ms = self._register_at_ms = self._lease_until_ms = _LONG_AGO
         self._question: _Question | None = None
 
     # --- what it may do ---------------------------------------------------------------------------
 
     def may_hand_out(self, now_ms: int) -> bool:
         """G5: whether it may hand out messages of what it holds."""
-        until_ms = self._lease_until_ms
-        return not self.member.fresh and until_ms is not None and now_ms < until_ms
+        return not self.member.fresh and now_ms < self._lease_until_ms
 
     @property
     def _heartbeat_ms(self) -> int:
@@ -251,26 +252,25 @@ class Membership:
         self._look_elsewhere(now_ms)
 
     def _look_elsewhere(self, now_ms: int) -> None:
-        if self._here in self._left:
-            self._left[self._here] = now_ms
+        if self._here in self._servers:
+            self._servers.remove(self._here)
+            self._servers.append(self._here)
         self._disconnected(now_ms + AGAIN_MS)
         self.controller = None
 
-    def _disconnected(self, try_at_ms: int) -> None:
+    def _disconnected(self, try_at_ms: float) -> None:
         self._phase, self._here, self._registered_here = _Phase.IDLE, None, False
         self._try_at_ms = try_at_ms
-        # Nobody knows whether it was heard.
-        self._must_register = self._must_register or "RegisterConsumer" in self._sent
         self._sent.clear()
 
-    def _connect(self, to: tuple[str, int], now_ms: int) -> list[MemberEffect]:
-        self._disconnected(now_ms)
+    def _connect(self, to: tuple[str, int]) -> list[MemberEffect]:
+        self._disconnected(_LONG_AGO)
         self._phase, self._here = _Phase.CONNECTING, to
         return [ConnectTo(*to)]
 
     # --- time -------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int, *, may_let_go: bool = True) -> list[MemberEffect]:
+    def tick(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
         """Do what is due.
 
         Without `may_let_go` it asks for nothing that could take a partition away: the application
@@ -281,14 +281,14 @@ class Membership:
         if self._is_overdue(now_ms):
             self._look_elsewhere(now_ms)
         if self._phase is _Phase.IDLE:
-            if self._try_at_ms is not None and now_ms < self._try_at_ms:
+            if now_ms < self._try_at_ms:
                 return []
-            to = self.controller or min(self._left, key=self._left.__getitem__)
-            return self._connect(to, now_ms)
+            return self._connect(self.controller or self._servers[0])
         if self._phase is _Phase.FINDING:
-            if self._sent or (self._try_at_ms is not None and now_ms < self._try_at_ms):
+            if self._sent or now_ms < self._try_at_ms:
                 return []
-            return [self._request("ListGroups", {"ConsumerGroups": [self.settings.group]}, now_ms)]
+            named = {"ConsumerGroups": [self.settings.group], "Describe": 0}
+            return [self._request("ListGroups", named, now_ms)]
         return self._due(now_ms, may_let_go=may_let_go)
 
     def _due(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
@@ -299,13 +299,14 @@ class Membership:
         effects: list[MemberEffect] = []
         question = self._question
         leaves = question is not None and question.api == "DeregisterConsumer"
-        registers = self._must_register or self._told_wishes != self._wishes
+        registers = self._told_wishes != self._wishes
         may_register = (may_let_go or self.member.fresh) and now_ms >= self._register_at_ms
         if "RegisterConsumer" not in self._sent and not leaves:
             if registers and may_register:
                 if self.member.fresh and self._registered_here:
                     # It says "I hold nothing" only over a connection on which it heard nothing.
-                    return self._connect(cast("tuple[str, int]", self._here), now_ms)
+                    assert self._here is not None
+                    return self._connect(self._here)
                 effects.append(self._register(now_ms))
             elif not self.member.fresh and self._heartbeat_is_due(now_ms):
                 effects.append(self._heartbeat(now_ms))
@@ -332,7 +333,8 @@ class Membership:
     def _register(self, now_ms: int) -> SendRequest:
         asked, wishes = request_of(self.member), self._wishes
         self.member = after_asking(self.member)
-        self._must_register, self._registered_here = False, True
+        # Until it is answered, nobody knows whether it was heard.
+        self._told_wishes, self._registered_here = None, True
         self._sent["RegisterConsumer"] = _Sent(now_ms, asked.connection, wishes)
         return SendRequest(
             "RegisterConsumer",
@@ -398,7 +400,7 @@ class Membership:
                     # It died, perhaps, and this server hears soon who is controller instead.
                     self.controller, self._try_at_ms = None, now_ms + AGAIN_MS
                 else:
-                    return self._connect(self.controller, now_ms)
+                    return self._connect(self.controller)
                 return []
         return self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now_ms)
 
@@ -419,7 +421,6 @@ class Membership:
         }
 
     def _registered(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
-        self._must_register = True
         self._register_at_ms = now_ms + AGAIN_MS
         if answer.code is not ErrorCode.NONE:
             return self._refused(answer.code, now_ms)
@@ -436,7 +437,6 @@ class Membership:
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
         self._prolong(sent)
-        self._told_wishes = sent.about
         self._register_at_ms = now_ms
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
         before = self.member
@@ -446,14 +446,13 @@ class Membership:
         self.member = evolved(after, at=at)
         effects = self._changes(before, given_up=False)
         # What it lets go is the next owner's when the controller hears of it.
-        self._must_register = not before.holds <= self.member.holds
+        self._told_wishes = sent.about if before.holds <= self.member.holds else None
         return effects
 
     def _prolong(self, sent: _Sent) -> None:
         """G5: the controller heard of this member no earlier than it asked."""
-        until_ms = sent.at_ms if self._lease_until_ms is None else self._lease_until_ms
         lease_ms = LEASE * self._session_timeout_ms
-        self._lease_until_ms = goes_on_until(until_ms, sent.at_ms, lease_ms)
+        self._lease_until_ms = goes_on_until(self._lease_until_ms, sent.at_ms, lease_ms)
 
     def _changes(self, before: GroupMemberState, *, given_up: bool) -> list[MemberEffect]:
         """What is to be stopped and begun, in this order."""
@@ -478,7 +477,7 @@ class Membership:
             return []
         self._prolong(sent)
         if answer.code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._must_register = True
+            self._told_wishes = None
         return []
 
     def _told(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
@@ -505,8 +504,8 @@ class Membership:
             if is_old(before, told):
                 self._look_elsewhere(now_ms)
                 return []
-            self.member, self._lease_until_ms = after_answer(before, told), None
-            self._must_register = True
+            self.member, self._lease_until_ms = after_answer(before, told), _LONG_AGO
+            self._told_wishes = None
             if code is not ErrorCode.UNKNOWN_MEMBER_ID:
                 self._look_elsewhere(now_ms)
             return self._changes(before, given_up=True)

@@ -138,7 +138,7 @@ class GroupServer:
         controller that was deposed may have written it.
         """
         each = self._input(partition, now_ms)
-        each.begins(offset, now_ms, at_position=at_position)
+        each.begins(offset, at_position=at_position)
         return self._done(now_ms, [each])
 
     def read(self, record: EventRecord, now_ms: int) -> list[Effect]:

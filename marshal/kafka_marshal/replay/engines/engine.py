@@ -144,7 +144,7 @@ def started(
     try:
         from kafka_marshal.replay.spark.pipeline import SparkEngine
         from kafka_marshal.replay.spark.progress import tasks_reported
-        from kafka_marshal.replay.spark.session import HERE, opened_session
+        from kafka_marshal.replay.spark.session import HERE, opened_context
         from kafka_marshal.replay.spark.spark_errors import plain_errors
     except ModuleNotFoundError as error:
         raise ReplayError(
@@ -154,13 +154,14 @@ def started(
     on_progress("starting Spark")
     master = HERE if spark is None else spark
     with (
-        opened_session(master)
+        opened_context(master)
         if isinstance(master, SparkMaster)
-        else nullcontext(master) as session,
-        tasks_reported(session, on_tasks),
+        else nullcontext(master) as running,
         plain_errors(),
     ):
-        yield SparkEngine(session)
+        running_engine = SparkEngine(running)
+        with tasks_reported(running_engine.context, on_tasks):
+            yield running_engine
 
 
 class Writer(Protocol):

@@ -22,8 +22,8 @@ from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
-WINDOW_BYTES: Final = 32 << 20
-"""Bytes of rows that are looked at together, at least: some four million records in runs."""
+WINDOW_BYTES: Final = 128 << 20
+"""Bytes of rows that are looked at together, at least: 400,000 records, or far more in runs."""
 
 
 class Job(Protocol):
@@ -137,9 +137,14 @@ def row_schema(job: Job) -> pa.Schema:
 def row_batches(drained: Rows, tables: TableSet) -> Iterator[pa.RecordBatch]:
     """In the schema of the tables, one batch per table."""
     for table, of_table in drained.tables(tables):
-        columns = {each.name: pa.nulls(len(of_table), each.arrow_type) for each in tables}
-        columns[table.name] = arrow_rows(table, of_table)
-        yield pa.RecordBatch.from_pydict(columns, schema=tables.schema)
+        yield lines_of(table.name, arrow_rows(table, of_table), tables)
+
+
+def lines_of(name: str, rows: pa.StructArray, tables: TableSet) -> pa.RecordBatch:
+    """The rows of the table of that name in the schema of all tables."""
+    columns = {each.name: pa.nulls(len(rows), each.arrow_type) for each in tables}
+    columns[name] = rows
+    return pa.RecordBatch.from_pydict(columns, schema=tables.schema)
 
 
 def check_counts(counts: Mapping[str, int]) -> None:

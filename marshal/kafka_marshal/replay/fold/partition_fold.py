@@ -570,6 +570,7 @@ class PartitionFold:
         suffix = self._books[0].suffix
         counted = self._inputs.partition_row()
         self._emit(counted if suffix is None else suffix.counted_in(counted))
+        self._books = ()  # they point back here: without them nobody needs to look for a cycle
 
     @property
     def is_full(self) -> bool:

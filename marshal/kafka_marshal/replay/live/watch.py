@@ -1,9 +1,9 @@
 """A replay that never ends: it folds records as they come, and reports at once what happens.
 
-Per coordinating partition there is one account, in this process. From the first long batch on the
-kernel adds up what changes nothing (`watched_claims`). Before that each record is folded by itself.
-So it is where the protocol is another one, and where records are verified. With a checkpoint folder
-all are committed now and then and at the end (`watch_context`).
+Per coordinating partition there is one account, in this process. The kernel adds up what changes
+nothing (`watched_claims`). Each record is folded by itself where few are to be read, where the
+protocol is another one, and where records are verified. With a checkpoint folder all are committed
+now and then and at the end (`watch_context`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["WatchOptions", "WatchResult", "watch"]
 
 MANY: Final = 100
-"""From the first batch of as many records on the kernel folds."""
+"""A watch that ends after fewer records does without the kernel, which takes its time to load."""
 
 
 def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
@@ -70,7 +70,23 @@ class _Watch:
         }
         self._changed: set[int] = set()
         self._checks = None if keyring is None else AuthenticityChecks(keyring)
-        self._watched: WatchedClaims | None = None
+        self._watched = self._by_kernel() if self._suits_kernel() else None
+
+    def _suits_kernel(self) -> bool:
+        context = self._watch_context
+        if self._checks is not None or not isinstance(context.judging, JudgingOptions):
+            return False
+        if context.ends is None:
+            return True
+        return sum(end - self._next[number] for number, end in context.ends.items()) >= MANY
+
+    def _by_kernel(self) -> WatchedClaims:
+        """Load it now: a fold under way would stand still meanwhile, and report late."""
+        from kafka_marshal.replay.live.watched_claims import WatchedClaims
+
+        watched = WatchedClaims(self._states)
+        list(watched.fold(_batch(())))
+        return watched
 
     def run(self, stopped: Callable[[], bool]) -> WatchResult:
         watch_context = self._watch_context
@@ -120,12 +136,6 @@ class _Watch:
         """Fold them; the records by which something happened, and what."""
         if self._watched is not None:
             return self._watched.fold(_batch(messages))
-        if len(messages) >= MANY and self._checks is None and _is_of_claims(self._watch_context):
-            # Only here: numba takes its time to load, and few records do not need it.
-            from kafka_marshal.replay.live.watched_claims import WatchedClaims
-
-            self._watched = WatchedClaims(self._states)
-            return self._watched.fold(_batch(messages))
         return self._one_by_one(messages)
 
     def _one_by_one(
@@ -152,10 +162,6 @@ class _Watch:
                 checkpoint.adopt(number, name)
             self._changed.clear()
         self._watch_context.commit()
-
-
-def _is_of_claims(watch_context: WatchContext) -> bool:
-    return isinstance(watch_context.judging, JudgingOptions)
 
 
 def _batch(messages: Sequence[LogMessage]) -> LiveBatch:

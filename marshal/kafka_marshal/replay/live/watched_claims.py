@@ -24,7 +24,7 @@ from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ClaimingRange
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.kernel import ordinary as kernel
-from kafka_marshal.kernel.columns import HEADER_COLUMNS, MALFORMED, NameCodes, extended
+from kafka_marshal.kernel.columns import HEADER_COLUMNS, MALFORMED, NameCodes
 from kafka_marshal.kernel.ordinary import LiveColumns
 from kafka_marshal.kernel.steps import BOUND, HEARTBEAT, RELEASE_GROUP
 from kafka_marshal.range_codec import CLAIMING_RANGE, decode_range
@@ -104,9 +104,6 @@ class WatchedClaims:
     def _begin(self) -> None:
         self._names = NameCodes()
         self._open = kernel.OpenClaims(len(self._states), LOGGED_MAX)
-        self._keys: list[ClaimKey] = []
-        self._clients: list[str] = []
-        self._groups: list[str] = []
         self._last: dict[int, Any] = {}
         """Of every claim, what the last ordinary heartbeat is made of that is not in the batch."""
         self._raw: Callable[[Any], RawRecord] = _itself
@@ -137,8 +134,7 @@ class WatchedClaims:
         columns = self._columns(batch)
         self._kept, self._raw = batch.kept, batch.raw
         table = self._names.table
-        extended(self._keys, self._names.claims)
-        opened.make_room(len(self._keys), len(self._group_rows) + len(columns))
+        opened.make_room(len(self._names.claims), len(self._group_rows) + len(columns))
         opened.touches = 0
         row = opened.take(columns, 0, table)
         while row < len(columns):
@@ -181,12 +177,12 @@ class WatchedClaims:
         group_name = client_name = ""
         if kind != MALFORMED:
             _, client, group, claim = names.table[decoded.address[row]].tolist()
-            group_name = extended(self._groups, names.groups)[group]
-            client_name = extended(self._clients, names.clients)[client]
+            group_name = names.groups.names()[group]
+            client_name = names.clients.names()[client]
         elif raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
             key = _key_of(raw)
             if key is not None:
-                claim, group_name = names.claims.get(key, -1), key.group
+                claim, group_name = names.known_claim(key), key.group
         if kind == RELEASE_GROUP:
             self._close(*self._of_group.get((place, group), ()))
         elif claim >= 0:
@@ -215,7 +211,7 @@ class WatchedClaims:
             return
         address, said = int(decoded.address[row]), int(decoded.headers[row, _INTERVAL])
         _, client, group, claim = self._names.table[address].tolist()
-        place, key = int(columns.places[row]), self._keys[claim]
+        place, key = int(columns.places[row]), self._names.claim_keys()[claim]
         standing = self._accounts[place].standing(key, raw, None if said < 0 else said)
         if standing is None:
             return
@@ -283,7 +279,7 @@ class WatchedClaims:
             self._intervals_ms[claim],
             moved,
         )
-        self._accounts[of_claim[kernel.PLACE]].went_on(self._keys[claim], pending)
+        self._accounts[of_claim[kernel.PLACE]].went_on(self._names.claim_keys()[claim], pending)
         of_claim[kernel.COUNT] = of_claim[kernel.LONGEST_MS] = 0
         of_claim[kernel.MOVED_OFFSET] = -1
 
@@ -331,7 +327,7 @@ class WatchedClaims:
         opened = self._open
         for book, claim, clock_ms in opened.beats[: opened.drawn].tolist():
             account = self._accounts[opened.claims[claim, kernel.PLACE]]
-            if not account.draw(book, self._keys[claim], clock_ms):
+            if not account.draw(book, self._names.claim_keys()[claim], clock_ms):
                 opened.claims[claim, kernel.BEAT_MS + book] = kernel.NEVER
         opened.drawn = 0
 
@@ -367,8 +363,8 @@ class WatchedClaims:
         known, table = len(self._sender_of), self._names.table
         if known < len(table):
             names = self._names
-            instances, clients = names.instance_names(), extended(self._clients, names.clients)
-            groups = extended(self._groups, names.groups)
+            instances, clients = names.instances.names(), names.clients.names()
+            groups = names.groups.names()
             fresh = []
             for instance, client, group, _ in table[known:].tolist():
                 name = groups[group], instances[instance], clients[client]

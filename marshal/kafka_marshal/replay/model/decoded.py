@@ -21,6 +21,7 @@ from kafka_marshal.kernel.columns import (
     NameCodes,
     RecordColumns,
     Small,
+    TextCodes,
 )
 from kafka_marshal.replay.model.rows import readable
 
@@ -109,8 +110,8 @@ def _stated(
     no_claim = ~_is_keyed(kind)
     claims = pa.array(np.where(no_claim, 0, who[:, 3]), mask=no_claim)
 
-    def names_of(known: dict[str, int], column: int) -> pa.Array:
-        values = pa.array([readable(name) for name in known], pa.string())
+    def names_of(known: TextCodes, column: int) -> pa.Array:
+        values = pa.array([readable(name) for name in known.names()], pa.string())
         return values.take(pa.array(who[:, column], mask=malformed))
 
     headers = {

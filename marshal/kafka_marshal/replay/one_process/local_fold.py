@@ -61,6 +61,8 @@ from kafka_marshal.replay.places import parquet_file, parquet_writer
 
 ROWS_BYTES_MAX: Final = 256 << 20
 """Bytes of rows that wait in memory to be sorted, at most."""
+_MOST: Final = ("records", "tenures", "takeovers", "unowned_ms")
+"""What is counted of a claim; of two rule sets the larger number is taken."""
 _Stored: TypeAlias = dict[str, Any]
 """Columns of a row, as Arrow gives them."""
 _Name: TypeAlias = tuple[Any, ...]
@@ -252,6 +254,11 @@ class LocalFoldedLog:
         for batch in self.tables[table.name].batches(columns):
             yield from batch.to_pylist()
 
+    def _columns(self, table: Table[Any], *columns: str) -> pa.Table:
+        """The same, all at once."""
+        schema = pa.schema([_schema(table).field(name) for name in columns])
+        return pa.Table.from_batches(self.tables[table.name].batches(columns), schema)
+
     def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
         kept = self.tables[table.name]
@@ -304,33 +311,41 @@ class LocalFoldedLog:
 
     def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
         """As `Fold`."""
-        claims: dict[_Name, _Stored] = {}
-        most = ("records", "tenures", "takeovers", "unowned_ms")
-        for lane in self._rows(LANES, *CLAIM, *most, "marks", "free_since_ms"):
-            since_ms = lane.pop("free_since_ms")
-            if since_ms is not None:
-                lane["unowned_ms"] += max(ends_ms[lane["log"]] - since_ms, 0)
-            counted = claims.setdefault(_named(lane), {**lane, "marks": 0})
-            counted["marks"] += lane["marks"]
-            for each in most:
-                counted[each] = max(counted[each], lane[each])
-        for counted in claims.values():
-            counted.update(errors=0, warnings=0, findings=0)
-        for row in self._rows(FINDINGS, *CLAIM, "severity"):
-            found = claims.get(_named(row))
-            if found is not None:
-                found["findings"] += 1
-                found["errors"] += row["severity"] == ERROR
-                found["warnings"] += row["severity"] == WARNING
-        rows = list(claims.values())
+        lanes = self._columns(LANES, *CLAIM, *_MOST, "marks", "free_since_ms")
+        logs = lanes["log"].combine_chunks().dictionary_encode()
+        ends = pa.array([ends_ms[log] for log in logs.dictionary.to_pylist()], pa.int64())
+        free_ms = pc.subtract(ends.take(logs.indices), lanes["free_since_ms"])
+        free_ms = pc.max_element_wise(pc.fill_null(free_ms, 0), 0)
+        place = lanes.schema.get_field_index("unowned_ms")
+        lanes = lanes.set_column(place, "unowned_ms", pc.add(lanes["unowned_ms"], free_ms))
+        marks = ("marks", "sum")
+        claims = lanes.group_by(CLAIM, use_threads=False).aggregate(
+            [*((each, "max") for each in _MOST), marks]
+        )
+        found = self._columns(FINDINGS, *CLAIM, "severity")
+        severities = {"errors": ERROR, "warnings": WARNING}
+        for name, severity in severities.items():
+            is_one = pc.equal(found["severity"], severity).cast(pa.int64())
+            found = found.append_column(name, is_one)
+        of_claims = found.group_by(CLAIM, use_threads=False).aggregate(
+            [*((each, "sum") for each in severities), ([], "count_all")]
+        )
+        claims = claims.join(of_claims, CLAIM, join_type="left outer", use_threads=False)
+        named = {f"{each}_max": each for each in _MOST} | {"marks_sum": "marks"}
+        named |= {f"{each}_sum": each for each in severities} | {"count_all": "findings"}
+        claims = claims.select([*CLAIM, *named]).rename_columns([*CLAIM, *named.values()])
+        for name in (*severities, "findings"):
+            place = claims.schema.get_field_index(name)
+            claims = claims.set_column(place, name, pc.fill_null(claims[name], 0))
         if limit is not None:
-            chosen: dict[_Name, _Stored] = {}
+            by_name = [(each, "ascending") for each in CLAIM]
+            firsts = []
             for measure in MEASURES:
-                rows.sort(key=itemgetter(*CLAIM))
-                rows.sort(key=itemgetter(measure, "warnings"), reverse=True)
-                chosen.update((_named(row), row) for row in rows[:limit])
-            rows = list(chosen.values())
-        return [CountedClaim(**row) for row in rows]
+                worst = [(each, "descending") for each in dict.fromkeys((measure, "warnings"))]
+                order = pc.sort_indices(claims, [*worst, *by_name], null_placement="at_end")
+                firsts.append(order.slice(0, limit))
+            claims = claims.take(pc.unique(pa.concat_arrays(firsts)))
+        return [CountedClaim(**row) for row in claims.to_pylist()]
 
     def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """As `Fold`."""

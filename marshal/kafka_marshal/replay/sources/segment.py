@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import IO, Final
 
 import pyarrow as pa
-from aiokafka.errors import KafkaError
-from aiokafka.record.default_records import DefaultRecordBatch
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
@@ -183,6 +181,10 @@ def _rows(chunk: Batches) -> Iterator[Cells]:
 
 
 def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
+    # Only here: it takes its time to load, and other dumps do not need it.
+    from aiokafka.errors import KafkaError
+    from aiokafka.record.default_records import DefaultRecordBatch
+
     where = f"{chunk.path}: byte {at}"
     try:
         batch = DefaultRecordBatch(data)

@@ -1,37 +1,32 @@
-"""The Spark job: read, collapse, shuffle by (log, coordinating partition), sort by offset, fold.
+"""The engine on Spark: which tasks there are, and in which format tables are written.
 
-The fold streams: one task holds the books of one coordinating partition at a time, and its rows
-leave as they come. Each output row is one row of one table, in the column of that table's name.
-What order promises is checked: `World` raises `OutOfOrder`.
+A log is one job of two stages (`stages`). A task of the first reads chunks, one of the second folds
+coordinating partitions, each whole and in order. What order promises is checked: `World` raises
+`OutOfOrder`. The rows of tables are few, and come with the end of the tasks, or stay on Spark
+(`collected`).
 
-A small log is one task, which does all of that by itself and returns the rows. No query is planned
-for it, no second Python worker starts, and Java does not even load the classes of Spark SQL.
+A small log is one task, which does all of that by itself and returns the rows. Java then does not
+even load the classes of Spark SQL.
 """
 
 from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pyarrow as pa
 from attrs import frozen
 from py4j.protocol import Py4JJavaError
+from pyspark import RDD, SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.storagelevel import StorageLevel
 
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.fold.jobs import (
-    Job,
-    check_counts,
-    row_batches,
-    row_schema,
-)
+from kafka_marshal.replay.fold.jobs import Job
 from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.rows import RowT, Table, arrow_rows
 from kafka_marshal.replay.model.tables import TableSet
@@ -40,11 +35,19 @@ from kafka_marshal.replay.one_process.local_fold import GatheredRows, LocalFolde
 from kafka_marshal.replay.options import TableFormat
 from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.sources import Chunk
-from kafka_marshal.replay.spark.collected import nearest
+from kafka_marshal.replay.spark.collected import answering
 from kafka_marshal.replay.spark.spark_errors import plain_errors, root_cause
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
-from kafka_marshal.replay.spark.stored import read_parquet, write_parquet
-from kafka_marshal.replay.spark.workers import mapped, settle
+from kafka_marshal.replay.spark.stages import (
+    Piece,
+    TableRows,
+    folded_pieces,
+    read_pieces,
+    table_rows,
+    table_rows_in,
+    write_rows,
+)
+from kafka_marshal.replay.spark.workers import settle
 from kafka_marshal.replay.state.partition_state import take_up
 
 TASKS_PER_CORE: Final = 8
@@ -58,7 +61,19 @@ ONE_PROCESS_BYTES_MAX: Final = 4 << 20
 class SparkEngine:
     """As `Engine`: each chunk, and each coordinating partition, is a task."""
 
-    spark: SparkSession
+    spark: SparkSession | SparkContext
+    """A context gets a session when the first query is asked: few rows need none."""
+
+    @property
+    def context(self) -> SparkContext:
+        """What runs tasks."""
+        return self.spark if isinstance(self.spark, SparkContext) else self.spark.sparkContext
+
+    def session(self) -> SparkSession:
+        """What plans queries."""
+        if isinstance(self.spark, SparkSession):
+            return self.spark
+        return SparkSession.builder.getOrCreate()
 
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
         """As `Engine`: whatever is not collapsed is shuffled, except in one task."""
@@ -71,11 +86,13 @@ class SparkEngine:
             with self._in_one_task(job) as gathered:
                 yield LocalFoldedLog.of(gathered)
             return
-        rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            yield _answering(rows, job.judging.tables)
-        finally:
-            rows.unpersist()
+        tables = job.judging.tables
+
+        def fold_pieces(pieces: Iterable[Piece]) -> Iterator[TableRows]:
+            return table_rows(folded_pieces(job, pieces), tables)
+
+        with answering(self.context, self.session, self._pieces(job), fold_pieces, tables) as fold:
+            yield fold
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
@@ -84,12 +101,15 @@ class SparkEngine:
                 folder.mkdir(parents=True)
                 gathered.write(folder / "part-00000.parquet")
             return
-        rows = self._folded(job)
-        if isinstance(folder, UriPath):
-            write_parquet(rows, folder, job.judging.tables.schema)
-            return
+        folder.mkdir(parents=True)
+
+        def write(number: int, pieces: Iterable[Piece]) -> Iterator[int]:
+            settle()
+            path = folder / f"part-{number:05}.parquet"
+            yield write_rows(folded_pieces(job, pieces), job.judging.tables, path)
+
         with plain_errors():
-            rows.write.parquet(str(folder))
+            self._pieces(job).mapPartitionsWithIndex(write).collect()
 
     @contextmanager
     def fold_of(
@@ -101,15 +121,20 @@ class SparkEngine:
                 gather(gathered, folders, states)
                 yield LocalFoldedLog.of(gathered)
             return
-        ends = self._ends(states, tables).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            if any(isinstance(folder, UriPath) for folder in folders):
-                rows = read_parquet(self.spark, folders, tables.schema)
-            else:
-                rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders))
-            yield _answering(rows.unionByName(ends), tables)
-        finally:
-            ends.unpersist()
+        files = [path for folder in folders for path in sorted(folder.glob("*.parquet"))]
+        paths = [*files, *states]
+
+        def read(numbers: Iterable[int]) -> Iterator[TableRows]:
+            for number in numbers:
+                if number < len(files):
+                    yield from table_rows_in(files[number], tables)
+                else:
+                    yield from table_rows([take_up(paths[number]).ended()], tables)
+
+        tasks = max(1, min(len(paths), 4 * self.context.defaultParallelism))
+        numbers = self.context.parallelize(range(len(paths)), tasks)
+        with answering(self.context, self.session, numbers, read, tables) as fold:
+            yield fold
 
     def save(
         self,
@@ -124,12 +149,11 @@ class SparkEngine:
         Raises:
             InvalidOption: this Spark has no such format.
         """
-        on_spark = getattr(fold, "on_spark", None)
-        if isinstance(on_spark, SparkFoldedLog):
-            rows = on_spark.table_with(table, extra)
+        if isinstance(fold, SparkFoldedLog):
+            rows = fold.table_with(table, extra)
         else:
             here = pa.Table.from_struct_array(arrow_rows(table, [*fold.each(table), *extra]))
-            rows = self.spark.createDataFrame(here, table.spark_schema)
+            rows = self.session().createDataFrame(here, table.spark_schema)
         rows = rows.sortWithinPartitions(*table.order)
         place = folder if isinstance(folder, UriPath) else folder.absolute()
         uri = str(place) if isinstance(place, UriPath) else place.as_uri()
@@ -154,9 +178,10 @@ class SparkEngine:
         """Iceberg makes a table in a catalog alone; this one's tables are folders below `uri`."""
         catalog = f"marshal_{uuid.uuid4().hex}"  # Spark loads one once for each name
         key = f"spark.sql.catalog.{catalog}"
-        self.spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
-        self.spark.conf.set(f"{key}.type", "hadoop")
-        self.spark.conf.set(f"{key}.warehouse", uri)
+        conf = self.session().conf
+        conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
+        conf.set(f"{key}.type", "hadoop")
+        conf.set(f"{key}.warehouse", uri)
         rows.writeTo(f"{catalog}.{name}").using("iceberg").create()
 
     @contextmanager
@@ -164,58 +189,29 @@ class SparkEngine:
         """The rows of all tables, from one task."""
         tables = job.judging.tables
 
-        def fold(_: Iterable[int]) -> Iterator[tuple[str, pa.StructArray]]:
+        def fold(_: Iterable[int]) -> Iterator[TableRows]:
             settle()
-            for drained in folded(job):
-                for table, rows in drained.tables(tables):
-                    yield table.name, arrow_rows(table, rows)
+            yield from table_rows(folded(job), tables)
 
         with plain_errors():
-            found = self.spark.sparkContext.parallelize([0], 1).mapPartitions(fold).collect()
+            found = self.context.parallelize([0], 1).mapPartitions(fold).collect()
         with GatheredRows(tables) as gathered:
             for name, rows in found:
                 gathered.add_stored(name, rows)
             yield gathered
 
-    def _folded(self, job: Job) -> DataFrame:
-        """The rows of all tables, one per line, each in the column of its table."""
-        tables = job.judging.tables
-
-        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from job.read(number)
-
-        def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for drained in job.fold(batches):
-                yield from row_batches(drained, tables)
-
+    def _pieces(self, job: Job) -> RDD[Piece]:
+        """What all chunks hold, each coordinating partition whole in one task."""
+        # Enough tasks to spread partitions evenly, and no more than there are partitions at best.
+        tasks = TASKS_PER_CORE * self.context.defaultParallelism
         count = len(job.chunks)
-        numbers = self.spark.range(count, numPartitions=count)
-        found = mapped(numbers, read, row_schema(job))
-        return mapped(self._by_log_partition(found), fold, tables.schema)
 
-    def _by_log_partition(self, found: DataFrame) -> DataFrame:
-        """Each coordinating partition whole in one task, in offset order."""
-        # Enough tasks to spread partitions evenly, and an explicit number: what was collapsed is so
-        # small that Spark would otherwise fold all of it in one.
-        tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
-        return found.repartition(tasks, "log", "partition").sortWithinPartitions(
-            "log", "partition", "offset", "input_order"
-        )
+        def read(numbers: Iterable[int]) -> Iterator[Piece]:
+            settle()
+            return read_pieces(job, numbers, tasks)
 
-    def _ends(self, states: Sequence[Path], tables: TableSet) -> DataFrame:
-        """What every state says if the log ends there."""
-        paths = list(states)
-
-        def end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from row_batches(take_up(paths[number]).ended(), tables)
-
-        tasks = max(1, min(len(paths), 4 * self.spark.sparkContext.defaultParallelism))
-        numbers = self.spark.range(len(paths), numPartitions=tasks)
-        return mapped(numbers, end, tables.schema)
+        numbers = self.context.parallelize(range(count), count)
+        return numbers.mapPartitions(read).partitionBy(tasks, int)
 
 
 def _one_task(chunks: Sequence[Chunk]) -> bool:
@@ -225,19 +221,3 @@ def _one_task(chunks: Sequence[Chunk]) -> bool:
 def _bytes_in(folders: Sequence[Path], states: Sequence[Path]) -> int:
     files = (path for folder in folders for path in folder.glob("*.parquet"))
     return sum(path.stat().st_size for path in itertools.chain(files, states))
-
-
-def _answering(rows: DataFrame, tables: TableSet) -> FoldedLog:
-    """What answers about these rows."""
-    return nearest(rows, SparkFoldedLog.of(rows, _counted(rows, tables)), tables)
-
-
-def _counted(rows: DataFrame, tables: TableSet) -> Mapping[str, int]:
-    """How many rows each table has."""
-    with plain_errors():
-        counted = rows.agg(
-            *(sf.count(sf.col(table.name)).alias(table.name) for table in tables)
-        ).collect()[0]
-    counts = {name: cast("int", counted[name]) for name in tables.by_name}
-    check_counts(counts)
-    return counts

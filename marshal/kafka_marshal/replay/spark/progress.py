@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 EVERY_S: Final = 0.3
 
 
 @contextmanager
 def tasks_reported(
-    spark: SparkSession, report: Callable[[int, int], None] | None
+    context: SparkContext, report: Callable[[int, int], None] | None
 ) -> Iterator[None]:
     """Report, from a thread of its own, how many tasks of the stages at work are done, of how many.
 
@@ -26,7 +26,7 @@ def tasks_reported(
     over = threading.Event()
 
     def ask() -> None:
-        tracker = spark.sparkContext.statusTracker()
+        tracker = context.statusTracker()
         while not over.wait(EVERY_S):
             try:
                 stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

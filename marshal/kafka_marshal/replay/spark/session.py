@@ -16,6 +16,7 @@ from typing import Final
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -42,8 +43,8 @@ _LEAVES_S: Final = 120.0
 
 
 def jars() -> list[Path]:
-    """The jars of the installed PySpark."""
-    return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    """The jars of the installed PySpark, where Spark's launcher finds them: behind all links."""
+    return sorted((Path(pyspark.__file__).resolve().parent / "jars").glob("*.jar"))
 
 
 HERE: Final = SparkMaster("local[*]")
@@ -54,7 +55,26 @@ HERE: Final = SparkMaster("local[*]")
 def opened_session(
     master: SparkMaster = HERE, *, java_options: Sequence[str] = ()
 ) -> Iterator[SparkSession]:
-    """A session, on all cores of this machine or at a master, stopped and swept away at the end.
+    """A session in an `opened_context`, for queries.
+
+    Raises what that raises.
+    """
+    with opened_context(master, java_options=java_options):
+        session = SparkSession.builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            with suppress(Exception):  # as below
+                session.stop()
+
+
+@contextmanager
+def opened_context(
+    master: SparkMaster = HERE, *, java_options: Sequence[str] = ()
+) -> Iterator[SparkContext]:
+    """Spark on all cores of this machine or at a master, stopped and swept away at the end.
+
+    A session in it, `SparkSession.builder.getOrCreate()`, costs 1.5 s of processor time more.
 
     With `java_options` Java starts with these, and without the classes that it kept. At a master
     the driver runs here. Executors start `$PYSPARK_PYTHON`, else `python3`, with what
@@ -64,8 +84,7 @@ def opened_session(
         SparkFailed: it did not start.
         JavaNotFoundError: there is no Java that Spark runs on.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
+    if SparkContext._active_spark_context is not None:
         raise SparkFailed("this process has a Spark session already; pass it as `spark`")
     environment = {**spark_environment(), "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.is_local:
@@ -87,13 +106,13 @@ def opened_session(
         printed = scratch / "printed"
         with _stderr_in(printed), _temporary_files_in(scratch):
             java = tuple(java_options) or _kept_classes()
-            spark = _start(master, _settings(master, scratch, quiet, java), printed)
+            context = _start(master, _settings(master, scratch, quiet, java), printed)
         try:
-            yield spark
+            yield context
         finally:
             # After an interrupt the connection may be in the middle of a call; the JVM ends anyway.
             with suppress(Exception):
-                spark.stop()
+                context.stop()
             _forget_gateway()
     finally:
         desk.close()
@@ -137,6 +156,7 @@ def _settings(
     settings = {
         "spark.driver.extraJavaOptions": options,
         "spark.driver.memory": "2g",
+        "spark.python.daemon.module": "kafka_marshal.replay.spark.daemon",
         "spark.local.dir": str(scratch),  # executors of a cluster have their own
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
@@ -154,22 +174,21 @@ def _settings(
     return {**settings, **master.settings}
 
 
-def _start(master: SparkMaster, settings: Mapping[str, str], printed: Path) -> SparkSession:
-    builder = SparkSession.builder.master(master.url).appName("kafka-marshal replay")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+def _start(master: SparkMaster, settings: Mapping[str, str], printed: Path) -> SparkContext:
+    conf = SparkConf().setMaster(master.url).setAppName("kafka-marshal replay")
+    conf.setAll([*settings.items()])
     try:
         with _interrupts_deferred() as interrupts:
-            spark = builder.getOrCreate()
+            context = SparkContext(conf=conf)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         cause = _cause(error, printed)
         _forget_gateway()
         raise SparkFailed(f"Spark did not start ({master}): {cause}") from None
     if interrupts:
-        spark.stop()
+        context.stop()
         _forget_gateway()
         raise KeyboardInterrupt
-    return spark
+    return context
 
 
 def _cause(error: Exception, printed: Path) -> str:
@@ -214,8 +233,6 @@ def _interrupts_deferred() -> Iterator[list[int]]:
 
 def _forget_gateway() -> None:
     """End the Java process too, so that the next session starts with its own environment."""
-    from pyspark import SparkContext
-
     gateway = SparkContext._gateway
     if gateway is not None:
         gateway.shutdown()

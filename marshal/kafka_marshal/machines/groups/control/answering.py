@@ -56,7 +56,6 @@ class Answering:
         known = self.holdings.get(name)
         if group is None:
             self.holdings.pop(name, None)
-            self.sessions.owing(name, {})
         elif known is not None and known.generation == group.generation:
             return
         else:

@@ -338,14 +338,18 @@ def list_answer(
     groups: Iterable[tuple[str, Group, Controllership, ErrorCode]],
     code: ErrorCode,
 ) -> RpcAnswer:
-    """Describe groups: of each its name, itself, its partition of the log, and a code."""
+    """Describe groups: of each its name, itself, its partition of the log, and a code.
+
+    Members look for their controller all at once when it dies, so that answer must cost little.
+    """
     described: list[Value] = []
     in_detail: list[Value] = []
+    describes = request.version == 0 or bool(number(request, "Describe"))
     for name, group, view, own_code in groups:
         described.append(
             {
                 "GroupName": name,
-                "GroupMembers": cast("Value", sorted(group.members)),
+                "GroupMembers": cast("Value", sorted(group.members) if describes else []),
                 "Topics": cast("Value", sorted(group.topics)),
                 "ControllerBroker": broker(view),
                 "SessionTimeout": group.session_timeout_ms,
@@ -359,12 +363,12 @@ def list_answer(
                 "Tenure": each.tenure,
                 "Offset": each.position,
             }
-            for tp, each in sorted(group.partitions.items())
+            for tp, each in sorted(group.partitions.items() if describes else ())
         ]
         in_detail.append(
             {
                 "Generation": group.generation,
-                "State": state_of(group),
+                "State": state_of(group) if describes else "",
                 "ErrorCode": own_code,
                 "Owners": owners,
                 "Port": view.port,

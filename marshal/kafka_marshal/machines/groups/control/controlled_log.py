@@ -132,17 +132,15 @@ class ControlledLog:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def begin(self, offset: int, now_ms: int, *, at_position: bool) -> None:
+    def begin(self, offset: int, *, at_position: bool) -> None:
         """Begin to read here, or begin anew. Spec: NewGroupReader."""
         self.view, self.c = Controllership(), ControllerState()
-        self._sent.clear()
         self._begin = self._position = offset
         self._at_position = at_position
         self._answered = self._token
         self._ends.clear()
         self.knowledge = LogKnowledge.SOME
         self._loaded_token = self.confirmation()
-        self._compete_later(now_ms)
 
     def read(self, record: EventRecord, now_ms: int) -> GroupOutcome | None:
         """Fold a record; None if it is not looked at.
@@ -164,8 +162,8 @@ class ControlledLog:
         self.view = outcome.controllership
         me = self.config.controller_id
         self.c = after_reading(me, self.c, record, outcome.verdict)
-        if not self.serves:
-            self._sent.clear()
+        if not was_serving:
+            self._sent.clear()  # of an epoch before
         if (was_serving or was_starting) and not (self.serves or self.c.starts):
             self._compete_later(now_ms, COMPETE_AGAIN_MS)
         self._confirm()
@@ -190,7 +188,6 @@ class ControlledLog:
 
     def _stop(self) -> None:
         self.c = stopped(self.c)
-        self._sent.clear()
 
     def _begun(self, record: EventRecord) -> GroupOutcome | None:
         """The outcome of the snapshot by which a reader begins in the middle, if it is one.

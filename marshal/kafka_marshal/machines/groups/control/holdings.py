@@ -1,7 +1,7 @@
 """Who owns what in a group, worked out once for all members and kept for one generation.
 
-Owners, tenures and what must be let go change only with the generation. Asking `core.groups.state`
-for each member of a large group looks at every partition each time.
+Owners, tenures and what must be let go change only with the generation. To ask for each member of a
+large group would look at every partition each time.
 """
 
 from __future__ import annotations

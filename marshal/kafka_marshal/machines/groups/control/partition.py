@@ -90,10 +90,10 @@ class PartitionController:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    def begins(self, offset: int, now_ms: int, *, at_position: bool) -> None:
+    def begins(self, offset: int, *, at_position: bool) -> None:
         """Reading begins, or begins anew."""
         was_serving = self.log.serves
-        self.log.begin(offset, now_ms, at_position=at_position)
+        self.log.begin(offset, at_position=at_position)
         if was_serving:
             self._stopped()
 

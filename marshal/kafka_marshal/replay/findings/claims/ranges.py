@@ -28,7 +28,12 @@ from kafka_marshal.core.ranges.verdicts import RangeAccepted
 from kafka_marshal.core.ranges.world import BEGIN_OR_END, RangesWorld
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.kernel.request_table import OFFSET
-from kafka_marshal.range_codec import checkpoint_as_written, checkpoint_of, decode_range
+from kafka_marshal.range_codec import (
+    RANGE_HEADER_FIELDS,
+    checkpoint_as_written,
+    checkpoint_of,
+    decode_range,
+)
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import WARNING
 from kafka_marshal.replay.findings.claims.checkpoints import (
@@ -95,8 +100,9 @@ class SharedRanges(FindingObserver):
         if event.verdict not in BEGIN_OR_END:
             return
         before = self._ranges.of(event.key)
-        record = event.sighting.raw.decoded_with_ranges()
-        self._ranges.observe(record, event.key, event.verdict)
+        raw = event.sighting.raw
+        if before is not None or any(name in RANGE_HEADER_FIELDS for name, _ in raw.headers):
+            self._ranges.observe(raw.decoded_with_ranges(), event.key, event.verdict)
         after = self._ranges.of(event.key)
         self._cases.close(event.key)
         anew = _other(before, after)

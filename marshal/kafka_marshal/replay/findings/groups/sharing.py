@@ -6,7 +6,7 @@ tenures; heartbeats say nothing about it.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -51,14 +51,14 @@ class LostRaces(FindingObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._groups: dict[str, _Races] = {}
+        self._groups: defaultdict[str, _Races] = defaultdict(_Races)
 
     def observe(self, event: Event) -> None:
         """Count requests and the lost ones among them."""
         message = event.message
         if not isinstance(message, ClaimingPartition):
             return
-        races = self._groups.setdefault(event.key.group, _Races())
+        races = self._groups[event.key.group]
         races.asked += 1
         if event.verdict not in LOST:
             return
@@ -94,11 +94,11 @@ class GroupShares:
     """How many claims each client of a group owns now."""
 
     def __init__(self) -> None:
-        self._owned: dict[str, Counter[str]] = {}
+        self._owned: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def of(self, group: str) -> Counter[str]:
         """Claims by client id; a client without any is not in it."""
-        return self._owned.setdefault(group, Counter())
+        return self._owned[group]
 
     def observe(self, event: Event) -> None:
         """Follow one event."""

@@ -8,7 +8,7 @@ and in order. It does not fold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
@@ -18,12 +18,14 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.values import evolved
 from kafka_marshal.kernel import joined_runs as kernel
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
 from kafka_marshal.kernel.parsing import REQUEST
 from kafka_marshal.kernel.runs import NO_RUN, by_leader
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.collapsed.run_length import with_checkpoint
+from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, records_of
 from kafka_marshal.replay.model.chunk_items import Flags, HeartbeatRun, Ints, SingleRecord
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 
@@ -58,6 +60,7 @@ class RunOfRows:
     offsets: Ints
     clocks_ms: Ints
     """Of all its records."""
+    last: RawRecord
     hopeless: bool = False
 
     @property
@@ -67,32 +70,12 @@ class RunOfRows:
 
     def run(self) -> HeartbeatRun:
         """As `JoinedRun`."""
-        rows, members = self.rows, self.members
-        columns = (
-            rows.lengths, rows.first_positions, rows.last_positions, rows.first_moves,
-            rows.moved_to, rows.last_moves,
+        rows = self.rows
+        stated = kernel.positions(
+            self.members, rows.lengths, rows.first_positions, rows.last_positions,
+            rows.first_moves, rows.moved_to, rows.last_moves,
         )  # fmt: skip
-        at, position = 0, int(rows.first_positions[members[0]])
-        first_move, moved_to, last_move = -1, position, -1
-        before = position
-        for length, stated, last, first_of, to_of, last_of in zip(
-            *(column[members].tolist() for column in columns), strict=True
-        ):
-            if stated != before:
-                last_move = at
-                if first_move < 0:
-                    first_move, moved_to = at, stated
-            if first_of >= 0:
-                last_move = at + last_of
-                if first_move < 0:
-                    first_move, moved_to = at + first_of, to_of
-            before = last
-            at += length
-        last_record = self._last(members[-1], int(self.offsets[-1]))
-        return HeartbeatRun(
-            last_record, self.offsets, self.clocks_ms, position, first_move, moved_to, last_move,
-            chunk=-1,
-        )  # fmt: skip
+        return HeartbeatRun(self.last, self.offsets, self.clocks_ms, *stated, chunk=-1)
 
     def parts(self) -> list[HeartbeatRun | SingleRecord]:
         """As `JoinedRun`."""
@@ -124,7 +107,7 @@ class RunOfRows:
         if rows.first_moves[row] == _RECORD:
             return SingleRecord(rows.record(row), int(self.clocks_ms[begin]))
         return HeartbeatRun(
-            self._last(row, int(self.offsets[end - 1])),
+            evolved(rows.record(row), offset=int(self.offsets[end - 1])),
             self.offsets[begin:end],
             self.clocks_ms[begin:end],
             int(rows.first_positions[row]),
@@ -133,9 +116,6 @@ class RunOfRows:
             int(rows.last_moves[row]),
             chunk=int(rows.chunks[row]),
         )
-
-    def _last(self, row: int, offset: int) -> RawRecord:
-        return attrs.evolve(self.rows.record(int(row)), offset=offset)
 
 
 _RECORD: Final = -2
@@ -223,14 +203,24 @@ def joined(
     )
     record_begins = np.concatenate([[0], np.cumsum(lengths[order])])
     single[order] = False
+    ends = np.append(begins[1:], len(order))
+    lasts = _lasts(batch, order[ends - 1], all_offsets[record_begins[ends] - 1])
     found = []
-    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
+    for begin, end, last in zip(begins.tolist(), ends.tolist(), lasts, strict=True):
         of_run = slice(record_begins[begin], record_begins[end])
         members = order[begin:end]
-        run_of_rows = RunOfRows(rows, members, all_offsets[of_run], all_clocks_ms[of_run])
-        found.append((int(members[0]), run_of_rows))
+        run = RunOfRows(rows, members, all_offsets[of_run], all_clocks_ms[of_run], last)
+        found.append((int(members[0]), run))
     found.sort(key=lambda each: each[0])
     return found, single
+
+
+def _lasts(batch: pa.RecordBatch, rows: Ints, offsets: Ints) -> Iterator[RawRecord]:
+    """The records of these rows, which lie at these offsets."""
+    taken = batch.select(ARROW_SCHEMA.names).take(pa.array(rows))
+    place = taken.schema.get_field_index("offset")
+    taken = taken.set_column(place, taken.schema.field(place), pa.array(offsets))
+    return (raw for _, raw in records_of(taken))
 
 
 @frozen(eq=False)

@@ -78,8 +78,6 @@ COLLAPSED_SCHEMA: Final = pa.schema(
 )
 _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
-_MANY_PARTITIONS: Final = 1 << 16
-_NARROW: Final = 1 << 16
 _CELLS_MAX: Final = 1 << 21
 """The most counters that are cheaper than sorting what they count."""
 _ADDRESSES_MAX: Final = 1 << 15
@@ -275,11 +273,8 @@ def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
 
 def _places(partitions: Ints) -> tuple[Ints, Codes]:
     """The coordinating partitions there are, and which of them every row is of."""
-    if partitions.max() >= _MANY_PARTITIONS:
-        known, places = np.unique(partitions, return_inverse=True)
-        return known, places.reshape(-1).astype(np.int32)
-    there = np.bincount(partitions) > 0
-    return np.flatnonzero(there), (np.cumsum(there) - 1).astype(np.int32)[partitions]
+    known, places = runs.distinct(partitions)
+    return known, places.astype(np.int32)
 
 
 def with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
@@ -399,33 +394,26 @@ def _facts(chunk: _Records, names: NameCodes, found: runs.HeartbeatRuns) -> list
     again: dict[tuple[int, bool], list[RawRecord]] = defaultdict(list)
     for place, raw, alike in chunk.again:
         again[place, alike].append(raw)
+    listed = np.zeros((len(chunk.known), LISTED_MAX, 2), np.int64)
+    counted = np.zeros((len(chunk.known), len(_TYPES)), np.int64)
+    sums = runs.summed(chunk.places, chunk.offsets, chunk.timestamps_ms, stamps, counted, listed)
     facts = []
-    narrow = chunk.places if len(chunk.known) > _NARROW else chunk.places.astype(np.uint16)
-    order = np.argsort(narrow, kind="stable")  # of so narrow numbers in one pass
-    ends = np.cumsum(np.bincount(chunk.places)).tolist()
-    for place, partition in enumerate(chunk.known):
-        rows = order[ends[place - 1] if place else 0 : ends[place]]
-        of_place = chunk.offsets[rows]
-        steps = np.diff(of_place)
-        gaps = np.flatnonzero(steps > 1)
-        counted = np.bincount(stamps[rows], minlength=len(_TYPES))
+    for place, (partition, of_place) in enumerate(zip(chunk.known, sums.tolist(), strict=True)):
+        records, first_offset, last_offset, from_ms, to_ms, gaps, missing = of_place
         same, other = again[place, True], again[place, False]
         facts.append(
             ChunkFacts(
                 partition=int(partition),
                 ordered=bool(found.ordered[place]),
-                records=len(rows),
-                first_offset=int(of_place[0]),
-                last_offset=int(of_place[-1]),
-                from_ms=int(chunk.timestamps_ms[rows].min()),
-                to_ms=int(chunk.timestamps_ms[rows].max()),
-                types=tuple(counted.tolist()),
-                gaps=len(gaps),
-                missing=int((steps[gaps] - 1).sum()),
-                first_gaps=tuple(
-                    (int(of_place[gap]) + 1, int(of_place[gap + 1]) - 1)
-                    for gap in gaps[:LISTED_MAX]
-                ),
+                records=records,
+                first_offset=first_offset,
+                last_offset=last_offset,
+                from_ms=from_ms,
+                to_ms=to_ms,
+                types=tuple(counted[place].tolist()),
+                gaps=gaps,
+                missing=missing,
+                first_gaps=tuple(map(tuple, listed[place, : min(gaps, LISTED_MAX)].tolist())),
                 same=len(same),
                 first_same=tuple(map(PlainRecord.of, same[:LISTED_MAX])),
                 other=len(other),
@@ -446,7 +434,8 @@ def _clocks(
     fits &= (timestamps_ms < _FITS_MS) & (timestamps_ms > -_FITS_MS)
     facts: dict[int, list[SenderRow]] = {}
     table = names.table
-    instances, clients, groups = map(list, (names.instances, names.clients, names.groups))
+    instances, clients = names.instances.names(), names.clients.names()
+    groups = names.groups.names()
     # Times that are too far away to be gathered in 64 bits: one by one.
     for row in np.flatnonzero(told & ~fits):
         far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
@@ -465,10 +454,12 @@ def _clocks(
     rows = np.flatnonzero(told & fits)
     if not rows.size:
         return facts
-    senders, sender_of = np.unique(table[:, [2, 0, 1]], axis=0, return_inverse=True)
+    wide = table.astype(np.int64)
+    of_group, group_instance = runs.distinct(wide[:, 2] * len(instances) + wide[:, 0])
+    senders, sender_of = runs.distinct(group_instance * len(clients) + wide[:, 1])
     off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
     who = chunk.places[rows] * np.int64(len(senders))
-    who += sender_of.reshape(-1)[columns.address[rows]]
+    who += sender_of[columns.address[rows]]
     owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
     least = np.full(int(who.max()) + 1, np.iinfo(np.int64).max)
     most = np.full(len(least), np.iinfo(np.int64).min)
@@ -477,7 +468,8 @@ def _clocks(
     begins = np.flatnonzero(np.diff(owners, prepend=-1))
     for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
         place, sender = divmod(int(owners[begin]), len(senders))
-        group, instance, client = senders[sender]
+        in_group, client = divmod(int(senders[sender]), len(clients))
+        group, instance = divmod(int(of_group[in_group]), len(instances))
         facts.setdefault(place, []).append(
             SenderRow(
                 group=groups[group],

@@ -1,0 +1,21 @@
+"""The process that Spark's Python workers are forked from: it imports once what all of them need.
+
+It is PySpark's own, with these imports. In the sessions that a replay opens no worker has a use for
+pandas, which Arrow would import first of all. The compiled kernel is not among the imports: a small
+log is folded without it.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from pyspark.daemon import manager
+
+from kafka_marshal.replay.without_pandas import without_pandas
+
+if __name__ == "__main__":
+    without_pandas()
+    import kafka_marshal.replay.spark.pipeline  # noqa: F401
+
+    gc.freeze()
+    manager()  # type: ignore[no-untyped-call]

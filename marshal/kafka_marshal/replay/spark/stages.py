@@ -1,0 +1,148 @@
+"""The two stages of a fold on Spark, as its Python workers run them: rows travel as bytes.
+
+The first stage reads chunks, and cuts what it read by coordinating partition. The second brings the
+pieces of each partition in order, folds them, and gives rows of tables. Spark carries bytes from
+one to the other and looks into none. So no query is planned, and one Python worker for each core
+does both. This room does not know Spark, nor what is asked of the rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from kafka_marshal import cache
+from kafka_marshal.replay.fold.jobs import Job, lines_of, row_batches, row_schema
+from kafka_marshal.replay.model.rows import arrow_rows
+from kafka_marshal.replay.model.tables import Rows, TableSet
+from kafka_marshal.replay.one_process.gathering import (
+    ROW_ORDER,
+    Place,
+    by_place,
+    collecting_seldom,
+    read_rows,
+)
+from kafka_marshal.replay.one_process.sorted_table import row_groups
+from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
+from kafka_marshal.replay.places import UriPath, parquet_file, parquet_writer
+
+SORTED_BYTES_MAX: Final = 64 << 20
+"""Bytes of pieces that a task sorts in memory, at most: an executor leaves Python little of it."""
+Piece: TypeAlias = tuple[int, bytes]
+"""Which task folds it, and some rows of one coordinating partition."""
+TableRows: TypeAlias = tuple[str, pa.StructArray]
+"""The name of a table, and some of its rows."""
+StoredRows: TypeAlias = tuple[str, bytes]
+"""The same as bytes."""
+
+
+def read_pieces(job: Job, numbers: Iterable[int], tasks: int) -> Iterator[Piece]:
+    """What some chunks hold, cut for this many tasks.
+
+    Raises:
+        UnreadableSource: something is no record.
+    """
+    for number in numbers:
+        with SpillFolder() as folder:
+            rows, _ = read_rows(job, [number], folder)
+            for batch in rows.batches():
+                for place, piece in by_place(batch):
+                    yield task_of(place, tasks), piece.serialize().to_pybytes()
+
+
+def task_of(place: Place, tasks: int) -> int:
+    """Which task folds a coordinating partition: those of one log are spread evenly.
+
+    >>> sorted(task_of(("log", partition), 4) for partition in range(8))
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    log, partition = place
+    return (zlib.crc32(log.encode("utf-8", "surrogatepass")) + partition) % tasks
+
+
+def folded_pieces(job: Job, pieces: Iterable[Piece]) -> Iterator[Rows]:
+    """The tables' rows of coordinating partitions, each of which is there whole.
+
+    Raises:
+        SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
+    """
+    schema = row_schema(job)
+    with SpillFolder() as folder, collecting_seldom():
+        rows = Sorter(schema, ROW_ORDER, folder)
+        for _, piece in pieces:
+            rows.add(_batch(piece, schema))
+            if rows.bytes_held > SORTED_BYTES_MAX:
+                rows.spill()
+        yield from job.fold(rows.batches())
+
+
+def table_rows(drained: Iterable[Rows], tables: TableSet) -> Iterator[TableRows]:
+    """The same rows as Arrow has them."""
+    for rows in drained:
+        for table, of_table in rows.tables(tables):
+            yield table.name, arrow_rows(table, of_table)
+
+
+def table_rows_in(path: Path, tables: TableSet) -> Iterator[TableRows]:
+    """The rows of a file in the schema of the tables."""
+    with parquet_file(path) as file:
+        for lines in file.iter_batches():
+            for table in tables:
+                rows = lines.column(table.name).drop_null()
+                if len(rows):
+                    yield table.name, rows.cast(table.arrow_type)
+
+
+def to_stored(name: str, rows: pa.StructArray) -> StoredRows:
+    """To bytes."""
+    return name, pa.RecordBatch.from_struct_array(rows).serialize().to_pybytes()
+
+
+def from_stored(stored: StoredRows, tables: TableSet) -> TableRows:
+    """Back from bytes."""
+    name, piece = stored
+    schema = pa.schema(list(tables.by_name[name].arrow_type))
+    return name, _batch(piece, schema).to_struct_array()
+
+
+def lines_of_stored(
+    batches: Iterable[pa.RecordBatch], tables: TableSet
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `StoredRows`, as lines of the tables' schema."""
+    for batch in batches:
+        for stored in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield lines_of(*from_stored(stored, tables), tables)
+
+
+def write_rows(drained: Iterable[Rows], tables: TableSet, path: Path) -> int:
+    """Write a file in the schema of the tables, and return how many rows it has; none if 0.
+
+    A second writer writes the same, and nobody reads a part of it.
+    """
+    lines = (batch for rows in drained for batch in row_batches(rows, tables))
+    return write_batches(lines, tables.schema, path)
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
+    """As `write_rows`."""
+    groups = row_groups(iter(batches))
+    first = next(groups, None)
+    if first is None:
+        return 0
+    count = 0
+    whole = nullcontext(path) if isinstance(path, UriPath) else cache.made_beside(path)
+    with whole as made, parquet_writer(made, schema) as file:
+        while first is not None:
+            file.write_table(first)
+            count += first.num_rows
+            first = next(groups, None)
+    return count
+
+
+def _batch(piece: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(piece), schema)
