@@ -62,7 +62,7 @@ TARGETS: Final = (
     ),
     Target("unsafe", "--list"),
     Target("soak", "--seconds 1 --rate 50 --partitions 2 --interval 1 --every 0.1 --folder {desk}"),
-    Target("simulate", "--hours 0.01 --simulated-s 30", "--hours 100"),
+    Target("simulate", "--hours 0.001 --simulated-s 3", "--hours 100"),
     Target("simulate-groups", "--one 1 --simulated-s 5", "--hours 40"),
     Target(
         "simulated-mutants",

@@ -87,19 +87,17 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 ) -> None:
     code = (
         "from tests.client.fleet.test_by_seed import *;"
-        "print(*(simulate(seed, settings(seed, SHORT)).digest for seed in SEEDS[4:]))"
+        "print(simulate(SEEDS[4], settings(SEEDS[4], SHORT)).digest)"
     )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": str(number)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        for number in (1, 2)
-    }
-    assert digests == {f"{reports[4].digest} {reports[5].digest}"}
+    number = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": number},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == reports[4].digest
     assert len({one.digest for one in reports}) == len(reports)
 
 
@@ -340,6 +338,15 @@ WORLDS = {
     "ranges_left": attrs.evolve(SHARING, faults=("stop",)),
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
+FIRST = {
+    "at_most_once": 2,
+    "authentic": 4,
+    "drained": 2,
+    "ended": 1,
+    "ranges_left": 5,
+    "withheld": 2,
+}
+"""By checker: the seed that shows its mistake, where it is not 0. It is tried first."""
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
@@ -352,7 +359,8 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
         recorded=checker == "explained",
         replayed=checker == "findings",
     )
-    for seed in range(12):
+    first = FIRST.get(checker, 0)
+    for seed in (*range(first, 12), *range(first)):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
             return
@@ -445,12 +453,12 @@ def test_a_callback_of_asyncio_that_is_killed_is_no_error(
 def test_every_promise_of_shared_topics_holds_under_faults(semantics: Semantics) -> None:
     """Half of the runs are recorded, and the specification explains them."""
     setting = attrs.evolve(SHARING, semantics=semantics)
-    reports = [simulate(seed, attrs.evolve(setting, recorded=seed < 2)) for seed in range(4)]
-    assert [each.violations for each in reports] == [()] * 4
+    reports = [simulate(seed, attrs.evolve(setting, recorded=seed < 1)) for seed in range(2)]
+    assert [each.violations for each in reports] == [()] * 2
     actions = sum((each.actions for each in reports), Counter())
     assert {"Share", "AskRange", "Begin", "Finish", "GiveBack", "BeatAnchor"} <= actions.keys()
     verdicts = sum((each.verdicts for each in reports), Counter())
-    assert verdicts[str(RangeAccepted.RANGE_GRANTED)] > 100
+    assert verdicts[str(RangeAccepted.RANGE_GRANTED)] > 50
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
@@ -479,22 +487,22 @@ MIXED = attrs.evolve(SHORT, mixed=True, faults=("original", "kill", "stall"))
 def test_what_an_original_processes_counts_and_what_it_does_not_is_found_skipped(
     monkeypatch: Patch,
 ) -> None:
-    reports = [simulate(seed, MIXED) for seed in range(4)]
-    assert [each.violations for each in reports] == [()] * 4
+    reports = [simulate(seed, MIXED) for seed in range(2)]
+    assert [each.violations for each in reports] == [()] * 2
     verdicts = sum((each.verdicts for each in reports), Counter())
     assert str(Refused.EPOCH_MISSING) in verdicts
 
     process = Noted.__iadd__
     monkeypatch.setattr(Noted, "__iadd__", lambda noted, done: process(noted, [*done][:1]))
-    skipped = [found for seed in range(4) for found in simulate(seed, MIXED).violations]
+    skipped = [found for seed in range(2) for found in simulate(seed, MIXED).violations]
     assert {each.partition(":")[0] for each in skipped} == {"none_skipped"}
 
 
 def test_what_is_written_in_a_members_name_is_refused_by_every_guard() -> None:
     setting = attrs.evolve(SHORT, faults=("impersonate",), fault_every_s=0.5, mixed=True)
-    reports = [simulate(seed, setting) for seed in range(3)]
+    reports = [simulate(0, setting)]
     reports.append(simulate(3, attrs.evolve(setting, recorded=True, mixed=False)))
-    assert [each.violations for each in reports] == [()] * 4
+    assert [each.violations for each in reports] == [()] * 2
     refused = sum((each.verdicts for each in reports), Counter())
     assert refused.keys() >= {
         str(Refused.FORGED),

@@ -19,7 +19,7 @@ KEY = ClaimKey("g", "orders", 0)
 HANDLER_S = 0.02
 UNSAID_S = 2.0
 """A consumer reports what is done after a second; the log and a look come on top."""
-MANY = pytest.mark.parametrize("many", [16, pytest.param(64, marks=pytest.mark.night)])
+MANY = pytest.mark.parametrize("many", [6, pytest.param(64, marks=pytest.mark.night)])
 SEMANTICS = pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 from kafka_marshal.replay import Exports, run
 from kafka_marshal.replay.model.folded_log import CLAIM
@@ -20,16 +19,14 @@ from kafka_marshal.replay.report_data import large as scaled
 from kafka_marshal.replay.report_data import small as present
 from tests.replay import dumps
 from tests.replay.fleets import fleet
-from tests.replay.sizes import as_a_large_log
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def told(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[ReportData]]:
-    """A replay of a fleet whose page is made as if it were a big one."""
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ReportData]]:
+    """A replay of a fleet whose page is made as if it were a big one.
+
+    `tests/replay/engines/test_local.py` has one on Spark, which makes the same.
+    """
     folder = tmp_path_factory.mktemp("fleet")
     dumps.write(folder / "log" / "part-0.parquet", dumps.table(fleet(3, 4_000)))
     pages: list[ReportData] = []
@@ -38,7 +35,7 @@ def told(
         pages.append(data)
         return render(data)
 
-    with as_a_large_log(), pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(present, "CLAIMS_MAX", 0)
         patch.setattr(scaled, "WHOLE_MAX", 5)
         patch.setattr(scaled, "BRIEF_MAX", 2)
@@ -49,7 +46,7 @@ def told(
             heartbeat_interval_s=4,
             rules="both",
             exports=Exports(perfetto=folder / "t.json.gz"),
-            spark=spark,
+            engine="local",
         )
     return folder / "out", pages
 

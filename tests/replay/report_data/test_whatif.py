@@ -7,17 +7,16 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kafka_marshal.cli.logs.replay import show_difference
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay import Change, Exports, InvalidOption, WhatIf, run
 from kafka_marshal.replay.engines.engine import run_fold
+from kafka_marshal.replay.engines.local import LocalEngine
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.report_data.whatif import compared
 from kafka_marshal.replay.sources import find
-from kafka_marshal.replay.spark.pipeline import SparkEngine
 from tests.replay.exports.test_sarif_and_junit import check_sarif
 from tests.replay.told import BOTH
 
@@ -61,16 +60,15 @@ def test_other_rules_are_compared_with_one_rule_set() -> None:
         change.of(JudgingOptions(BOTH, 4000))
 
 
-@pytest.mark.spark
 def test_under_a_longer_interval_nobody_takes_over(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     summary = run(
         [str(D3)],
         out=tmp_path / "out",
         heartbeat_interval_s=4,
         what_if=Change.parsed(["heartbeat_interval=30s"]),
-        spark=spark,
+        engine="local",
     )
     told = summary.what_if
     assert told is not None
@@ -91,21 +89,19 @@ def test_under_a_longer_interval_nobody_takes_over(
     assert "events/4 of group g.d3 from offset 77 of partition 2: c2 (db67903e) -> c1" in printed
 
 
-def difference(spark: SparkSession, rules: tuple[RuleSet, ...], text: str) -> WhatIf:
+def difference(rules: tuple[RuleSet, ...], text: str) -> WhatIf:
     judging = JudgingOptions(rules, 4_000)
     otherwise = Change.parsed([text]).of(judging)
     chunks = find([str(D3)]).chunks
     with (
-        run_fold(SparkEngine(spark), chunks, judging) as before,
-        run_fold(SparkEngine(spark), chunks, otherwise) as after,
+        run_fold(LocalEngine(), chunks, judging) as before,
+        run_fold(LocalEngine(), chunks, otherwise) as after,
     ):
         return compared((before, judging, []), (after, otherwise, []))
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("large")
-def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> None:
-    told = difference(spark, (RuleSet.FENCED,), "rules=original")
+def test_the_original_steals_what_the_fenced_rules_keep() -> None:
+    told = difference((RuleSet.FENCED,), "rules=original")
     counts = {count.code: (count.before, count.after) for count in told.findings}
     assert counts["late_heartbeat_stole"] == (0, 2)
     assert (told.claims_differ, told.divergences[0].offset) == (1, 82)
@@ -113,17 +109,14 @@ def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> 
     assert told.divergences[0].after_owner_client == "c1"
 
 
-@pytest.mark.spark
-@pytest.mark.usefixtures("large")
-def test_the_same_setting_makes_no_difference(spark: SparkSession) -> None:
-    told = difference(spark, BOTH, "heartbeat_interval=4s")
+def test_the_same_setting_makes_no_difference() -> None:
+    told = difference(BOTH, "heartbeat_interval=4s")
     assert told.findings
     assert all(count.before == count.after for count in told.findings)
     assert (told.claims_differ, told.owners_differ, told.divergences) == (0, 0, ())
 
 
-@pytest.mark.spark
-def test_a_run_writes_its_findings_for_other_tools(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_writes_its_findings_for_other_tools(tmp_path: Path) -> None:
     exports = Exports(tmp_path / "f.sarif", tmp_path / "f.xml")
     summary = run(
         [str(D3)],
@@ -131,7 +124,7 @@ def test_a_run_writes_its_findings_for_other_tools(spark: SparkSession, tmp_path
         heartbeat_interval_s=4,
         rules="both",
         exports=exports,
-        spark=spark,
+        engine="local",
     )
     value = json.loads((tmp_path / "f.sarif").read_text())
     check_sarif(value)

@@ -386,15 +386,12 @@ def test_a_format_may_be_said(tmp_path: Path) -> None:
     assert read(tmp_path / "all", source_format="segment") == read(REAL["segment"])
 
 
-@pytest.mark.spark
-def test_a_replay_repeats_what_its_formats_cannot_prove(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_replay_repeats_what_its_formats_cannot_prove(tmp_path: Path) -> None:
     summary = run(
         [str(REAL["dump-log"]), str(REAL["segment"])],
         out=tmp_path / "out",
         heartbeat_interval_s=4,
-        spark=spark,
+        engine="local",
     )
     assert summary.records == 84
     assert set(summary.logs) == {"dump-log", "__marshal"}
