@@ -55,7 +55,7 @@ def test_only_what_is_new_is_counted_besides() -> None:
     def asks_for(member: str, topics: list[str]) -> list[object]:
         connection = desk.connect()
         desk.ask("RegisterConsumer", connection, ConsumerId=member, Generation=-1, Topics=topics)
-        asked = [effect for _, effect in desk.looks]
+        asked: list[object] = [effect for _, effect in desk.looks]
         desk.settled()
         return asked
 
