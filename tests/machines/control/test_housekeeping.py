@@ -11,8 +11,11 @@ from kafka_marshal.core.groups.events import (
     GroupSnapshot,
     MemberExpired,
 )
+from kafka_marshal.core.groups.reducer import GroupOutcome
 from kafka_marshal.core.groups.state import GroupMember, GroupPartition, Topic, TopicPartition
-from kafka_marshal.machines.groups.control.housekeeping import target_of, was_emptied
+from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.machines.groups.control.housekeeping import members_of, target_of, was_emptied
+from kafka_marshal.machines.groups.controller import MemberKey
 from kafka_marshal.machines.groups.effects import CountPartitions
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at
 
@@ -147,3 +150,21 @@ def test_the_next_controller_deletes_an_ephemeral_group_that_the_last_one_left_e
     assert GROUP in desk.state.groups
     desk.serve(1)
     assert desk.state.groups == {}
+
+
+def test_no_reader_begins_at_snapshots_of_which_one_differs() -> None:
+    desk = Desk(snapshot_interval_ms=1_000).serve().create()
+    while len(desk.sent[0]) < 2:
+        desk.now_ms += 100
+        desk.tick()
+    housekeeping = desk.servers[0]._partitions[0].housekeeping
+    verdicts = (GroupAccepted.SNAPSHOT_AGREES, GroupAccepted.SNAPSHOT_DIFFERS)
+    for record, verdict in zip(desk.sent[0], verdicts, strict=True):
+        housekeeping.read(record, GroupOutcome(desk.servers[0].view(0), verdict))
+    assert housekeeping.log.out == []
+
+
+def test_everybody_has_a_session_whatever_the_group() -> None:
+    made = Desk().serve().create().group
+    groups = {"g": attrs.evolve(made, members=MEMBERS), "h": made}
+    assert [*members_of(groups)] == [MemberKey("g", "m1"), MemberKey("g", "m2")]
