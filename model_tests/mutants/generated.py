@@ -101,8 +101,25 @@ SEARCHES = (
         ),
     ),
     Search(
-        ("core/groups/*.py",),
-        ("tests/core/groups", f"model_tests/groups/test_group_edges.py::{_SAMPLED}"),
+        (
+            "core/groups/events.py",
+            "core/groups/guards.py",
+            "core/groups/invariants.py",
+            "core/groups/reducer.py",
+            "core/groups/settling.py",
+            "core/groups/state.py",
+            "core/groups/transitions.py",
+            "core/groups/verdicts.py",
+        ),
+        (
+            "tests/core/groups/test_group_properties.py",
+            "tests/core/groups/test_group_stories.py",
+            f"model_tests/groups/test_group_edges.py::{_SAMPLED}",
+        ),
+    ),
+    Search(
+        ("core/groups/assignment.py",),
+        ("tests/core/groups/test_assignment.py",),
         unexplained=("core/groups/assignment.py",),
     ),
     Search(

@@ -4,10 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_marshal.core.groups.events import ControllershipSnapshot, GroupSnapshot, MemberExpired
-from kafka_marshal.core.groups.state import Topic
+import attrs
+import pytest
+
+from kafka_marshal.core.groups.events import (
+    ControllershipSnapshot,
+    GroupDeleted,
+    GroupSnapshot,
+    MemberExpired,
+)
+from kafka_marshal.core.groups.reducer import GroupOutcome
+from kafka_marshal.core.groups.state import GroupMember, GroupPartition, Topic, TopicPartition
+from kafka_marshal.core.groups.verdicts import GroupAccepted
+from kafka_marshal.machines.groups.control.housekeeping import members_of, target_of, was_emptied
+from kafka_marshal.machines.groups.controller import MemberKey
 from kafka_marshal.machines.groups.effects import CountPartitions
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+MEMBERS = dict.fromkeys(("m1", "m2"), GroupMember("c", frozenset({"t"}), {}, 3))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "target"),
+    [
+        ("sticky", {T0: "m2", T1: "m1"}),
+        ("range", {T0: "m1", T1: "m2"}),
+        ("of a later version", {T0: "m2", T1: "m1"}),
+    ],
+)
+def test_the_strategy_of_a_group_makes_its_target_of_what_is_owned(
+    strategy: str, target: dict[TopicPartition, str]
+) -> None:
+    made = Desk().serve().create().group
+    owned = {T0: GroupPartition("m2", 4, "m2"), T1: GroupPartition(None, 3)}
+    group = attrs.evolve(made, members=MEMBERS, strategy=strategy, partitions=owned)
+    assert target_of(group).target == target
+
+
+def test_an_ephemeral_group_was_emptied_when_a_target_was_made_and_nobody_is_left() -> None:
+    made = Desk().serve().create().group
+    emptied = attrs.evolve(made, ephemeral=True, rebalanced_at=4, generation=5)
+    assert was_emptied(emptied)
+    assert not was_emptied(attrs.evolve(emptied, ephemeral=False))
+    assert not was_emptied(attrs.evolve(emptied, members=MEMBERS))
+    assert not was_emptied(attrs.evolve(emptied, rebalanced_at=0))
 
 
 def test_snapshots_are_written_after_some_events() -> None:
@@ -57,7 +98,7 @@ def test_only_what_is_new_is_counted_besides() -> None:
     def asks_for(member: str, topics: list[str]) -> Sequence[object]:
         connection = desk.connect()
         desk.ask("RegisterConsumer", connection, ConsumerId=member, Generation=-1, Topics=topics)
-        asked = [effect for _, effect in desk.looks]
+        asked: list[object] = [effect for _, effect in desk.looks]
         desk.settled()
         return asked
 
@@ -81,6 +122,7 @@ def test_a_member_that_is_silent_is_given_up_after_its_session() -> None:
     desk.pass_ms(100)
     expired = [each.event for each in desk.log if isinstance(each.event, MemberExpired)]
     assert expired == [MemberExpired("m1", "silent", SESSION_MS)]
+    assert desk.servers[0]._partitions[0].sessions._heard == {}
     desk.join("m1")
     desk.pass_ms(SESSION_MS - 100)
     assert "m1" in desk.group.members
@@ -96,3 +138,35 @@ def test_an_ephemeral_group_stays_while_somebody_is_in_it() -> None:
     assert GROUP in desk.state.groups
     desk.told("DeregisterConsumer", second, ConsumerId="m2")
     assert desk.state.groups == {}
+
+
+def test_the_next_controller_deletes_an_ephemeral_group_that_the_last_one_left_empty() -> None:
+    desk = Desk(2).serve().create(Ephemeral=1)
+    member, _ = desk.join("m1")
+    desk.pass_ms(100)
+    desk.ask("DeregisterConsumer", member)
+    left, deleted = desk.sent[0]
+    assert isinstance(deleted.event, GroupDeleted)
+    desk.sent[0].clear()
+    desk.append(left)
+    assert GROUP in desk.state.groups
+    desk.serve(1)
+    assert desk.state.groups == {}
+
+
+def test_no_reader_begins_at_snapshots_of_which_one_differs() -> None:
+    desk = Desk(snapshot_interval_ms=1_000).serve().create()
+    while len(desk.sent[0]) < 2:
+        desk.now_ms += 100
+        desk.tick()
+    housekeeping = desk.servers[0]._partitions[0].housekeeping
+    verdicts = (GroupAccepted.SNAPSHOT_AGREES, GroupAccepted.SNAPSHOT_DIFFERS)
+    for record, verdict in zip(desk.sent[0], verdicts, strict=True):
+        housekeeping.read(record, GroupOutcome(desk.servers[0].view(0), verdict))
+    assert housekeeping.log.out == []
+
+
+def test_everybody_has_a_session_whatever_the_group() -> None:
+    made = Desk().serve().create().group
+    groups = {"g": attrs.evolve(made, members=MEMBERS), "h": made}
+    assert [*members_of(groups)] == [MemberKey("g", "m1"), MemberKey("g", "m2")]

@@ -14,6 +14,7 @@ from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.reducer import step
 from kafka_marshal.core.groups.state import Controllership, Group, Topic, TopicPartition
 from kafka_marshal.core.groups.verdicts import Verdict
+from kafka_marshal.group_codec.records import encode_record
 from kafka_marshal.machines.groups import effects
 from kafka_marshal.machines.groups.server import GroupServer, ServerSettings
 from kafka_marshal.rpc.codec import BY_NAME, RpcAnswer, RpcRequest, encode_answer
@@ -77,6 +78,7 @@ class Desk:
                 case effects.AppendEvent(record):
                     assert record.offset == record.timestamp_ms == effects.NOT_APPENDED
                     assert record.partition == 0
+                    assert encode_record(record)
                     self.sent[number].append(record)
                 case effects.ReportTooLarge(record, size_bytes):
                     self.too_large.append((type(record.event), size_bytes))

@@ -244,8 +244,22 @@ def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() ->
         desk.tick()
         codes.append((desk.code(beat), desk.code(other)))
     assert codes == [(None, None), (Code.NONE, None)]
-    desk.settled()
+    desk.pass_ms(100)  # each is answered once
     assert desk.code(other) is Code.NONE
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 1_000])
+def test_others_are_answered_when_a_connection_ends(max_wait_ms: int) -> None:
+    desk, connection, tenure = owner()
+    ends = desk.connect()
+    desk.ask("Heartbeat", ends, Generation=tenure, MaxWaitMs=max_wait_ms)
+    beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=max_wait_ms)
+    if max_wait_ms:
+        desk.settled()
+    desk.do(0, desk.servers[0].disconnected(ends, desk.now_ms))
+    assert desk.code(beat) is None
+    desk.pass_ms(1_200)
+    assert desk.code(beat) is Code.NONE
 
 
 def test_an_event_that_was_refused_gives_nobody_up() -> None:
