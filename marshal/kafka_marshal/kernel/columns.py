@@ -263,7 +263,7 @@ class NameCodes:
             )
             claim = -1
             if ordinary:
-                claim = self._claim(ClaimKey(group, topic, int(partition)))
+                claim = self.claim(ClaimKey(group, topic, int(partition)))
             self._rows.append(
                 (
                     self.instances.setdefault(instance, len(self.instances)),
@@ -274,7 +274,8 @@ class NameCodes:
             )
             self._topicless.append(ordinary and topic == "" and partition == "0")
 
-    def _claim(self, key: ClaimKey) -> int:
+    def claim(self, key: ClaimKey) -> int:
+        """The code of a claim."""
         code = self.claims.get(key)
         if code is None:
             code = self.claims[key] = len(self.claims)

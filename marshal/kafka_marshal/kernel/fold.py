@@ -111,7 +111,7 @@ class KernelFold:
     def put(self, key: ClaimKey, claim: Claim) -> None:
         """Go on from this claim, as if its records had been folded here."""
         names = self.names
-        code = names._claim(key)
+        code = names.claim(key)
         self._make_room()
         row = [
             _code(claim.owner_instance, names.instances),
