@@ -65,13 +65,19 @@ def state_of(validator: Validator) -> object:
     return logs, instances, consumers
 
 
-def compare(path: Path, lines: Sequence[str], chunk_bytes: int) -> tuple[Judgement, int]:
+def compare(
+    path: Path, lines: Sequence[str], chunk_bytes: int, line_end: str = "\n"
+) -> tuple[Judgement, int]:
     """The judgement, and how many events were judged compiled.
+
+    Some lines are blank, and the last one has no end.
 
     Raises:
         AssertionError: the two judges differ.
     """
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    blank = len(lines) // 2
+    text = line_end.join(["", *lines[:1], "", *lines[1:blank], " \t", *lines[blank:]])
+    path.write_text(text, encoding="utf-8", newline="")
     run = read_run(path)
     assert run.starts is not None
     exact = Validator(run.setting, run.starts)
@@ -171,8 +177,8 @@ def judge_all(folder: Path, seeds: Sequence[int], events: int, mutants: int) -> 
     """
     path, figures = folder / "run.jsonl", {"compiled": 0, "events": 0, "unexplained": 0}
 
-    def add(lines: Sequence[str], chunk_bytes: int) -> Judgement:
-        judgement, count = compare(path, lines, chunk_bytes)
+    def add(lines: Sequence[str], chunk_bytes: int, line_end: str = "\n") -> Judgement:
+        judgement, count = compare(path, lines, chunk_bytes, line_end)
         figures["compiled"] += count
         figures["events"] += judgement.events
         figures["unexplained"] += not judgement.explained
@@ -180,8 +186,10 @@ def judge_all(folder: Path, seeds: Sequence[int], events: int, mutants: int) -> 
 
     for seed in seeds:
         for mode in Mode:
-            for lines in runs_of(seed, events, mode):
-                assert add(lines, Random(seed).choice([999, 20_000, 1 << 22])).explained
+            line_ends = ("\n", "\r\n", "\r")
+            for lines, line_end in zip(runs_of(seed, events, mode), line_ends, strict=True):
+                chunk_bytes = Random(seed).choice([999, 20_000, 1 << 22])
+                assert add(lines, chunk_bytes, line_end).explained
             run = rows(seed, events, attrs.evolve(BUSY, mode=mode))
             add(landed_at_another_offset(run), 1 << 22)
             for name in MUTATIONS:

@@ -171,24 +171,30 @@ def line_chunks(path: Path, chunk_bytes: int = 1 << 22) -> Iterator[tuple[int, b
 
     With them comes the number of the first of them. Lines end as `numbered_lines` has it.
     """
+    number, before_setting = 1, True
+    for data in _whole_lines(path, chunk_bytes):
+        whole = _with_newlines(data)
+        while before_setting and whole:
+            line, _, whole = whole.partition(b"\n")
+            before_setting = f"{line.decode('utf-8', 'replace')}\n".isspace()
+            number += 1
+        if whole:
+            yield number, whole
+            number += whole.count(b"\n")
+
+
+def _whole_lines(path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    """A file cut behind a line feed, and a line feed at its end if it lacks one."""
     try:
         with path.open("rb") as file:
-            number, rest, before_setting = 1, b"", True
+            rest = b""
             while data := file.read(chunk_bytes):
                 rest += data
-                cut = rest.rfind(b"\n") + 1
-                if not cut:
-                    continue
-                whole, rest = _with_newlines(rest[:cut]), rest[cut:]
-                while before_setting and whole:
-                    line, _, whole = whole.partition(b"\n")
-                    before_setting = f"{line.decode('utf-8', 'replace')}\n".isspace()
-                    number += 1
-                if whole:
-                    yield number, whole
-                    number += whole.count(b"\n")
-            if rest and not before_setting:
-                yield number, _with_newlines(rest + b"\n")
+                if cut := rest.rfind(b"\n") + 1:
+                    yield rest[:cut]
+                    rest = rest[cut:]
+            if rest:
+                yield rest + b"\n"
     except OSError as error:
         raise UnreadableSource(f"{path}: {error.strerror or error}") from None
 
