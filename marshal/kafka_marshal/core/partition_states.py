@@ -91,6 +91,10 @@ class PartitionStates(Generic[K, S]):
             group = self._groups[key.group] = {}
         group[key] = state
 
+    def put_newborn(self, group: str, state: S) -> None:
+        """Go on with what later keys of a group begin with."""
+        self._newborn[group] = state
+
     def copy(self) -> Self:
         """The same states, which go their own way from here."""
         copied = type(self)(self.beginning)

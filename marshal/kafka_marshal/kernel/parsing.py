@@ -130,7 +130,7 @@ def hashed(data, at, end, salt):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _known(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
+def known_code(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
     """The code of these bytes, or -1; and the slot that holds it, or is free for them."""
     mask = _u(len(slots) - 1)
     slot = name & mask
@@ -165,7 +165,7 @@ def intern(data, at, end, salt, slots, pool, used, spans, hashes, count):  # typ
     Indices are unsigned, here and everywhere: Python's, which may count from the end, cost time.
     """
     name = hashed(data, at, end, salt)
-    code, slot = _known(data, at, end, name, slots, pool, spans, hashes)
+    code, slot = known_code(data, at, end, name, slots, pool, spans, hashes)
     if code >= 0:
         return code, count, used
     if count + 1 >= len(spans) or 2 * count >= len(slots) or used + (end - at) > _u(len(pool)):
@@ -290,7 +290,7 @@ def decode_values(  # type: ignore[no-untyped-def]
         if says_version < 0 or says_unix_s < 0 or says_number < 0:
             continue
         name = hashed(data, address_at, address_end, salt)
-        code, _ = _known(data, address_at, address_end, name, slots, pool, spans, hashes)
+        code, _ = known_code(data, address_at, address_end, name, slots, pool, spans, hashes)
         if code < 0:
             if not _is_address(data, address_at, address_end):
                 continue

@@ -84,31 +84,31 @@ _EPOCH_MISSING: Final = _NUMBER[Refused.EPOCH_MISSING]
 _NOT_OWNER: Final = _NUMBER[Refused.NOT_OWNER]
 _NOT_AHEAD: Final = _NUMBER[Refused.NOT_AHEAD]
 _NEGATIVE_POSITION: Final = _NUMBER[Refused.NEGATIVE_POSITION]
-_FINE: Final = -3
+FINE: Final = -3
 _NO_SUCH_KIND: Final = "kernel.steps knows no such message: compile what core.claims.reducer does"
 
 _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
-def _bad_headers(headers, row, offset):  # type: ignore[no-untyped-def]
-    """The guards of `fenced.has_bad_headers`, or _FINE."""
+def bad_headers(headers, row, offset):  # type: ignore[no-untyped-def]
+    """The guards of `fenced.has_bad_headers`, or FINE."""
     for field in range(STRICT):
         if headers[row, field] == NOT_DECIMAL:
             return _HEADER_NOT_DECIMAL
     if headers[row, _EPOCH_HEADER] >= offset or headers[row, _SEEN] >= offset:
         return _HEADER_FROM_THE_FUTURE
-    return _FINE
+    return FINE
 
 
 @_compiled
 def _unless_owner(claims, at, version, present, headers, row, offset, instance):  # type: ignore[no-untyped-def]
-    """`fenced.refuse_unless_owner`, or _FINE."""
+    """`fenced.refuse_unless_owner`, or FINE."""
     if version != 0 and version != 1:
         return _UNKNOWN_VERSION
     if present:
-        bad = _bad_headers(headers, row, offset)
-        if bad != _FINE:
+        bad = bad_headers(headers, row, offset)
+        if bad != FINE:
             return bad
         epoch = headers[row, _EPOCH_HEADER]
         if epoch >= 0:
@@ -118,12 +118,12 @@ def _unless_owner(claims, at, version, present, headers, row, offset, instance):
                 return _SUPERSEDED
             if claims[at, LAST_HEARTBEAT] == NONE:
                 return _NOBODY_OWNS
-            return _FINE if instance == claims[at, OWNER_INSTANCE] else _FORGED
+            return FINE if instance == claims[at, OWNER_INSTANCE] else _FORGED
     if claims[at, LAST_HEARTBEAT] == NONE:
         return _NOBODY_OWNS
     if claims[at, WITH_HEADERS]:
         return _EPOCH_MISSING
-    return _FINE if instance == claims[at, OWNER_INSTANCE] else _NOT_OWNER
+    return FINE if instance == claims[at, OWNER_INSTANCE] else _NOT_OWNER
 
 
 @_compiled
@@ -134,8 +134,8 @@ def _fenced_claiming(  # type: ignore[no-untyped-def]
     if version != 0 and version != 1:
         return _UNKNOWN_VERSION
     if present:
-        bad = _bad_headers(headers, row, offset)
-        if bad != _FINE:
+        bad = bad_headers(headers, row, offset)
+        if bad != FINE:
             return bad
     by_pauser = instance == claims[at, PAUSER]
     if claims[at, PAUSED_UNTIL] != NONE and clock_ms < claims[at, PAUSED_UNTIL] and not by_pauser:
@@ -167,16 +167,17 @@ def _fenced_claiming(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _says_position(headers, row, number):  # type: ignore[no-untyped-def]
+def says_position(headers, row, number):  # type: ignore[no-untyped-def]
     """`fenced.says_position`."""
     return number > 0 or (number == 0 and headers[row, _START] >= 0)
 
 
 @_compiled
-def _fenced_step(  # type: ignore[no-untyped-def]
+def fenced_step(  # type: ignore[no-untyped-def]
     claims, at, kind, version, number, present, headers, row, offset, timestamp_ms,
     instance, client, stale_ms, pause_max_ms,
 ):  # fmt: skip
+    """`core.claims.reducer.step` under the fenced rules, in place; the verdict's number."""
     if timestamp_ms > claims[at, CLOCK]:
         claims[at, CLOCK] = timestamp_ms
     clock_ms = claims[at, CLOCK]
@@ -197,20 +198,20 @@ def _fenced_step(  # type: ignore[no-untyped-def]
         raise NotImplementedError(_NO_SUCH_KIND)
     refusal = _unless_owner(claims, at, version, present, headers, row, offset, instance)
     if kind == HEARTBEAT:
-        if refusal == _FINE:
+        if refusal == FINE:
             claims[at, POSITION] = max(claims[at, POSITION], number)
-            claims[at, SET] |= _says_position(headers, row, number)
+            claims[at, SET] |= says_position(headers, row, number)
             claims[at, LAST_HEARTBEAT] = clock_ms
             return _REFRESHED
         if refusal == _NOT_OWNER and not present and client == claims[at, OWNER_CLIENT]:
             claims[at, OWNER_INSTANCE] = instance
             claims[at, EPOCH] = offset
             claims[at, POSITION] = max(claims[at, POSITION], number)
-            claims[at, SET] |= _says_position(headers, row, number)
+            claims[at, SET] |= says_position(headers, row, number)
             claims[at, LAST_HEARTBEAT] = clock_ms
             return _FAST_RECLAIMED
         return refusal
-    if refusal != _FINE:
+    if refusal != FINE:
         return refusal
     if kind == CLAIMING_MESSAGES:
         if number <= claims[at, POSITION]:
@@ -224,7 +225,7 @@ def _fenced_step(  # type: ignore[no-untyped-def]
         return _NEGATIVE_POSITION
     claims[at, POSITION] = number if sets else max(claims[at, POSITION], number)
     says_it_sets = not present or headers[row, _SET_POSITION] >= 0
-    claims[at, SET] |= _says_position(headers, row, number) or (sets and says_it_sets)
+    claims[at, SET] |= says_position(headers, row, number) or (sets and says_it_sets)
     claims[at, OWNER_INSTANCE] = claims[at, OWNER_CLIENT] = claims[at, LAST_HEARTBEAT] = NONE
     claims[at, WITH_HEADERS] = 0
     return _POSITION_SET if sets else _RELEASED
@@ -356,7 +357,7 @@ def fold(  # type: ignore[no-untyped-def]
             while True:
                 states, at = (newborn, group) if each < 0 else (claims, each)
                 if fenced:
-                    verdict = _fenced_step(
+                    verdict = fenced_step(
                         states, at, kind, versions[row], numbers[row], present[row], headers, row,
                         offset, timestamp_ms, instance, client, stale_ms, pause_max_ms,
                     )  # fmt: skip
@@ -379,7 +380,7 @@ def fold(  # type: ignore[no-untyped-def]
         ):
             claims[claim, CLOCK] = max(claims[claim, CLOCK], timestamp_ms)
             claims[claim, POSITION] = max(claims[claim, POSITION], numbers[row])
-            claims[claim, SET] |= _says_position(headers, row, numbers[row])
+            claims[claim, SET] |= says_position(headers, row, numbers[row])
             claims[claim, LAST_HEARTBEAT] = claims[claim, CLOCK]
             verdicts[index] = _REFRESHED
             continue
@@ -390,7 +391,7 @@ def fold(  # type: ignore[no-untyped-def]
             next_in_group[claim] = first_of_group[group]
             first_of_group[group] = claim
         if fenced:
-            verdicts[index] = _fenced_step(
+            verdicts[index] = fenced_step(
                 claims, claim, kind, versions[row], numbers[row], present[row], headers, row,
                 offset, timestamp_ms, instance, client, stale_ms, pause_max_ms,
             )  # fmt: skip

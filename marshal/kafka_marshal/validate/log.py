@@ -176,6 +176,20 @@ class PartitionLog:
         self.entries.append(entry)
         return entry, broken
 
+    def resume(
+        self,
+        entries: list[Entry],
+        readers: PartitionStates[ClaimKey, Reader],
+        dropped: int,
+        has_gaps: bool,
+    ) -> None:
+        """Go on where another fold of the log has got to; it has dropped the first records."""
+        self.entries = entries
+        self._offsets = [entry.offset for entry in entries]
+        self._readers = readers
+        self.dropped = self._kept_from = dropped
+        self.has_gaps = has_gaps
+
     def _step(
         self, before: Reader, record: Record
     ) -> tuple[Reader, tuple[FoldedRecord, Property | None]]:

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from attrs import field, frozen
+
 from kafka_marshal.capture import (
     RawRecord,
     UnreadableSource,
@@ -88,7 +90,7 @@ def read_run(path: Path) -> Run:
     setting = _setting_of(path, numbered)
     # A pipe is read once.
     starts = _starts(path, setting) if path.is_file() else None
-    return Run(setting, _events(path, numbered, setting), starts)
+    return Run(setting, FileEvents(path, setting, numbered), starts)
 
 
 def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
@@ -124,7 +126,7 @@ def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
     raise UnreadableSource(f"{path}: the source is empty")
 
 
-_MAY_START: Final = ("started", "shares", "\\u")
+_MAY_START: Final = (b"started", b"shares", b"\\")
 """Of a line that says who begins, or who shares; JSON may write any letter as an escape."""
 
 
@@ -134,24 +136,91 @@ def _starts(path: Path, setting: Setting) -> list[Mapping[int, int]] | None:
     It ends where a line cannot be read: who judges reads no further, either.
     """
     found: list[Mapping[int, int]] = []
-    numbered = numbered_lines(path)
-    next(numbered, None)  # the setting
     try:
-        for number, line in numbered:
-            if any(word in line for word in _MAY_START):
-                event = event_of(fields_of(line, ""), f"{path}:{number}", setting)
+        for _, data in line_chunks(path):
+            for line in _lines_with(data, _MAY_START):
+                event = event_of(fields_of(line.decode("utf-8"), ""), "", setting)
                 if isinstance(event, Shares):
                     return None
                 if isinstance(event, Started):
                     found.append(event.first)
-    except UnreadableSource:
+    except (UnreadableSource, UnicodeDecodeError):
         pass
     return found
 
 
-def _events(
-    path: Path, numbered: Iterator[tuple[int, str]], setting: Setting
+def _lines_with(data: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that hold one of these words, in their order."""
+    places = dict.fromkeys(words, -1)
+    at = 0
+    while at < len(data):
+        for word, place in places.items():
+            if place < at:
+                place = data.find(word, at)
+                places[word] = place if place >= 0 else len(data)
+        place = min(places.values())
+        if place == len(data):
+            return
+        end = data.find(b"\n", place) + 1 or len(data)
+        yield data[data.rfind(b"\n", 0, place) + 1 : end]
+        at = end
+
+
+def line_chunks(path: Path, chunk_bytes: int = 1 << 22) -> Iterator[tuple[int, bytes]]:
+    """The lines behind the setting, each with its end, in chunks of about this size.
+
+    With them comes the number of the first of them. Lines end as `numbered_lines` has it.
+    """
+    number, before_setting = 1, True
+    for data in _whole_lines(path, chunk_bytes):
+        whole = _with_newlines(data)
+        while before_setting and whole:
+            line, _, whole = whole.partition(b"\n")
+            before_setting = f"{line.decode('utf-8', 'replace')}\n".isspace()
+            number += 1
+        if whole:
+            yield number, whole
+            number += whole.count(b"\n")
+
+
+def _whole_lines(path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    """A file cut behind a line feed, and a line feed at its end if it lacks one."""
+    try:
+        with path.open("rb") as file:
+            rest = b""
+            while data := file.read(chunk_bytes):
+                rest += data
+                if cut := rest.rfind(b"\n") + 1:
+                    yield rest[:cut]
+                    rest = rest[cut:]
+            if rest:
+                yield rest + b"\n"
+    except OSError as error:
+        raise UnreadableSource(f"{path}: {error.strerror or error}") from None
+
+
+def _with_newlines(data: bytes) -> bytes:
+    if b"\r" not in data:
+        return data
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+@frozen
+class FileEvents:
+    """The events in a file, read as they are asked for."""
+
+    path: Path
+    setting: Setting
+    _numbered: Iterator[tuple[int, str]] = field(repr=False, eq=False)
+
+    def __iter__(self) -> Iterator[RunEvent]:
+        return events_of_lines(self.path, self._numbered, self.setting)
+
+
+def events_of_lines(
+    path: Path, numbered: Iterable[tuple[int, str]], setting: Setting
 ) -> Iterator[RunEvent]:
+    """The events that lines of a file say, with the numbers of these lines."""
     members, partitions = setting.members, setting.partitions
     for number, line in numbered:
         where = f"{path}:{number}"

@@ -8,8 +8,8 @@ a record does in `log`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 
@@ -22,6 +22,7 @@ from kafka_marshal.validate.explain import Impossible, Objection, Unexplained
 from kafka_marshal.validate.instances import Instance, content
 from kafka_marshal.validate.log import FORGET_EVERY, Entry, PartitionLog
 from kafka_marshal.validate.participants import SharedPart, move_of, said
+from kafka_marshal.validate.reading import FileEvents
 from kafka_marshal.validate.run import (
     SHARE_EVENTS,
     Appended,
@@ -74,7 +75,7 @@ class Validator:
 
     def __init__(self, setting: Setting, starts: Sequence[Mapping[int, int]] | None = None) -> None:
         self.setting = setting
-        self._lowest = None if starts is None else _lowest(starts, setting.partitions)
+        self._lowest = None if starts is None else lowest_of(starts, setting.partitions)
         """By partition where instances that have not started will begin, at the lowest; the last
         is of the next instance."""
         self.events = 0
@@ -89,6 +90,14 @@ class Validator:
             name: Instance(member, self.home, setting.idempotent)
             for name, member in setting.members.items()
         }
+
+    def resume(
+        self, lowest: list[list[int]] | None, kinds: Mapping[str, int], strangers: int
+    ) -> None:
+        """Go on where another judge has got to; logs and instances are put right one by one."""
+        self._lowest = lowest
+        self.events, self.kinds = sum(kinds.values()), dict(kinds)
+        self.strangers = strangers
 
     def home(self, topic: str) -> int:
         """The coordinating partition of a topic."""
@@ -398,9 +407,38 @@ def validate(run: Run) -> Judgement:
     Time grows with the number of events and no faster. Memory does not, where `run.starts` is known
     and its producers are idempotent: otherwise records, or what was sent, are kept. Raises what
     reading the events raises.
+
+    A large file is judged by the compiled judge (`validate.compiled`) as far as it is ordinary, if
+    numba is installed (`kafka-marshal[replay]`). The judgement is the same.
     """
+    events = run.events
+    if (
+        isinstance(events, FileEvents)
+        and run.starts is not None
+        and events.path.stat().st_size >= COMPILED_FROM_BYTES
+        and (judge := _compiled_judge(run.setting)) is not None
+    ):
+        return judge(events, run.starts)
     validator = Validator(run.setting, run.starts)
-    unexplained = first_unexplained(validator, run.events)
+    return judgement_of(validator, first_unexplained(validator, run.events))
+
+
+_Judge: TypeAlias = Callable[[FileEvents, Sequence[Mapping[int, int]]], Judgement]
+COMPILED_FROM_BYTES: Final = 1 << 26
+"""Of a smaller file, numba is loaded for longer than Python takes to judge it."""
+
+
+def _compiled_judge(setting: Setting) -> _Judge | None:
+    """The compiled judge, if it is there and takes runs of this setting."""
+    try:
+        from kafka_marshal.validate import compiled
+    except ModuleNotFoundError:
+        return None
+    return compiled.validate_file if compiled.fits(setting) else None
+
+
+def judgement_of(validator: Validator, unexplained: Unexplained | None) -> Judgement:
+    """What a validator has found, which has taken what it could."""
     return Judgement(
         unexplained,
         validator.events,
@@ -410,10 +448,10 @@ def validate(run: Run) -> Judgement:
     )
 
 
-def _lowest(starts: Sequence[Mapping[int, int]], partitions: int) -> list[list[int]]:
+def lowest_of(starts: Sequence[Mapping[int, int]], partitions: int) -> list[list[int]]:
     """The lowest offsets from each start on, the last start first; of none at all: nothing.
 
-    >>> _lowest([{0: 5}, {0: 9, 1: 3}, {0: 7, 1: 4}], 2)
+    >>> lowest_of([{0: 5}, {0: 9, 1: 3}, {0: 7, 1: 4}], 2)
     [[], [7, 4], [7, 3], [5, 0]]
     """
     found: list[list[int]] = [[]]

@@ -1,0 +1,400 @@
+"""Lines of a run to numbers, compiled: of those that are written the ordinary way.
+
+The ordinary way is how `json.dumps` writes what `validate.run` makes, in ASCII without escapes.
+Every other line is ODD, and `validate.reading` reads it. What is read here it reads alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.kernel.columns import (
+    ABSENT,
+    HEADER_COLUMNS,
+    MALFORMED,
+    Bytes,
+    Codes,
+    Ints,
+    NameCodes,
+    RecordColumns,
+    Small,
+)
+from kafka_marshal.kernel.parsing import hashed, intern, known_code, rehash
+from kafka_marshal.kernel.steps import BOUND
+
+(ODD, READ, SENT, APPENDED, PROCESSED, STARTED, CRASHED, GAVE_UP, KINDS) = range(9)
+"""What a line says. Of one that says STARTED nothing else is read here."""
+_KINDS: Final = ("read", "sent", "appended", "processed", "started", "crashed", "gave_up")
+
+_u = np.uint64
+_compiled = numba.njit(cache=True, nogil=True)
+
+
+def _text(text: str) -> Bytes:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+_BEGINNINGS: Final = tuple(
+    _text(f'{{"event": "{kind}", ' + ('"partition": ' if kind == "appended" else '"instance": "'))
+    for kind in _KINDS
+)
+_PARTITION: Final = _text(', "partition": ')
+_OFFSET: Final = _text(', "offset": ')
+_TIMESTAMP: Final = _text(', "timestamp_ms": ')
+_STAMPED: Final = _text(', "timestamp_type": 2')
+_VALUE: Final = _text(', "value": "')
+_HEADERS: Final = _text(', "headers": {"')
+_TOPIC: Final = _text(', "topic": "')
+_OF_TOPIC: Final = '", "topic_partition": '
+_TOPIC_PARTITION: Final = _text(_OF_TOPIC)
+_FROM: Final = _text(', "from": ')
+_TO: Final = _text(', "to": ')
+_VERSION_HEADER: Final = len(HEADER_COLUMNS)
+_NAMES: Final = tuple(
+    _text(f'{name}": "') for name in (*(header.name for header in wire.HEADERS), "marshal-version")
+)
+"""`marshal-version` says nothing, but that there are headers."""
+_LEAST: Final = (*(header.least for header in wire.HEADERS), 0)
+_QUOTE: Final = ord('"')
+_BACKSLASH: Final = ord("\\")
+_NEWLINE: Final = ord("\n")
+
+
+class EventColumns(NamedTuple):
+    """Lines, and the records that they hold."""
+
+    kind: Small
+    who: Codes
+    """By line: which of the recorded instances."""
+    place: Ints
+    """The coordinating partition; or the topic and its partition, as a code of `LineCodes`."""
+    first: Ints
+    """The offset; or where messages begin."""
+    second: Ints
+    """The timestamp; or where messages end."""
+    value: Codes
+    """By line: which record it holds."""
+    line: Ints
+    """By line: where it begins. One more says where the last one ends."""
+    message: Small
+    """By record, and so are the following: its kind, as in `RecordColumns`."""
+    version: Ints
+    unix_s: Ints
+    number: Ints
+    address: Codes
+    present: Small
+    headers: Ints
+
+
+class Spans:
+    """Codes of texts, by their bytes."""
+
+    def __init__(self, texts: Sequence[bytes] = ()) -> None:
+        self.salt = np.frombuffer(os.urandom(16), np.uint64)
+        self.slots = np.full(64, -1, dtype=np.int32)
+        self.pool = np.zeros(64, dtype=np.uint8)
+        self.spans = np.zeros((64, 2), dtype=np.uint64)
+        self.hashes = np.zeros(64, dtype=np.uint64)
+        self.count = 0
+        self.used = _u(0)
+        self.make_room(len(texts), sum(map(len, texts)))
+        for text in texts:
+            data = np.frombuffer(text, dtype=np.uint8)
+            _, self.count, used = intern(
+                data, _u(0), _u(len(text)), self.salt,
+                self.slots, self.pool, self.used, self.spans, self.hashes, self.count,
+            )  # fmt: skip
+            self.used = _u(used)
+
+    def make_room(self, texts: int, size: int) -> None:
+        """Let there be room for this number of texts more, of `size` bytes together."""
+        if len(self.pool) < int(self.used) + size:
+            self.pool = np.concatenate([self.pool, np.zeros(2 * size, np.uint8)])
+        least = 2 * (self.count + texts + 2)
+        if len(self.slots) < least:
+            more = np.zeros((least, 2), np.uint64)
+            self.spans = np.concatenate([self.spans, more])
+            self.hashes = np.concatenate([self.hashes, more[:, 0]])
+            self.slots = np.full(1 << (2 * least).bit_length(), -1, dtype=np.int32)
+            rehash(self.slots, self.hashes, self.count)
+
+    def text(self, code: int) -> bytes:
+        """What a code stands for."""
+        begin, end = self.spans[code]
+        return self.pool[begin:end].tobytes()
+
+
+class EventLines:
+    """Takes the lines of a run apart. Names are codes, given out as they are first seen."""
+
+    def __init__(
+        self, instances: Sequence[str], names: NameCodes, never: Sequence[str] = ()
+    ) -> None:
+        """Take apart lines of a run that has recorded these instances.
+
+        What anybody sends under the names of `never` is not ordinary.
+        """
+        self.names = names
+        self._never = [names.instances.code(each) for each in never]
+        self._instances = Spans([each.encode("utf-8", "surrogatepass") for each in instances])
+        self.topics = Spans()
+        """Topics with their partitions, as lines write them."""
+
+    def topic(self, code: int) -> tuple[str, int]:
+        """The topic and its partition that a code stands for."""
+        topic, _, partition = self.topics.text(code).decode().rpartition(_OF_TOPIC)
+        return topic, int(partition)
+
+    def columns(self, data: Bytes) -> EventColumns:
+        """Take apart whole lines. `data` ends with a line's end."""
+        ends = np.flatnonzero(data == _NEWLINE) + 1
+        count = len(ends)
+        line = np.zeros(count + 1, np.int64)
+        line[1:] = ends
+        kind, who = np.zeros(count, np.int8), np.zeros(count, np.int32)
+        place, first, second = (np.zeros(count, np.int64) for _ in range(3))
+        value = np.full(count, -1, np.int32)
+        values_max = count + 1
+        pool, ends_of_values = np.empty(len(data), np.uint8), np.zeros(values_max + 1, np.int64)
+        present = np.zeros(values_max, np.int8)
+        headers = np.full((values_max, len(HEADER_COLUMNS)), ABSENT, np.int64)
+        self.topics.make_room(count, len(data))
+        instances, topics = self._instances, self.topics
+        values, topics.count, used = _take_apart(
+            data, line, kind, who, place, first, second, value, pool, ends_of_values, present,
+            headers,
+            instances.salt, instances.slots, instances.pool, instances.spans, instances.hashes,
+            topics.salt, topics.slots, topics.pool, topics.used, topics.spans, topics.hashes,
+            topics.count,
+        )  # fmt: skip
+        topics.used = _u(used)
+        said = self._decoded(pool, ends_of_values[: values + 1])
+        odd = (
+            (said.kind == MALFORMED)
+            | (said.number < 0)
+            | (said.version < 0)
+            | (np.abs(said.unix_s) >= BOUND // 1000)
+            | ((said.kind == wire.number_of(ReleaseGroup)) & (said.number >= BOUND // 1000))
+        )
+        if values and self._never:
+            odd |= np.isin(self.names.table[:, 0][said.address], self._never)
+        if odd.any():
+            kind[np.isin(value, np.flatnonzero(odd))] = ODD
+        return EventColumns(
+            kind, who, place, first, second, value, line,
+            said.kind, said.version, said.unix_s, said.number, said.address,
+            present[:values], headers[:values],
+        )  # fmt: skip
+
+    def _decoded(self, pool: Bytes, ends: Ints) -> RecordColumns:
+        count = len(ends) - 1
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(pool)]
+        return self.names.decoded(pa.Array.from_buffers(pa.large_binary(), count, buffers), None)
+
+
+@_compiled
+def _is_there(data, at, end, word):  # type: ignore[no-untyped-def]
+    size = _u(len(word))
+    if end - at < size:
+        return False
+    for i in range(size):  # noqa: SIM110  (numba knows no generators)
+        if data[at + i] != word[i]:
+            return False
+    return True
+
+
+@_compiled
+def _text_end(data, at, end):  # type: ignore[no-untyped-def]
+    """Where the quote behind a text is; `end` if there is none, or the text is not plain."""
+    while at < end:
+        byte = data[at]
+        if byte == _QUOTE:
+            return at
+        if byte == _BACKSLASH or byte < 32 or byte >= 127:
+            return end
+        at += _u(1)
+    return end
+
+
+@_compiled
+def _number(data, at, end):  # type: ignore[no-untyped-def]
+    """A number as JSON writes it, and where it ends; -1 if it is none, or has over 18 digits."""
+    begin = at
+    number = np.int64(0)
+    while at < end and data[at] >= 48 and data[at] <= 57:
+        if at - begin >= _u(18):
+            return np.int64(-1), end
+        number = number * 10 + np.int64(data[at] - 48)
+        at += _u(1)
+    if at == begin or (data[begin] == 48 and at - begin > _u(1)):
+        return np.int64(-1), end
+    return number, at
+
+
+@_compiled
+def _labelled(data, at, end, label):  # type: ignore[no-untyped-def]
+    """The number behind this label, and where it ends; -1 if it is not there."""
+    if not _is_there(data, at, end, label):
+        return np.int64(-1), end
+    return _number(data, at + _u(len(label)), end)
+
+
+@_compiled
+def _is_end(data, at, end):  # type: ignore[no-untyped-def]
+    """Whether the object ends here, and the line with it."""
+    return end - at == _u(2) and data[at] == 125
+
+
+@_compiled
+def _read_headers(data, at, end, headers):  # type: ignore[no-untyped-def]
+    """Headers of which every name is known and comes once; where they end, or `end`."""
+    while True:
+        column = -1
+        for number, name in enumerate(_NAMES):
+            if _is_there(data, at, end, name):
+                column = number
+                at += _u(len(name))
+                break
+        if column < 0:
+            return end
+        number, at = _number(data, at, end)
+        if number < _LEAST[column] or at >= end or data[at] != _QUOTE:
+            return end
+        if column < _VERSION_HEADER:
+            if headers[column] != ABSENT:
+                return end
+            headers[column] = number
+        at += _u(1)
+        if end - at < _u(3):
+            return end
+        if data[at] == 125:
+            return at + _u(1)
+        if data[at] != 44 or data[at + _u(1)] != 32 or data[at + _u(2)] != _QUOTE:
+            return end
+        at += _u(3)
+
+
+@_compiled
+def _read_record(data, at, end, pool, used, headers):  # type: ignore[no-untyped-def]
+    """Value and headers: whether they are written the ordinary way, and have headers.
+
+    Returns where the pool ends, or -1, and whether there are headers.
+    """
+    odd = np.int64(-1)
+    if not _is_there(data, at, end, _VALUE):
+        return odd, False
+    begin = at + _u(len(_VALUE))
+    at = _text_end(data, begin, end)
+    if at >= end:
+        return odd, False
+    stop = at
+    at += _u(1)
+    present = _is_there(data, at, end, _HEADERS)
+    if present:
+        at = _read_headers(data, at + _u(len(_HEADERS)), end, headers)
+    if not _is_end(data, at, end):
+        headers[:] = ABSENT
+        return odd, False
+    for i in range(stop - begin):
+        pool[_u(used) + i] = data[begin + i]
+    return used + np.int64(stop - begin), present
+
+
+@_compiled
+def _take_apart(  # type: ignore[no-untyped-def]
+    data, line, kinds, whos, places, firsts, seconds, values, pool, ends, presents, headers,
+    salt, slots, names, spans, hashes,
+    topic_salt, topic_slots, topic_pool, topic_used, topic_spans, topic_hashes, topic_count,
+):  # fmt: skip
+    """Fill the columns; how many records there are, how many topics, and their bytes."""
+    value, used = 0, np.int64(0)
+    for row in range(len(kinds)):
+        begin, end = _u(line[row]), _u(line[row + 1])
+        kind, place = ODD, np.int64(-1)
+        at = begin
+        for number, beginning in enumerate(_BEGINNINGS):
+            if _is_there(data, begin, end, beginning):
+                kind = number + 1
+                at = begin + _u(len(beginning))
+                break
+        if kind == ODD:
+            continue
+        if kind == STARTED:
+            kinds[row] = kind
+            continue
+        if kind == APPENDED:
+            place, at = _number(data, at, end)
+            offset, at = _labelled(data, at, end, _OFFSET)
+            timestamp_ms, at = _labelled(data, at, end, _TIMESTAMP)
+            if _is_there(data, at, end, _STAMPED):
+                at += _u(len(_STAMPED))
+            if place < 0 or offset < 0 or timestamp_ms < 0 or timestamp_ms >= BOUND:
+                continue
+            filled, present = _read_record(data, at, end, pool, used, headers[value])
+            if filled < 0:
+                continue
+            used = filled
+            firsts[row], seconds[row] = offset, timestamp_ms
+        else:
+            name_end = _text_end(data, at, end)
+            if name_end >= end:
+                continue
+            name = hashed(data, at, name_end, salt)
+            who, _ = known_code(data, at, name_end, name, slots, names, spans, hashes)
+            if who < 0:
+                continue
+            whos[row] = who
+            at = name_end + _u(1)
+            if kind == CRASHED:
+                if _is_end(data, at, end):
+                    kinds[row] = kind
+                continue
+            if kind in (READ, SENT):
+                place, at = _labelled(data, at, end, _PARTITION)
+                if place < 0:
+                    continue
+            if kind == READ:
+                offset, at = _labelled(data, at, end, _OFFSET)
+                if offset >= 0 and _is_end(data, at, end):
+                    kinds[row], places[row], firsts[row] = kind, place, offset
+                continue
+            if kind in (PROCESSED, GAVE_UP):
+                if not _is_there(data, at, end, _TOPIC):
+                    continue
+                topic = at + _u(len(_TOPIC))
+                at = _text_end(data, topic, end)
+                partition, at = _labelled(data, at, end, _TOPIC_PARTITION)
+                if partition < 0:
+                    continue
+                topic_end = at
+                if kind == PROCESSED:
+                    start, at = _labelled(data, at, end, _FROM)
+                    stop, at = _labelled(data, at, end, _TO)
+                    if start < 0 or stop <= start:
+                        continue
+                    firsts[row], seconds[row] = start, stop
+                if not _is_end(data, at, end):
+                    continue
+                place, topic_count, topic_used = intern(
+                    data, topic, topic_end, topic_salt, topic_slots, topic_pool, topic_used,
+                    topic_spans, topic_hashes, topic_count,
+                )  # fmt: skip
+                kinds[row], places[row] = kind, place
+                continue
+            filled, present = _read_record(data, at, end, pool, used, headers[value])
+            if filled < 0:
+                continue
+            used = filled
+        kinds[row], places[row], values[row] = kind, place, value
+        presents[value] = present
+        value += 1
+        ends[value] = used
+    return value, topic_count, topic_used
