@@ -194,7 +194,7 @@ def look_up(texts, data, at, end, salt):  # type: ignore[no-untyped-def]
     """The code of these bytes in the arrays of a `TextCodes`, or -1."""
     slots, pool, spans, hashes, _ = texts
     name = hashed(data, at, end, salt)
-    code, _ = _known(data, at, end, name, slots, pool, spans, hashes)
+    code, _ = known_code(data, at, end, name, slots, pool, spans, hashes)
     return code
 
 
