@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_marshal.core.groups.events import At
-from kafka_marshal.core.groups.state import Rebalance, Topic, TopicPartition
+from kafka_marshal.core.groups.state import Controllership, Rebalance, Topic, TopicPartition
 from kafka_marshal.machines.groups.control import bodies
 from kafka_marshal.machines.groups.control.bodies import BadRequest
 from kafka_marshal.machines.groups.controller import Registration
@@ -198,6 +198,32 @@ def test_answers_hold_what_was_asked_for_in_both_widths() -> None:
         "ControllerGeneration": tenure,
         "ErrorCode": Code.REBALANCE_IN_PROGRESS,
     }
+
+
+@pytest.mark.parametrize(
+    "view", [Controllership(), Controllership(controller_id=1), Controllership(host="a")]
+)
+def test_before_the_first_start_nobody_controls_a_partition(view: Controllership) -> None:
+    assert bodies.broker(view) == {"BrokerId": -1, "Host": "", "Port": 0}
+
+
+def test_what_was_created_names_its_controller_and_what_was_deleted_is_named() -> None:
+    view = Controllership(7, 2, 1, "a", 9)
+    assert bodies.create_answer(asks("CreateGroup"), view).body == {
+        "ConsumerGroup": GROUP,
+        "ErrorCode": Code.NONE,
+        "ControllerBroker": {"BrokerId": 1, "Host": "a", "Port": 9},
+    }
+    codes = {"g": Code.NONE, "h": Code.NON_EMPTY_GROUP, "i": Code.GROUP_ID_NOT_FOUND}
+    assert bodies.delete_answer(asks("DeleteGroup"), codes).body == {
+        "DeletedConsumerGroups": ["g"],
+        "ErrorCode": Code.NON_EMPTY_GROUP,
+        "Errors": [
+            {"ConsumerGroup": "h", "ErrorCode": Code.NON_EMPTY_GROUP},
+            {"ConsumerGroup": "i", "ErrorCode": Code.GROUP_ID_NOT_FOUND},
+        ],
+    }
+    assert bodies.delete_answer(asks("DeleteGroup"), {}).code is Code.NONE
 
 
 def test_a_group_is_described_whole() -> None:
