@@ -21,6 +21,7 @@ from tools.simulate.groups.history import AtTheEnd, GroupsHistory
 from tools.simulate.groups.processes import GROUP, GroupsProcess
 from tools.simulate.groups.setting import GroupsSetting
 
+from kafka_marshal.client.connect.reader import CONNECT_S
 from kafka_marshal.client.groups.event_log import GROUPS_TOPIC, PARTITIONS
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.groups.events import EventRecord
@@ -242,9 +243,15 @@ class GroupsWorld:
         scheduler.sleep(1.0)
         network = self.kafka.network
         self.history.left = [
-            *(f"thread {one.name} of {one.process}" for one in scheduler.threads[1:]),
             *(f"a connection of {one.process}" for one in network.ends),
             *(f"{one.process} listens" for one in network.servers.values()),
+        ]
+        # A controller does not wait for what it has asked the cluster, and that has a time-out.
+        until_s = scheduler.clock.monotonic() + 2 * CONNECT_S
+        while scheduler.threads[1:] and scheduler.clock.monotonic() < until_s:
+            scheduler.sleep(1.0)
+        self.history.left += [
+            f"thread {one.name} of {one.process}" for one in scheduler.threads[1:]
         ]
 
     def _look_at_the_end(self) -> None:
