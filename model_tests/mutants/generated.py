@@ -140,7 +140,6 @@ SEARCHES = (
         ),
         unexplained=(
             "machines/groups/server.py",
-            "machines/groups/control/bodies.py",
             "machines/groups/control/partition.py",
         ),
     ),
