@@ -26,8 +26,8 @@ from proof.prove import Refuted, Result, merged, unchecked
 from proof.smt.solver import Smt
 from proof.symbols import Escaped, Explorer, Formula, Number, Truth, formula_of
 
-HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps._FINE)
-"""What `_bad_headers` returns."""
+HEADERS_ARE: Final = (steps._HEADER_NOT_DECIMAL, steps._HEADER_FROM_THE_FUTURE, steps.FINE)
+"""What `bad_headers` returns."""
 KERNEL_IS_REDUCER: Final = "KernelIsReducer"
 """What is proved: the same verdict, the same claim, and nothing overflows."""
 _NUMBERS: Final = ("epoch", "last_heartbeat_ms", "paused_until_ms", "last_release_ms")
@@ -107,9 +107,9 @@ def prove_kernel(case: KernelCase, solver: Smt, module: Any = steps) -> Result:
     result, began_s = Result(case), time.perf_counter()
     inputs, explorer = KernelInputs(solver, case), Explorer(solver)
     guards = {
-        "_bad_headers": Merged(solver, HEADERS_ARE),
+        "bad_headers": Merged(solver, HEADERS_ARE),
         "_is_obeyed": Merged(solver),
-        "_says_position": Merged(solver),
+        "says_position": Merged(solver),
     }
     with unchecked(), merged(solver):
         for each in (*inputs.assumed, *_assumptions(inputs, module)):
