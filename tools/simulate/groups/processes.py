@@ -100,9 +100,13 @@ class GroupsProcess:
     def _controls(self) -> None:
         options = ControllerOptions(host=self.machine, port=PORT)
         observer = _Counting(self.world.history.answers)
-        service = ControllerService(self.settings, options, [observer])
-        self.service = service
-        service.run(lambda: self.stopping)
+        while self.service is None and not self.stopping:
+            try:
+                self.service = ControllerService(self.settings, options, [observer])
+            except BrokerFailed:  # it slept while it asked, say; a supervisor starts it again
+                self.world.scheduler.sleep(1.0)
+        if self.service is not None:
+            self.service.run(lambda: self.stopping)
 
     # --- a member ---------------------------------------------------------------------------------
 
