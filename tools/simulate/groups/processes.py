@@ -21,6 +21,7 @@ from kafka_marshal.client.groups.connection import RequestRefused
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
 from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing.in_memory import ScheduledThread
 from kafka_marshal.testing.in_memory.clock import ClockBeside
