@@ -101,13 +101,18 @@ class GroupsProcess:
     def _controls(self) -> None:
         options = ControllerOptions(host=self.machine, port=PORT)
         observer = _Counting(self.world.history.answers)
-        while self.service is None and not self.stopping:
+        listened = list[str]()
+        while not self.stopping:
             try:
                 self.service = ControllerService(self.settings, options, [observer])
-            except BrokerFailed:  # it slept while it asked, say; a supervisor starts it again
+                self.service.run(lambda: self.stopping, lambda host, _: listened.append(host))
+            except BrokerFailed:
+                # It slept while it asked, say. A supervisor starts it again.
+                if listened:
+                    raise
                 self.world.scheduler.sleep(1.0)
-        if self.service is not None:
-            self.service.run(lambda: self.stopping)
+            else:
+                return
 
     # --- a member ---------------------------------------------------------------------------------
 
