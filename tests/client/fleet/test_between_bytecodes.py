@@ -171,13 +171,16 @@ def test_a_commit_waits_by_the_clock_of_the_run_for_who_settles_it(
 def test_a_lag_is_none_where_the_end_is_not_known_any_more() -> None:
     """It was looked at twice, and was gone in between: a TypeError."""
 
-    class Forgets:
-        next = 3
-        ends: Any = iter([5, None])
-        end = property(lambda tenure: next(tenure.ends))
+    tenure = SimpleNamespace(claim="orders/0", next=3)
+    known = {"orders/0": 5}
 
-    ownership = SimpleNamespace(claimed=lambda *_: Forgets())
-    assert Ownership.lag(ownership, "orders", 0) == 2  # type: ignore[arg-type]
+    class Forgets(dict[str, int]):
+        def get(self, claim: str) -> int | None:  # type: ignore[override]
+            return known.pop(claim, None)
+
+    ownership: Any = SimpleNamespace(claimed=lambda *_: tenure, _ends=Forgets())
+    assert Ownership.lag(ownership, "orders", 0) == 2
+    assert Ownership.lag(ownership, "orders", 0) is None
 
 
 def test_an_instance_that_has_ended_sends_nothing_that_is_not_recorded(tmp_path: Path) -> None:

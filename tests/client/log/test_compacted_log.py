@@ -106,6 +106,7 @@ def test_who_comes_when_nothing_is_left_of_the_log_leaves_an_owner_its_claim() -
     with fleet.consumes("owner"):
         fleet.until(lambda: fleet.offsets_of("owner") == [*range(10)])
         fleet.until(lambda: fleet.heartbeats() >= 3)
+        fleet.scheduler.sleep(1.0)  # the owner has read them: what it has not, it would miss
         partition = fleet.kafka.topics[COORDINATION_TOPIC][0]
         partition.records[:] = [None] * partition.high
         with fleet.consumes("late") as late:

@@ -141,7 +141,7 @@ def generated(
             one = Generated(inside, made)
             if one.function in functions and one.full_name in kept:  # to name one takes a while
                 again.append(one)
-            elif reached[inside].intersection(made.statement):
+            elif reached.get(inside, frozenset()).intersection(made.statement):
                 others.append(one)
     return again + Random(seed).sample(others, max(0, count - len(again)))
 

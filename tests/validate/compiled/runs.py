@@ -1,6 +1,6 @@
 """Runs that both judges judge: the compiled one must come to the same, in every word and state.
 
-`python -m tests.validate.compiled_runs` judges some of them. With NUMBA_DISABLE_JIT=1 the kernel is
+`python -m tests.validate.compiled.runs` judges some of them. With NUMBA_DISABLE_JIT=1 the kernel is
 plain Python, so that nothing is compiled for a few thousand events.
 """
 
@@ -27,7 +27,7 @@ from kafka_marshal.validate.compiled import judge
 from kafka_marshal.validate.reading import FileEvents
 from kafka_marshal.validate.run import Fields
 from kafka_marshal.validate.validator import Validator, first_unexplained, judgement_of
-from tests.validate.compiled_steps import compare_steps
+from tests.validate.compiled.steps import compare_steps
 from tests.validate.mutations import MUTATIONS, mutated
 from tests.validate.samples import BUSY, rows
 

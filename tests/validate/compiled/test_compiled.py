@@ -14,16 +14,16 @@ import pytest
 from kafka_marshal.validate import compiled, read_run, validate, validator
 from kafka_marshal.validate.reading import FileEvents
 from kafka_marshal.validate.validator import Judgement
-from tests.validate import compiled_runs
-from tests.validate.compiled_runs import judge_all, taken_for_the_other_kind
-from tests.validate.compiled_steps import compare_steps
+from tests.validate.compiled import runs
+from tests.validate.compiled.runs import judge_all, taken_for_the_other_kind
+from tests.validate.compiled.steps import compare_steps
 from tests.validate.samples import BUSY, rows, write
 
 
 def test_both_judges_say_the_same_of_runs_and_of_mutants() -> None:
     """The kernel as plain Python, in a process of its own: to compile it takes longer."""
     done = subprocess.run(
-        [sys.executable, "-m", compiled_runs.__name__, "0", "1", "250", "1", "16"],
+        [sys.executable, "-m", runs.__name__, "0", "1", "250", "1", "16"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"},
         check=True,
         capture_output=True,
@@ -37,7 +37,7 @@ def test_both_judges_say_the_same_of_runs_and_of_mutants() -> None:
 
 @pytest.mark.night
 def test_both_judges_say_the_same_of_many_runs(tmp_path: Path) -> None:
-    with compiled_runs.as_in_a_long_run():
+    with runs.as_in_a_long_run():
         figures = judge_all(tmp_path, range(1, 25), 2_000, 3)
     assert taken_for_the_other_kind() == []
     for seed in range(400):
