@@ -199,6 +199,7 @@ def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
     town.do("a1", member.messages_available(key("events", 0), 5, 0))
     town.do("a1", member.stop(0))
     assert set(member.owned) == {key("events", 0)}
+    assert member.gave_back == 2, "also the claim of which something is in hand"
     assert member.drained is False
     town.do("a1", member.done(key("events", 0), 5, 0))
     assert bool(member.drained) is True
