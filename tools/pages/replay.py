@@ -302,24 +302,26 @@ polars and DuckDB in a third and a fifth of their time; the run checks that it i
 But a whole replay, with its verdicts, findings and page, is no faster than polars is at its two
 tables. All of this was measured while a replay on Spark was five queries. As one job, 5,000,000
 records took 5.9 s of processor time in a session that had run before, and polars 8.3 s, with a load
-of 16. Also before, `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
+of 16. `make bench-replay ARGS="--scale 1000000 10000000"` as one job, and the two larger logs as
+five queries:
 
 | records | wall s | records/s | CPU us a record | driver MB | JVM MB | largest worker MB |
 |---|---|---|---|---|---|---|
-| 1,000,000 | 4.2 | 236,000 | 5.63 | 376 | 1,183 | 362 |
-| 10,000,000 | 7.1 | 1,402,000 | 1.21 | 527 | 982 | 441 |
+| 1,000,000 | 2.2 | 462,000 | 3.78 | 470 | 440 | 340 |
+| 10,000,000 | 6.3 | 1,595,000 | 1.14 | 547 | 478 | 442 |
 | 30,000,000 | 16.4 | 1,825,000 | 0.98 | 636 | 1,042 | 444 |
 | 100,000,000 | 44.8 | 2,233,000 | 0.85 | 728 | 1,555 | 493 |
 
 `--engine local` on the same machine, with two processes and nothing else at work. One run of
-`make bench-replay ARGS="--scale 10000000 30000000 --here"`:
+`make bench-replay ARGS="--scale 1000000 10000000 --here"`, and one of an earlier day with 30,000,000:
 
 | records | wall s | records/s | CPU us a record | command MB | other process MB |
 |---|---|---|---|---|---|
-| 10,000,000 | 4.9 | 2,042,000 | 0.86 | 791 | 441 |
+| 1,000,000 | 1.4 | 738,000 | 1.39 | 645 | 0 |
+| 10,000,000 | 4.4 | 2,265,000 | 0.80 | 792 | 447 |
 | 30,000,000 | 10.8 | 2,774,000 | 0.68 | 794 | 449 |
 
-Before runs were joined that took 8.4 and 17.0 s.
+Before runs were joined, 10,000,000 and 30,000,000 took 8.4 and 17.0 s.
 
 One coordinating partition keeps both cores busy, too. `make bench-replay ARGS="--scale 30000000
 --here --hot 1.0"` took 11.8 s. The same under `taskset -c 0`, with one process, took 21.7 s, so two
