@@ -313,7 +313,7 @@ five queries:
 | 100,000,000 | 44.8 | 2,233,000 | 0.85 | 728 | 1,555 | 493 |
 
 `--engine local` on the same machine, with two processes and nothing else at work. One run of
-`make bench-replay ARGS="--scale 1000000 10000000 --here"`, and one of an earlier day with 30,000,000:
+`make bench-replay ARGS="--scale 1000000 10000000 --here"`, and an older one of 30,000,000:
 
 | records | wall s | records/s | CPU us a record | command MB | other process MB |
 |---|---|---|---|---|---|
