@@ -138,7 +138,8 @@ ODD = (
         ('ms": 5', 'ms": -5'), ('type": 2', 'type": 1'), ("ReleaseGroup", "ClaimingRange"),
     )),
     *((ORDINARY[3], old, new) for old, new in (
-        ('"to": 5', '"to": 3'), ("}", ', "shared": true}'), ('"t"', "null"), ("processed", "begun"),
+        ('"to": 5', '"to": 3'), ("}", ', "shared": true}'), ('"t"', "null"), ('"t"', '"t/u"'),
+        ("processed", "begun"),
     )),
     (ORDINARY[4], "}", ', "why": 1}'),
 )  # fmt: skip

@@ -74,6 +74,10 @@ def test_what_the_compiled_judge_cannot_take_is_judged_all_the_same(
     path = write(tmp_path / "copies.jsonl", rows(0, 50, attrs.evolve(BUSY, idempotent=False)))
     assert validate(read_run(path)).events == 50
     setting, *made = json.loads(json.dumps(lines))
+    for group in ("g/h", "\u00e9", "\ud800"):
+        named = [{**each, "group_id": group} for each in setting["instances"]]
+        path = write(tmp_path / "named.jsonl", [{**lines[0], "instances": named}, *made])
+        assert validate(read_run(path)).unexplained is not None
     for member in setting["instances"]:
         member["window"] = 2**60
     assert validate(read_run(write(tmp_path / "wide.jsonl", [setting, *made]))).events == 50

@@ -14,6 +14,7 @@ import numba
 from kafka_marshal.kernel.columns import ABSENT, HEADER_COLUMNS
 from kafka_marshal.kernel.judge.readers import (
     CERTAIN,
+    CLOCK_HEADER,
     EPOCH_HEADER,
     GRANTED,
     IS_CLOCK,
@@ -21,6 +22,9 @@ from kafka_marshal.kernel.judge.readers import (
     IS_POSITION,
     IS_SET,
     READER_FIELDS,
+    SEEN_HEADER,
+    SET_POSITION_HEADER,
+    SUPERSEDES_HEADER,
     read_record,
 )
 from kafka_marshal.kernel.steps import (
@@ -52,10 +56,6 @@ CONSUMER_FIELDS: Final = RANGES + 2 * GRANTS_MAX
 _INTERVAL_HEADER: Final = HEADER_COLUMNS.index("interval_ms")
 _START_HEADER: Final = HEADER_COLUMNS.index("start")
 _DONE_HEADER: Final = HEADER_COLUMNS.index("done")
-_SEEN_HEADER: Final = HEADER_COLUMNS.index("seen")
-_CLOCK_HEADER: Final = HEADER_COLUMNS.index("clock")
-_SUPERSEDES_HEADER: Final = HEADER_COLUMNS.index("supersedes")
-_SET_POSITION_HEADER: Final = HEADER_COLUMNS.index("set_position")
 
 _compiled = numba.njit(cache=True, nogil=True)
 
@@ -136,10 +136,10 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
         supersedes = ABSENT
         if consumer[LAST_HEARTBEAT] != NONE and consumer[OWNER_CLIENT] == me[CLIENT]:
             supersedes = ABSENT if consumer[EPOCH] == NONE else consumer[EPOCH]
-        if header[_SUPERSEDES_HEADER] != supersedes:
+        if header[SUPERSEDES_HEADER] != supersedes:
             return False
         for column in range(len(header)):
-            ours = column in (_SUPERSEDES_HEADER, _INTERVAL_HEADER)
+            ours = column in (SUPERSEDES_HEADER, _INTERVAL_HEADER)
             if not ours and header[column] != ABSENT:
                 return False
         consumer[ASKED] = 1
@@ -152,7 +152,7 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
         return (
             number == _offset_to_send(me, consumer)
             and _says_start(me, consumer, header)
-            and header[_SET_POSITION_HEADER] == ABSENT
+            and header[SET_POSITION_HEADER] == ABSENT
             and header[_DONE_HEADER] == ABSENT
         )
     if said_ms != ABSENT:
@@ -161,14 +161,14 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
         return (
             _may_claim_messages(me, consumer, number)
             and header[_START_HEADER] == ABSENT
-            and header[_SET_POSITION_HEADER] == ABSENT
+            and header[SET_POSITION_HEADER] == ABSENT
             and header[_DONE_HEADER] == ABSENT
         )
     if kind != RELEASING_PARTITION:
         return False
     if me[ADMIN]:
         if (
-            header[_SET_POSITION_HEADER] != number
+            header[SET_POSITION_HEADER] != number
             or header[_START_HEADER] != ABSENT
             or header[_DONE_HEADER] != ABSENT
         ):
@@ -176,7 +176,7 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
     elif (
         number != _offset_to_send(me, consumer)
         or not _says_start(me, consumer, header)
-        or header[_SET_POSITION_HEADER] != ABSENT
+        or header[SET_POSITION_HEADER] != ABSENT
     ):
         return False
     consumer[RESIGNED] = consumer[EPOCH]
@@ -186,7 +186,7 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
 @_compiled
 def _are_owners(me, consumer, header):  # type: ignore[no-untyped-def]
     """Whether epoch, seen and clock are `_owner_headers`."""
-    if header[_SUPERSEDES_HEADER] != ABSENT:
+    if header[SUPERSEDES_HEADER] != ABSENT:
         return False
     if header[EPOCH_HEADER] != (ABSENT if consumer[EPOCH] == NONE else consumer[EPOCH]):
         return False
@@ -196,8 +196,8 @@ def _are_owners(me, consumer, header):  # type: ignore[no-untyped-def]
         # A negative number is not what an absent header stands for.
         if seen < 0 or clock_ms < 0:
             return False
-        return header[_SEEN_HEADER] == seen and header[_CLOCK_HEADER] == clock_ms
-    return header[_SEEN_HEADER] == ABSENT and header[_CLOCK_HEADER] == ABSENT
+        return header[SEEN_HEADER] == seen and header[CLOCK_HEADER] == clock_ms
+    return header[SEEN_HEADER] == ABSENT and header[CLOCK_HEADER] == ABSENT
 
 
 @_compiled

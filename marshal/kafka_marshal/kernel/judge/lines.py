@@ -26,8 +26,9 @@ from kafka_marshal.kernel.columns import (
     NameCodes,
     RecordColumns,
     Small,
+    TextCodes,
 )
-from kafka_marshal.kernel.parsing import hashed, intern, known_code, rehash
+from kafka_marshal.kernel.parsing import intern_in, look_up
 from kafka_marshal.kernel.steps import BOUND
 
 (ODD, READ, SENT, APPENDED, PROCESSED, STARTED, CRASHED, GAVE_UP, KINDS) = range(9)
@@ -66,6 +67,7 @@ _LEAST: Final = (*(header.least for header in wire.HEADERS), 0)
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
 _NEWLINE: Final = ord("\n")
+_SLASH: Final = ord("/")
 
 
 class EventColumns(NamedTuple):
@@ -75,7 +77,7 @@ class EventColumns(NamedTuple):
     who: Codes
     """By line: which of the recorded instances."""
     place: Ints
-    """The coordinating partition; or the topic and its partition, as a code of `LineCodes`."""
+    """The coordinating partition; or the topic and its partition, by `EventLines.topics`."""
     first: Ints
     """The offset; or where messages begin."""
     second: Ints
@@ -94,44 +96,6 @@ class EventColumns(NamedTuple):
     headers: Ints
 
 
-class Spans:
-    """Codes of texts, by their bytes."""
-
-    def __init__(self, texts: Sequence[bytes] = ()) -> None:
-        self.salt = np.frombuffer(os.urandom(16), np.uint64)
-        self.slots = np.full(64, -1, dtype=np.int32)
-        self.pool = np.zeros(64, dtype=np.uint8)
-        self.spans = np.zeros((64, 2), dtype=np.uint64)
-        self.hashes = np.zeros(64, dtype=np.uint64)
-        self.count = 0
-        self.used = _u(0)
-        self.make_room(len(texts), sum(map(len, texts)))
-        for text in texts:
-            data = np.frombuffer(text, dtype=np.uint8)
-            _, self.count, used = intern(
-                data, _u(0), _u(len(text)), self.salt,
-                self.slots, self.pool, self.used, self.spans, self.hashes, self.count,
-            )  # fmt: skip
-            self.used = _u(used)
-
-    def make_room(self, texts: int, size: int) -> None:
-        """Let there be room for this number of texts more, of `size` bytes together."""
-        if len(self.pool) < int(self.used) + size:
-            self.pool = np.concatenate([self.pool, np.zeros(2 * size, np.uint8)])
-        least = 2 * (self.count + texts + 2)
-        if len(self.slots) < least:
-            more = np.zeros((least, 2), np.uint64)
-            self.spans = np.concatenate([self.spans, more])
-            self.hashes = np.concatenate([self.hashes, more[:, 0]])
-            self.slots = np.full(1 << (2 * least).bit_length(), -1, dtype=np.int32)
-            rehash(self.slots, self.hashes, self.count)
-
-    def text(self, code: int) -> bytes:
-        """What a code stands for."""
-        begin, end = self.spans[code]
-        return self.pool[begin:end].tobytes()
-
-
 class EventLines:
     """Takes the lines of a run apart. Names are codes, given out as they are first seen."""
 
@@ -144,13 +108,14 @@ class EventLines:
         """
         self.names = names
         self._never = [names.instances.code(each) for each in never]
-        self._instances = Spans([each.encode("utf-8", "surrogatepass") for each in instances])
-        self.topics = Spans()
+        self._salt = np.frombuffer(os.urandom(16), np.uint64)
+        self._instances = TextCodes(self._salt, *instances)
+        self.topics = TextCodes(self._salt)
         """Topics with their partitions, as lines write them."""
 
     def topic(self, code: int) -> tuple[str, int]:
         """The topic and its partition that a code stands for."""
-        topic, _, partition = self.topics.text(code).decode().rpartition(_OF_TOPIC)
+        topic, _, partition = self.topics.names()[code].rpartition(_OF_TOPIC)
         return topic, int(partition)
 
     def columns(self, data: Bytes) -> EventColumns:
@@ -167,15 +132,10 @@ class EventLines:
         present = np.zeros(values_max, np.int8)
         headers = np.full((values_max, len(HEADER_COLUMNS)), ABSENT, np.int64)
         self.topics.make_room(count, len(data))
-        instances, topics = self._instances, self.topics
-        values, topics.count, used = _take_apart(
+        values = _take_apart(
             data, line, kind, who, place, first, second, value, pool, ends_of_values, present,
-            headers,
-            instances.salt, instances.slots, instances.pool, instances.spans, instances.hashes,
-            topics.salt, topics.slots, topics.pool, topics.used, topics.spans, topics.hashes,
-            topics.count,
+            headers, self._salt, self._instances.arrays, self.topics.arrays,
         )  # fmt: skip
-        topics.used = _u(used)
         said = self._decoded(pool, ends_of_values[: values + 1])
         odd = (
             (said.kind == MALFORMED)
@@ -222,6 +182,15 @@ def _text_end(data, at, end):  # type: ignore[no-untyped-def]
             return end
         at += _u(1)
     return end
+
+
+@_compiled
+def _has_slash(data, at, end):  # type: ignore[no-untyped-def]
+    while at < end:
+        if data[at] == _SLASH:
+            return True
+        at += _u(1)
+    return False
 
 
 @_compiled
@@ -311,10 +280,9 @@ def _read_record(data, at, end, pool, used, headers):  # type: ignore[no-untyped
 @_compiled
 def _take_apart(  # type: ignore[no-untyped-def]
     data, line, kinds, whos, places, firsts, seconds, values, pool, ends, presents, headers,
-    salt, slots, names, spans, hashes,
-    topic_salt, topic_slots, topic_pool, topic_used, topic_spans, topic_hashes, topic_count,
+    salt, instances, topics,
 ):  # fmt: skip
-    """Fill the columns; how many records there are, how many topics, and their bytes."""
+    """Fill the columns; how many records there are."""
     value, used = 0, np.int64(0)
     for row in range(len(kinds)):
         begin, end = _u(line[row]), _u(line[row + 1])
@@ -347,8 +315,7 @@ def _take_apart(  # type: ignore[no-untyped-def]
             name_end = _text_end(data, at, end)
             if name_end >= end:
                 continue
-            name = hashed(data, at, name_end, salt)
-            who, _ = known_code(data, at, name_end, name, slots, names, spans, hashes)
+            who = look_up(instances, data, at, name_end, salt)
             if who < 0:
                 continue
             whos[row] = who
@@ -371,6 +338,8 @@ def _take_apart(  # type: ignore[no-untyped-def]
                     continue
                 topic = at + _u(len(_TOPIC))
                 at = _text_end(data, topic, end)
+                if _has_slash(data, topic, at):  # no claim's text
+                    continue
                 partition, at = _labelled(data, at, end, _TOPIC_PARTITION)
                 if partition < 0:
                     continue
@@ -383,11 +352,7 @@ def _take_apart(  # type: ignore[no-untyped-def]
                     firsts[row], seconds[row] = start, stop
                 if not _is_end(data, at, end):
                     continue
-                place, topic_count, topic_used = intern(
-                    data, topic, topic_end, topic_salt, topic_slots, topic_pool, topic_used,
-                    topic_spans, topic_hashes, topic_count,
-                )  # fmt: skip
-                kinds[row], places[row] = kind, place
+                kinds[row], places[row] = kind, intern_in(topics, data, topic, topic_end, salt)
                 continue
             filled, present = _read_record(data, at, end, pool, used, headers[value])
             if filled < 0:
@@ -397,4 +362,4 @@ def _take_apart(  # type: ignore[no-untyped-def]
         presents[value] = present
         value += 1
         ends[value] = used
-    return value, topic_count, topic_used
+    return value

@@ -29,13 +29,17 @@ CHUNK_BYTES: Final = 1 << 22
 def fits(setting: Setting) -> bool:
     """Whether the compiled judge may begin with a run of this setting.
 
-    Its producers are idempotent, and 64 bits hold every number that the rules lead to.
+    Its producers are idempotent, every name is one that a plain line can hold and a claim's text,
+    and 64 bits hold every number that the rules lead to.
     """
     rules = setting.rules
     numbers = [rules.stale_after_ms, rules.pause_max_ms, rules.clock_rewind_max_ms]
+    names = [*setting.members]
     for member in setting.members.values():
+        names += [member.me.instance_id, member.me.client_id, member.group]
         numbers += [member.me.window, member.me.batch, member.me.start]
-    return setting.idempotent and rules.fenced and max(numbers) <= steps.BOUND
+    plain = all(name.isascii() and "/" not in name for name in names)
+    return setting.idempotent and rules.fenced and plain and max(numbers) <= steps.BOUND
 
 
 @frozen

@@ -208,7 +208,7 @@ class CompiledJudge:
         """Which claim an event means that names a topic, by the group of its instance."""
         names, topics = self._names, self.lines.topics
         groups = [each.group for each in self._setting.members.values()]
-        for code in range(self._topics, topics.count):
+        for code in range(self._topics, len(topics)):
             topic, partition = self.lines.topic(code)
             for group in dict.fromkeys(groups):
                 claim = names.claim(ClaimKey(group, topic, partition))
@@ -216,7 +216,7 @@ class CompiledJudge:
                 claims = _longer(self._claims, len(names.groups), -1)
                 self._claims = _longer(claims, code + 1, -1, axis=1)
                 self._claims[at, code] = claim
-        self._topics = topics.count
+        self._topics = len(topics)
         for key in names.claim_keys()[len(self._homes) :]:
             self._homes.append(coordinating_partition(key.topic, self._setting.partitions))
 
