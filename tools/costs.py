@@ -123,14 +123,24 @@ class Meter:
     """CPU time of this process and its descendants since it was last read."""
 
     _own_s: float = 0.0
+    _reaped_s: float = 0.0
+    """Of children that ended, and were waited for."""
     _known: dict[Pid, Process] = field(factory=dict)
     _looked: float = 0.0
 
     def read(self) -> float:
-        """CPU seconds since the last call; the first time since the process started."""
-        own_s = sum(os.times()[:4])
-        cost, self._own_s = own_s - self._own_s, own_s
-        if time.monotonic() - self._looked >= LOOK_FROM_S:
+        """CPU seconds since the last call; the first time since the process started.
+
+        When a child has ended it looks at once: what was counted of it before is in its time again.
+        """
+        times = os.times()
+        own_s, reaped_s = sum(times[:2]), sum(times[2:4])
+        cost, has_reaped = (
+            own_s - self._own_s + reaped_s - self._reaped_s,
+            reaped_s > self._reaped_s,
+        )
+        self._own_s, self._reaped_s = own_s, reaped_s
+        if has_reaped or time.monotonic() - self._looked >= LOOK_FROM_S:
             before, root = self._known, os.getpid()
             self._known = descendants(root, before, processes())
             cost += spent(before, self._known, root)

@@ -128,6 +128,21 @@ def test_what_childrens_children_spent_is_measured() -> None:
     assert meter.read() >= 0.25
 
 
+def test_a_child_that_ends_right_after_a_look_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    spins = "import time\nwhile time.process_time() < 0.25: pass\nprint(flush=True)\ninput()"
+    meter = Meter()
+    meter.read()
+    command, pipe = [sys.executable, "-c", spins], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        monkeypatch.setattr("tools.costs.LOOK_FROM_S", 0.0)
+        assert meter.read() >= 0.2
+        monkeypatch.setattr("tools.costs.LOOK_FROM_S", 60.0)
+        child.communicate(b"\n")
+    assert meter.read() < 0.2
+
+
 PROCESS = 10
 SHELL, BROKER, STRANGER = (11, 1), (12, 2), (99, 3)
 
