@@ -58,6 +58,7 @@ LONGEST = (
     "kafka-2",
     "tlc",
     "cluster",
+    "model_tests/transitions/test_triples.py",
     "model_tests/test_walks.py",
     "model_tests/edges/test_admin_edges.py",
     "tests/tools/test_night.py",
