@@ -149,10 +149,7 @@ SEARCHES = (
                 )
             ),
         ),
-        unexplained=(
-            "machines/groups/server.py",
-            "machines/groups/control/partition.py",
-        ),
+        unexplained=("machines/groups/server.py",),
     ),
     Search(
         ("group_codec/*.py", "rpc/*.py"),

@@ -6,7 +6,8 @@ A request is judged by what is if all that was sent lands. What it is answered, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Final
 
 from attrs import define, field
@@ -86,7 +87,7 @@ class PartitionController:
     """Groups to create, whose topics are being counted."""
     _resolving: dict[int, Wait] = field(factory=dict)
     """Rewinds whose offsets are being looked up, by the number of the question."""
-    _question: int = 0
+    _questions: Iterator[int] = field(factory=count)
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -198,21 +199,15 @@ class PartitionController:
             self.answering.wait(wait)
 
     def _take(self, wait: Wait) -> None:
-        match wait.request.api.name:
-            case "RegisterConsumer":
-                self._register(wait)
-            case "Heartbeat":
-                self._heartbeat(wait)
-            case "CommitOffsets":
-                self._commit(wait)
-            case "DeregisterConsumer":
-                self._deregister(wait)
-            case "RewindConsumer":
-                self._rewind(wait)
-            case "CreateGroup":
-                self._create(wait)
-            case name:
-                raise AssertionError(name)
+        take = {
+            "RegisterConsumer": self._register,
+            "Heartbeat": self._heartbeat,
+            "CommitOffsets": self._commit,
+            "DeregisterConsumer": self._deregister,
+            "RewindConsumer": self._rewind,
+            "CreateGroup": self._create,
+        }
+        take[wait.request.api.name](wait)
 
     def _decide(self, wait: Wait, event: Event) -> None:
         """Send an event of a request.
@@ -272,7 +267,7 @@ class PartitionController:
         holds_nothing = wait.request.version == 0 or is_fresh(request)
         if holds_nothing and (self._ticks_left or connection.number <= self._from_before):
             self._close(wait, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if is_void(self.log.c, key, connection.number):
+        if is_void(self.log.c, key, request.connection):
             self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
         if not is_fresh(request):
             self._member_of(wait)
@@ -281,7 +276,7 @@ class PartitionController:
             is_full = key.member not in group.members and len(group.members) >= MEMBERS_MAX
             expect(not is_full, ErrorCode.GROUP_MAX_SIZE_REACHED)
             self._void_older(key, connection)
-            self.log.c = taken(self.log.c, key, connection.number)
+            self.log.c = taken(self.log.c, key, request.connection)
             self._given_up.pop(key, None)
         for event in events_of_request(group, request):
             self._decide(wait, event)
@@ -365,10 +360,10 @@ class PartitionController:
         if not asked:
             self._decide_rewind(wait, offsets)
             return
-        self._question += 1
+        question = next(self._questions)
         wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
-        self._resolving[self._question] = wait
-        self.log.out.append(ResolveOffsets(self.log.partition, self._question, asked))
+        self._resolving[question] = wait
+        self.log.out.append(ResolveOffsets(self.log.partition, question, asked))
 
     def _rewound(self, wait: Wait, group: Group) -> dict[TopicPartition, int]:
         """Where partitions are to be set.
@@ -389,7 +384,7 @@ class PartitionController:
             return
         try:
             offsets = self._rewound(wait, self._group(wait.key.group))
-            offsets = {tp: at if at >= 0 else found.get(tp, at) for tp, at in offsets.items()}
+            offsets = {tp: found.get(tp, at) for tp, at in offsets.items()}
             expect(min(offsets.values()) >= 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._decide_rewind(wait, offsets)
         except BadRequest as error:
@@ -406,16 +401,24 @@ class PartitionController:
     def _create(self, wait: Wait) -> None:
         """A group is created once its topics are counted."""
         bodies.expect_settings(wait.request)
-        known = self.log.ahead.groups.get(wait.key.group)
-        if known is not None:
-            is_same = bodies.is_same(wait.request, known)
-            expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if self._is_created(wait):
             self.answering.wait(wait)
             return
         wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
         self._creating.append(wait)
         self.housekeeping.ask_counts(frozenset(bodies.texts(wait.request, "Topics")))
         self._create_counted()
+
+    def _is_created(self, wait: Wait) -> bool:
+        """The group will be there, as the request has it.
+
+        Raises:
+            BadRequest: with other settings.
+        """
+        known = self.log.ahead.groups.get(wait.key.group)
+        is_same = known is None or bodies.is_same(wait.request, known)
+        expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return known is not None
 
     def counted(self, topic: str, now: Topic, now_ms: int) -> None:
         """The cluster's answer: how many partitions a topic has."""
@@ -437,13 +440,8 @@ class PartitionController:
 
     def _decide_creation(self, wait: Wait) -> None:
         try:
-            event = bodies.created(wait.request, wait.counts)
-            known = self.log.ahead.groups.get(wait.key.group)
-            if known is None:
-                self._decide(wait, event)
-            else:  # somebody else created it meanwhile
-                is_same = bodies.is_same(wait.request, known)
-                expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if not self._is_created(wait):  # somebody else may have created it meanwhile
+                self._decide(wait, bodies.created(wait.request, wait.counts))
         except BadRequest as error:
             wait.code = error.code
         self.answering.wait(wait)
