@@ -14,7 +14,6 @@ from typing import Any, Final
 import attrs
 
 from kafka_marshal.core.groups.events import (
-    ControllerStarted,
     EventRecord,
     MemberRegistered,
     Rebalanced,
@@ -130,20 +129,18 @@ class Script:
         self.log.append(landed)
         outcome = step(self.state, landed)
         self.state = outcome.controllership
-        described = _event(landed)
-        if described:
-            self._step(
-                Step(
-                    0,
-                    kind=StepKind.APPENDED,
-                    who=name,
-                    source=name,
-                    target=LOG,
-                    offset=landed.offset,
-                    label=described,
-                    verdict=spec_name(outcome.verdict),  # type: ignore[arg-type]
-                )
+        self._step(
+            Step(
+                0,
+                kind=StepKind.APPENDED,
+                who=name,
+                source=name,
+                target=LOG,
+                offset=landed.offset,
+                label=_event(landed),
+                verdict=spec_name(outcome.verdict),
             )
+        )
         for reader, server in [*self.servers.items()]:
             self._do(reader, server.read(landed, self.now_ms))
 
@@ -213,10 +210,7 @@ class Script:
 
 
 def _event(record: EventRecord) -> str:
-    """An event in a few words; nothing of one that is not drawn."""
     match record.event:
-        case ControllerStarted():
-            return "ControllerStarted"
         case MemberRegistered(member):
             return f"MemberRegistered, {member}"
         case Rebalanced(target):
@@ -224,8 +218,8 @@ def _event(record: EventRecord) -> str:
             return f"Rebalanced, {owners}"
         case Reconciled(member):
             return f"Reconciled, {member}"
-        case _:
-            return ""
+        case other:
+            return type(other).__name__
 
 
 def _request(api: str, body: Mapping[str, Any]) -> str:
