@@ -126,6 +126,7 @@ SEARCHES = (
         ("machines/groups/**/*.py",),
         (
             "tests/machines/groups/test_requests.py",
+            "tests/machines/groups/test_server.py",
             "tests/machines/groups/test_serving.py",
             "tests/machines/control",
             "tests/machines/membership/test_membership.py",
@@ -138,10 +139,7 @@ SEARCHES = (
                 )
             ),
         ),
-        unexplained=(
-            "machines/groups/server.py",
-            "machines/groups/control/partition.py",
-        ),
+        unexplained=("machines/groups/control/partition.py",),
     ),
     Search(
         ("group_codec/*.py", "rpc/*.py"),
