@@ -19,10 +19,9 @@ from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.groups.connection import RequestRefused
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
-from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.controller_observers import AnsweredRequest, ControllerObserver
 from kafka_marshal.errors import BrokerFailed
-from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing.in_memory import ScheduledThread
 from kafka_marshal.testing.in_memory.clock import ClockBeside
 
@@ -216,5 +215,5 @@ class _Counting(ControllerObserver):
     def __init__(self, answers: Any) -> None:
         self._answers = answers
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self._answers[f"{api} {code.name}"] += 1
+    def answered(self, request: AnsweredRequest) -> None:
+        self._answers[f"{request.api} {request.code.name}"] += 1
