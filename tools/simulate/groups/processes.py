@@ -26,6 +26,7 @@ from kafka_marshal.client.observe.controller_observers import (
     HungUp,
 )
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing.in_memory import ScheduledThread
 from kafka_marshal.testing.in_memory.clock import ClockBeside
 

@@ -32,7 +32,13 @@ from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, LogKnowledge
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
-from kafka_marshal.machines.groups.control.waiting import Carried, Connection, Connections, Wait
+from kafka_marshal.machines.groups.control.waiting import (
+    Carried,
+    Connection,
+    Connections,
+    Deletion,
+    Wait,
+)
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
     MemberKey,
@@ -183,9 +189,15 @@ class PartitionController:
         is_lost = self.log.knowledge is LogKnowledge.LOST
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_lost else ErrorCode.NONE
 
-    def requested(self, connection: Connection, request: RpcRequest, key: MemberKey) -> None:
+    def requested(
+        self,
+        connection: Connection,
+        request: RpcRequest,
+        key: MemberKey,
+        deletion: Deletion | None = None,
+    ) -> None:
         """Take a request of a group of this partition; `key` names group and member."""
-        wait = Wait(connection, request, key)
+        wait = Wait(connection, request, key, deletion=deletion)
         self.connections.took(wait)
         if not self.log.serves:
             self.answering.refuse(wait, self.absence)
@@ -211,6 +223,8 @@ class PartitionController:
                 self._rewind(wait)
             case "CreateGroup":
                 self._create(wait)
+            case "DeleteGroup":
+                self._delete(wait)
             case name:
                 raise AssertionError(name)
 
@@ -448,19 +462,9 @@ class PartitionController:
             wait.code = error.code
         self.answering.wait(wait)
 
-    def delete(self, connection: Connection, request: RpcRequest, name: str, part_of: int) -> None:
-        """Delete a group, as a part of a request."""
-        wait = Wait(connection, request, MemberKey(name, ""), gathering=part_of)
-        if not self.log.serves:
-            self.answering.refuse(wait, self.absence)
-            return
-        group = self.log.ahead.groups.get(name)
-        if group is None:
-            wait.code = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.members:
-            wait.code = ErrorCode.NON_EMPTY_GROUP
-        else:
-            self._decide(wait, GroupDeleted())
+    def _delete(self, wait: Wait) -> None:
+        expect(not self._group(wait.key.group).members, ErrorCode.NON_EMPTY_GROUP)
+        self._decide(wait, GroupDeleted())
         self.answering.wait(wait)
 
     # --- answers ----------------------------------------------------------------------------------
