@@ -434,7 +434,8 @@ class Peer(asyncio.Protocol):
         self._unanswered += 1
         self._note_session(request.body)
         port.owed[request.api.name] += 1
-        group = str(request.body.get("ConsumerGroup", ""))
+        named = request.body.get("ConsumerGroup")
+        group = named if isinstance(named, str) else ""  # a DeleteGroup names several
         asked = _Asked(request.api.name, request.client_id, group, port.monotonic())
         self._asked.setdefault(request.correlation_id, []).append(asked)
         if self._refused:
