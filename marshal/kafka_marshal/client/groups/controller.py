@@ -173,7 +173,9 @@ class ControllerService:
     ) -> None:
         options, environment = self._options, self._environment
         self._loop = asyncio.get_running_loop()
-        self._log = EventLog(self._settings, options.topic, self._note, self._fail)
+        self._log = EventLog(
+            self._settings, options.topic, self._note, self._fail, self._topic.batch_bytes_max
+        )
         self._questions = Questions(self._cluster, options.topic, self._fail)
         self._port = Port(self, self._observers, environment.monotonic, options.limits, options.tls)
         host, port = await self._port.listen(options.host, options.port)
