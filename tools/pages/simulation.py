@@ -38,6 +38,9 @@ records of that partition and what they did, callbacks, and what each process wa
 *reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
 {messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
 
+One run of three has limits that are near: of what is fetched ahead, of a batch, of the window, of
+claims and of requests a second.
+
 With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
 `stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The log is then folded by the reducer of
 ranges, too, and the checkers whose names begin with `range` judge what it says. Half of these runs

@@ -21,7 +21,7 @@ from tools.simulate.groups.checkers import CHECKERS
 from tools.simulate.groups.faults import FAULTS, GroupsFault
 from tools.simulate.groups.limits import GroupsLimits
 from tools.simulate.groups.processes import GroupsProcess
-from tools.simulate.groups.runs import GroupsReport, one, shrunk, simulate
+from tools.simulate.groups.runs import GroupsReport, run_of, shrunk, simulate
 from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.groups.world import PARTITION, GroupsWorld
 
@@ -49,7 +49,7 @@ SEEDS = (8, 1)
 
 @pytest.fixture(scope="module")
 def reports() -> list[GroupsReport]:
-    return [one(seed, SHORT) for seed in SEEDS]
+    return [run_of(seed, SHORT) for seed in SEEDS]
 
 
 def test_every_promise_holds_under_faults(reports: list[GroupsReport]) -> None:
@@ -58,11 +58,12 @@ def test_every_promise_holds_under_faults(reports: list[GroupsReport]) -> None:
 
 
 def test_a_seed_repeats_a_run_whatever_the_process_hashes_with(reports: list[GroupsReport]) -> None:
-    code = (
-        "from tests.client.groups.test_groups_by_seed import *;print(one(SEEDS[1], SHORT).digest)"
+    lines = (
+        "from tests.client.groups.test_groups_by_seed import *",
+        "print(run_of(SEEDS[1], SHORT).digest)",
     )
     again = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", "\n".join(lines)],
         env={**os.environ, "PYTHONHASHSEED": "1"},
         check=True,
         capture_output=True,
@@ -73,7 +74,7 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with(reports: list[Gro
 
 @pytest.mark.night
 def test_runs_meet_every_fault_and_break_nothing() -> None:
-    found = [one(seed, attrs.evolve(SHORT, simulated_s=60.0)) for seed in range(24)]
+    found = [run_of(seed, attrs.evolve(SHORT, simulated_s=60.0)) for seed in range(24)]
     met: Counter[str] = sum((each.faults for each in found), Counter())
     assert [(each.seed, each.violations) for each in found if each.violations] == []
     assert met.keys() == FAULTS.keys()

@@ -359,15 +359,19 @@ def fails_over(judged: GroupsJudged) -> Iterator[str]:
 
 
 def limited(judged: GroupsJudged) -> Iterator[str]:
-    """Who is not served, since there is no room, knows it; who is refused for that, rightly so."""
+    """Who is not served, since there is no room, knows it; who is refused for that, rightly so.
+
+    A group grows only as far as all of its later events fit the log.
+    """
     history = judged.history
     told = [(one.at_s, one.machine) for one in history.limited]
     for at_s, machine in history.out:
         since_s = at_s - TOLD_S - history.session_timeout_s
         if not any(one == machine and since_s <= told_s for told_s, one in told):
             yield f"the member of {machine} is not served at {at_s:.1f} s, and was not told why"
+    yield from history.unforeseen
     for one in history.limited:
-        if ErrorCode.GROUP_MAX_SIZE_REACHED.name in one.why:
+        if not history.sizes_met and ErrorCode.GROUP_MAX_SIZE_REACHED.name in one.why:
             there = judged.within(one.at_s - FULL_S, one.at_s)
             most = max((len(each.group.members) for each in there if each.group), default=0)
             if most < history.members_max:

@@ -102,11 +102,15 @@ class GroupsHistory:
     """Exceptions that were logged."""
     limited: list[Limited] = field(factory=list)
     too_large: list[str] = field(factory=list)
-    """What controllers logged of events that their log does not take."""
+    """Lines of controllers about events that their log does not take, until there was room."""
+    unforeseen: list[str] = field(factory=list)
+    """Those about events that make no group larger: it should have been refused before."""
     out: list[tuple[float, str]] = field(factory=list)
     """When, and which machines' members were not served, since there was no room for all."""
     failed_over: tuple[float, float] | None = None
     """From when, and until when a controller was gone, and nothing else was wrong."""
+    sizes_met: bool = False
+    """A group was as large as its log allows, at some time."""
     members_max: int = 0
     """How many members a group might have, before there was room for all."""
     left: list[str] = field(factory=list)

@@ -26,8 +26,8 @@ MEMBERS: Final = (2, 3, 4, 5, 6, 8, 12)
 OFTEN: Final = (4, 6, 6, 4, 3, 1, 1)
 """How often a world has each number of members: one with many takes long."""
 SESSIONS_S: Final = (3.0, 6.0, 6.0, 10.0)
-EVENT_BYTES: Final = (700, 1_500, 3_000)
-"""Of the log, with what is around an event: a group of four members has events of that size."""
+EVENT_BYTES: Final = (1_500, 2_500, 3_500, 5_000)
+"""What the log takes: a group of two topics and some members has events of that size."""
 PLENTY: Final = 1_000
 AROUND_BYTES: Final = 1_024
 """What a log must take beside an event."""

@@ -182,7 +182,7 @@ def story(report: GroupsReport) -> str:
     )
 
 
-def one(seed: int, base: GroupsSetting, given: Collection[str] = ()) -> GroupsReport:
+def run_of(seed: int, base: GroupsSetting, given: Collection[str] = ()) -> GroupsReport:
     """The run of a seed, in the world that it has: every second one has limits that are near."""
     return simulate(seed, drawn(seed, base, given) if seed % 2 else base)
 
@@ -191,5 +191,5 @@ def many(
     first: int, hours: float, jobs: int, base: GroupsSetting, given: Collection[str] = ()
 ) -> Iterator[GroupsReport]:
     """Runs from this seed on, until this many hours are simulated; `given` numbers stay."""
-    run = partial(one, base=base, given=given)
+    run = partial(run_of, base=base, given=given)
     return of_seeds(run, first, hours, jobs, base.simulated_s)

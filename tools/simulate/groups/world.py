@@ -30,6 +30,7 @@ from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.reducer import step
 from kafka_marshal.core.groups.state import Controllership, is_due, wanted
 from kafka_marshal.group_codec.records import decode_record
+from kafka_marshal.machines.groups.control.sizes import GROWS
 from kafka_marshal.testing.in_memory import (
     LANDS,
     InMemoryKafka,
@@ -469,7 +470,10 @@ class _Noting(logging.Handler):
             self._world.limited(process, line)
         if TOO_LARGE in line:
             self._world.history.too_large.append(line)
+            self._world.history.sizes_met = True
             self._world.history.met["an event is too large"] += 1
+            if not any(each.__name__ in line for each in GROWS):
+                self._world.history.unforeseen.append(line)
         if record.exc_info is None and record.levelno < logging.ERROR:
             return
         error = None if record.exc_info is None else record.exc_info[1]

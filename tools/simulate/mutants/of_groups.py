@@ -42,6 +42,7 @@ OF_GROUPS: Final = (
     Edit(_PARTITION, "PartitionController._rewound", "offset >= least", "True"),
     Edit(_ANSWERING, "Answering._answer_heartbeat", " and wait.connection.is_of_member", ""),
     # --- its port, and limits
+    Edit(_LOG, "ControlledLog.decide", "isinstance(event, GROWS) and ", "False and "),
     Edit(
         _PORT,
         "Peer.answer",

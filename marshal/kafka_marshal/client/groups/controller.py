@@ -175,7 +175,9 @@ class ControllerService:
     ) -> None:
         options, environment = self._options, self._environment
         self._loop = asyncio.get_running_loop()
-        self._log = EventLog(self._settings, options.topic, self._note, self._fail)
+        self._log = EventLog(
+            self._settings, options.topic, self._note, self._fail, self._topic.batch_bytes_max
+        )
         self._questions = Questions(self._cluster, options.topic, self._fail)
         self._port = Port(self, self._observers, environment.monotonic, options.limits, options.tls)
         host, port = await self._port.listen(options.host, options.port)
@@ -392,9 +394,10 @@ class ControllerService:
             return
         self._too_large.add(kind)
         self._observers.note(
-            f"group {record.group}: {kind[1]} has {size_bytes:,} bytes, and {self._options.topic} "
-            f"takes {self._topic.event_bytes_max:,}: it is not appended. Raise max.message.bytes "
-            "of the topic and message.max.bytes of the controllers, or make the group smaller"
+            f"group {record.group}: {kind[1]} takes {size_bytes:,} bytes, now or later, and "
+            f"{self._options.topic} has room for {self._topic.event_bytes_max:,}: it is not "
+            "appended. Make the group smaller, or raise max.message.bytes of the topic and "
+            "message.max.bytes of the controllers, and start them again"
         )
 
     def _answered(self, ask: Callable[[], list[Effect]]) -> None:

@@ -232,9 +232,10 @@ class PartitionController:
         """Send an event of a request.
 
         Raises:
-            BadRequest: it is larger than the log takes.
+            BadRequest: it is larger than the log takes, or the group would become so.
         """
-        expect(self.log.decide(wait.key.group, event), ErrorCode.MESSAGE_TOO_LARGE)
+        code = self.log.decide(wait.key.group, event)
+        expect(code is ErrorCode.NONE, code)
         wait.has_events = True
 
     def _group(self, name: str) -> Group:
