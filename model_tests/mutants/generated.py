@@ -139,7 +139,6 @@ SEARCHES = (
                 )
             ),
         ),
-        unexplained=("machines/groups/control/partition.py",),
     ),
     Search(("rpc/*.py",), ("tests/rpc",)),
     Search(("group_codec/*.py",), ("tests/group_codec",)),
