@@ -119,8 +119,19 @@ SEARCHES = (
     ),
     Search(
         ("core/groups/assignment.py",),
-        ("tests/core/groups/test_assignment.py",),
-        unexplained=("core/groups/assignment.py",),
+        tuple(
+            f"tests/core/groups/test_assignment.py::test_{test}"
+            for test in (
+                "a_release_assigns_as_the_one_before_did",
+                "chains_of_moves_are_looked_for_once_where_moves_from_one_to_another_do",
+                "nobody_gets_what_nobody_wants_and_a_group_may_be_empty",
+                "static_partitions_of_all_leave_a_rest_that_is_shared_evenly",
+                "sticky_moves_along_a_chain_where_no_single_move_helps",
+                "sticky_moves_as_little_also_in_larger_groups",
+                "sticky_moves_nothing_where_wishes_overlap_like_links_of_a_chain",
+                "the_same_input_in_any_order_gives_the_same",
+            )
+        ),
     ),
     Search(
         ("machines/groups/**/*.py",),

@@ -29,7 +29,7 @@ from kafka_marshal.core.groups.reducer import step
 from kafka_marshal.core.groups.state import PARTITIONS_MAX
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.group_codec.events import FORMS, decode_event, encode_event
-from kafka_marshal.group_codec.forms import Field, Whole
+from kafka_marshal.group_codec.forms import OnlyField, Whole
 from kafka_marshal.group_codec.records import (
     decode_headers,
     decode_record,
@@ -184,7 +184,7 @@ def test_what_is_no_event_is_malformed_and_says_where(given: object, text: str) 
 
 def test_an_object_of_one_field_is_an_object() -> None:
     with pytest.raises(MalformedRecord, match=r"^malformed here: a number is no object$"):
-        Field("offset", Whole()).read("here", 3)
+        OnlyField("offset", Whole()).read("here", 3)
 
 
 def test_a_name_or_a_version_that_is_not_known_is_a_later_versions() -> None:

@@ -91,6 +91,13 @@ not at all, and connections are reset. The seed chooses the strategy, and whethe
 incremental or eager. It also chooses how long bytes take, and which machines' clocks run 3 % too
 fast or too slowly.
 
+In every second world limits are near to what members need: of connections, of strangers, of
+members, of an event's size and of what is fetched ahead. Such a world has 2 to 12 members, which
+may all come from one host, and a session timeout of 3 to 10 s. Where there is no room for all, some
+are served, and the others must know why they are not. Then there is room: some members leave, or
+controllers come that allow more, and all must be served. Each run ends with a controller that is
+killed while nothing else is wrong.
+
 ```sh
 make simulate-groups ARGS="--hours 2"
 make simulate-groups ARGS="--one 4711"

@@ -17,7 +17,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         where = "without" if asked.groups else "with"
         parser.error(f"--{name.replace('_', '-')} goes {where} --groups")
     if asked.groups:
-        return _groups(asked, GroupsSetting(**given))
+        return _groups(asked, GroupsSetting(**given), given)
     base = Setting(**given)
     if asked.share:
         base = attrs.evolve(base, **{each: getattr(SHARED, each) for each in SHARING})
@@ -145,10 +145,10 @@ def main(arguments: list[str] | None = None) -> int:
     return _outcome([one.seed for one in total.failed])
 
 
-def _groups(asked: argparse.Namespace, setting: GroupsSetting) -> int:
+def _groups(asked: argparse.Namespace, base: GroupsSetting, given: Collection[str]) -> int:
     """The same for groups."""
     if asked.one is not None:
-        report = groups.simulate(asked.one, setting)
+        report = groups.one(asked.one, base, given)
         if asked.shrink and report.violations:
             report = groups.shrunk(report)
         print(groups.story(report))
@@ -156,7 +156,7 @@ def _groups(asked: argparse.Namespace, setting: GroupsSetting) -> int:
     first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     print(f"from seed {first} on")
     total, began_s = groups.GroupsTotal(), time.monotonic()
-    for report in groups.many(first, asked.hours, asked.jobs, setting):
+    for report in groups.many(first, asked.hours, asked.jobs, base, given):
         total.add(report)
         if report.violations:
             print(groups.story(report), flush=True)

@@ -51,11 +51,11 @@ from kafka_marshal.group_codec.forms import (
     ByName,
     ByPartition,
     Checked,
-    Field,
     Fields,
     Form,
     Json,
     OneOf,
+    OnlyField,
     OrNull,
     Whole,
     malformed,
@@ -88,7 +88,7 @@ TOPICS: Final = Checked(ByName(_TOPIC), _expect_few)
 """Topics by name, of not too many partitions."""
 _WISH: Final[Mapping[str, Form[Any]]] = {
     "topics": NAMES,
-    "static": ByPartition(Field("number", Whole(least=1))),
+    "static": ByPartition(OnlyField("number", Whole(least=1))),
 }
 _MEMBER: Final = Fields(GroupMember, {"client_id": TEXT, **_WISH, "joined_at": Whole(least=1)})
 
@@ -142,14 +142,14 @@ _FIELDS: Final[Mapping[type[Event], Mapping[str, Form[Any]]]] = {
     MemberLeft: {"member": NAME, "reason": TEXT},
     MemberExpired: {"member": NAME, "reason": TEXT, "silent_ms": Whole()},
     PartitionsCounted: {"topic": NAME, "count": Whole(most=PARTITIONS_MAX), "topic_id": TEXT},
-    Rebalanced: {"target": ByPartition(Field("member", NAME))},
+    Rebalanced: {"target": ByPartition(OnlyField("member", NAME))},
     Reconciled: {
         "member": NAME,
         "as_of": Whole(least=-1),
         "held": OrNull(PARTITIONS),
         "positions": ByPartition(Fields(At, {"tenure": Whole(), "offset": Whole()})),
     },
-    PartitionsRewound: {"positions": ByPartition(Field("offset", Whole())), "by": TEXT},
+    PartitionsRewound: {"positions": ByPartition(OnlyField("offset", Whole())), "by": TEXT},
 }
 FORMS: Final[Mapping[type[Event], Form[Any]]] = {
     kind: Fields(kind, fields) for kind, fields in _FIELDS.items()

@@ -179,7 +179,7 @@ class Fields(Form[T]):
 
 
 @frozen
-class Field(Form[T]):
+class OnlyField(Form[T]):
     """An object of which one field says all."""
 
     name: str

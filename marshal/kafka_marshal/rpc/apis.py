@@ -186,7 +186,12 @@ APIS: Final = (
             RpcField("ConsumerGroup", STRING, since=1),
             RpcField("ConsumerId", STRING, since=1),
             RpcField("Generation", INT64, "of the last answer to RegisterConsumer", since=1),
-            RpcField("MaxWaitMs", INT32, "how long the answer may wait for a change", since=1),
+            RpcField(
+                "MaxWaitMs",
+                INT32,
+                "how long its answer may wait for a change; the first over a connection never does",
+                since=1,
+            ),
         ),
         answer=(
             RpcField("ControllerGeneration", INT64, "the group's generation", empty=-1),

@@ -131,6 +131,7 @@ def test_a_controller_makes_a_span_of_each_request_and_of_each_partition_that_it
         Controllers([address], "somebody") as controllers,
     ):
         create(controllers, "g", fleet.topic)
+        controllers.asked("DeleteGroup", "g", {"ConsumerGroup": ["g"]}, patiently())
         with pytest.raises(RequestRefused, match="69"):
             controllers.described(["h"], patiently())
     over = [span for span in spans.ended if span.name == "take over groups"]
@@ -152,6 +153,9 @@ def test_a_controller_makes_a_span_of_each_request_and_of_each_partition_that_it
         "messaging.client.id": "somebody",
         "marshal.group": "g",
     }
+    [deleted] = [span for span in spans.ended if span.name == "marshal.Controller/DeleteGroup"]
+    assert deleted.attributes is not None
+    assert "marshal.group" not in deleted.attributes
     [*_, refused] = [span for span in spans.ended if span.name == "marshal.Controller/ListGroups"]
     assert refused.status.status_code is StatusCode.ERROR
     assert refused.attributes is not None

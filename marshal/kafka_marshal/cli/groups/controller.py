@@ -135,7 +135,7 @@ def controller(
         from kafka_marshal.client.groups.connection import Address
         from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
         from kafka_marshal.client.groups.permissions import permissions_of
-        from kafka_marshal.client.groups.port import PortLimits
+        from kafka_marshal.client.groups.port import REFUSED_MAX, PortLimits
         from kafka_marshal.client.groups.tls import client_context, server_context
         from kafka_marshal.client.observe.controller_metrics import PrometheusControllerObserver
         from kafka_marshal.client.observe.metrics import PrometheusObserver
@@ -188,7 +188,9 @@ def controller(
                 client_id=client_id or "",
                 topic=topic,
                 coordination_topic=coordination_topic,
-                limits=PortLimits(connections_max=_connections_max(PortLimits().connections_max)),
+                limits=PortLimits(
+                    connections_max=_connections_max(PortLimits().connections_max, REFUSED_MAX)
+                ),
                 tls=tls,
                 permissions=permissions,
                 tls_to_others=to_others,
@@ -200,14 +202,18 @@ def controller(
         running.run(stop, lambda *at: console.print(str(Address(*at)), markup=False))
 
 
-def _connections_max(wanted: int) -> int:
-    """How many connections the process may have; the limit of open files is raised for that."""
+def _connections_max(wanted: int, refused: int) -> int:
+    """How many connections the process may have; the limit of open files is raised for that.
+
+    Beside them there are some that are being refused.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + _FILES_BESIDE
+    beside = refused + _FILES_BESIDE
+    needed = wanted + beside
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft != resource.RLIM_INFINITY and soft < needed:
-        wanted = max(1, soft - _FILES_BESIDE)
+        wanted = max(1, soft - beside)
         errors.print(f"Note: the limit of open files allows {wanted:,} connections")
     return wanted

@@ -47,6 +47,9 @@ _OF_MEMBERS: Final = {
     "Heartbeat": {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS},
 }
 """Answers that only a member gets. Who was one before a failover does not register again."""
+REFUSED_MAX: Final = 100
+"""Connections beyond a limit that wait for their first request, to be answered that there are too
+many. Further ones are closed at once."""
 
 
 @frozen
@@ -56,7 +59,8 @@ class PortLimits:
     connections_max: int = field(default=10_000, validator=positive)
     strangers_max: int = field(default=1_000, validator=positive)
     """Connections of one host on which no member was heard of yet. All members of a host come at
-    once when their controller dies, and a group has as many."""
+    once when their controller dies, and a group has as many. Each place is free again as soon as
+    its member's first request is answered."""
     unread_bytes_max: int = field(default=2**20, validator=positive)
     """Answers that one client does not read, before it gets another one."""
     unanswered_max: int = field(default=64, validator=positive)
@@ -110,7 +114,9 @@ class Port:
         self.peers: dict[int, Peer] = {}
         """Those that the receiver knows."""
         self.open = 0
-        """All connections, also those that are not let in yet."""
+        """Connections within the limits, also those whose handshake is not over."""
+        self.refused = 0
+        """Those beyond a limit. They take no place from others."""
         self.owed: Counter[str] = Counter()
         """Requests without an answer, by api."""
         self._last_number = 0
@@ -204,8 +210,8 @@ class Peer(asyncio.Protocol):
         self._is_counted = self._is_of_member = self._closing = False
         self._session_s = _SESSION_S_MAX
         """The session timeout of its member, as it was named last."""
-        self._refused = False
-        """Its first request is answered that there are too many connections, and no other one."""
+        self._refused = ""
+        """Which connections are too many: its first request is answered so, and no other one."""
         self._close_by_s: float | None = None
         self._working = False
 
@@ -217,16 +223,22 @@ class Peer(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer_name = transport.get_extra_info("peername")
         self.host = str(peer_name[0]) if peer_name else "?"
-        port.open += 1
-        port.strangers[self.host] += 1
-        self._is_counted = True
         self._heard_s = port.monotonic()
-        of_host = port.strangers[self.host]
-        if port.open > self._limits.connections_max or of_host > 2 * self._limits.strangers_max:
-            self._hung_up(HungUp.TOO_MANY, "there are too many connections")
+        self._is_counted = True
+        if port.open >= self._limits.connections_max:
+            self._refused = "there are too many connections"
+        elif port.strangers[self.host] >= self._limits.strangers_max:
+            self._refused = "there are too many connections of this host without a member"
+        if self._refused:
+            port.refused += 1
+            self._idle_s = min(self._idle_s, self._limits.half_frame_s)
+        else:
+            port.open += 1
+            port.strangers[self.host] += 1
+        if port.refused > REFUSED_MAX:
+            self._hung_up(HungUp.TOO_MANY, self._refused)
             self.abort()
             return
-        self._refused = of_host > self._limits.strangers_max
         if port.tls is None:
             self._let_in()
         else:
@@ -358,8 +370,11 @@ class Peer(asyncio.Protocol):
         self._closing = True
         if self._is_counted:
             self._is_counted = False
-            port.open -= 1
-            self._is_stranger_no_more(0)
+            if self._refused:
+                port.refused -= 1
+            else:
+                port.open -= 1
+                self._is_stranger_no_more(0)
         for asked in self._asked.values():
             for each in asked:
                 self._owes_no_more(each.api)
@@ -419,13 +434,14 @@ class Peer(asyncio.Protocol):
         self._unanswered += 1
         self._note_session(request.body)
         port.owed[request.api.name] += 1
-        group = str(request.body.get("ConsumerGroup", ""))
+        named = request.body.get("ConsumerGroup")
+        group = named if isinstance(named, str) else ""  # a DeleteGroup names several
         asked = _Asked(request.api.name, request.client_id, group, port.monotonic())
         self._asked.setdefault(request.correlation_id, []).append(asked)
         if self._refused:
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
             self.answer(refusal(request.api, request.version, request.correlation_id, code))
-            self.hang_up(HungUp.TOO_MANY, "there are too many connections of this host")
+            self.hang_up(HungUp.TOO_MANY, self._refused)
             return
         port.receiver.requested(self.number, request)
 

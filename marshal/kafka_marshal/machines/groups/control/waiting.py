@@ -34,6 +34,8 @@ class Connection:
     """Those of which a Register is not answered yet."""
     unanswered: int = 0
     is_open: bool = True
+    is_of_member: bool = False
+    """A Register or a Heartbeat of a member was answered over it."""
     # --- version 0, which names its member once
     key: MemberKey | None = None
     generation: int = -1
