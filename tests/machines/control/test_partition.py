@@ -153,7 +153,7 @@ def test_who_begins_anew_over_its_connection_goes_on_waiting() -> None:
 
 
 def old_member(desk: Desk) -> int:
-    """A member of version 0 that owns everything, and was told so: its connection."""
+    """A member of version 0 that owns everything and knows it: its connection."""
     connection = desk.connect()
     for _ in range(2):
         desk.told("RegisterConsumer", connection, version=0)
