@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from kafka_marshal.core.groups.events import (
+    GroupCreated,
     GroupSnapshot,
-    MemberLeft,
     MemberRegistered,
-    Rebalanced,
+    PartitionsCounted,
 )
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
-from kafka_marshal.machines.groups.effects import FORWARDED, ResolveOffsets
+from kafka_marshal.machines.groups.control.sizes import event_bytes
+from kafka_marshal.machines.groups.effects import FORWARDED
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
 
@@ -89,25 +90,6 @@ def test_the_same_settings_once_again_change_nothing() -> None:
     assert desk.told("CreateGroup", connection, version=0)["ErrorCode"] is Code.NONE
 
 
-def test_of_several_that_create_a_group_at_once_the_first_does() -> None:
-    desk = Desk().serve()
-    settings: list[dict[str, Any]] = [{}, {}, {"Ephemeral": 1}, {"Topics": ["t", "u"]}]
-    asked = [desk.ask("CreateGroup", desk.connect(), **body) for body in settings]
-    desk.settled()
-    codes = [desk.code(each) for each in asked]
-    assert codes == [Code.NONE] * 2 + [Code.INCONSISTENT_GROUP_PROTOCOL] * 2
-    assert not desk.group.ephemeral
-
-
-def test_a_group_without_topics_is_created_at_once() -> None:
-    desk = Desk().serve()
-    asked = desk.ask("CreateGroup", desk.connect(), Topics=[])
-    desk.land()
-    desk.read()
-    assert desk.code(asked) is Code.NONE
-    assert desk.group.topics == {}
-
-
 def test_a_group_is_deleted_when_it_is_empty() -> None:
     desk, connection = a_group()
     member, _ = desk.join("m1")
@@ -124,13 +106,6 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     assert desk.state.groups == {}
     assert desk.servers[0]._partitions[0].answering.holdings == {}
     assert desk.told("DeleteGroup", connection, ConsumerGroup=[])["ErrorCode"] is Code.NONE
-
-
-def test_a_group_is_deleted_by_its_controller_alone() -> None:
-    desk = Desk(2).serve().create()
-    told = desk.told("DeleteGroup", desk.connect(1), 1, ConsumerGroup=[GROUP])
-    assert told["Errors"] == [{"ConsumerGroup": GROUP, "ErrorCode": Code.NOT_COORDINATOR}]
-    assert GROUP in desk.state.groups
 
 
 def test_a_connection_that_ends_is_owed_no_answer() -> None:
@@ -173,7 +148,6 @@ def test_a_member_that_leaves_commits_first() -> None:
     desk.pass_ms(100)
     tenure = desk.group.generation
     desk.told("DeregisterConsumer", member, Positions=at(t0=(tenure, 9)))
-    assert MemberLeft("m1", "left") in [each.event for each in desk.log]
     assert [each.position for each in desk.group.partitions.values()] == [9, -1]
     again = desk.ask("RegisterConsumer", member, Generation=-1)
     desk.settled()
@@ -187,79 +161,13 @@ def test_a_rewind_looks_up_the_latest_and_sticks() -> None:
     member, _ = desk.join("m1")
     desk.pass_ms(100)
     tenure = desk.group.generation
-    assert rewound(desk, connection, to(-1, -2)) == [100, 7]
+    to = [{"Topic": "t", "Partition": number, "Offset": -1 - number} for number in (0, 1)]
+    told = desk.told("RewindConsumer", connection, NewOffsetsV1=to)
+    assert [row["Offset"] for row in told["ActualOffsetsV1"]] == [100, 7]
     beat = desk.ask("Heartbeat", member, Generation=tenure)
     late = desk.told("CommitOffsets", member, PositionsV1=at(t0=(tenure, 200)))
     assert late["PositionsV1"][0]["ErrorCode"] is Code.ILLEGAL_GENERATION
     assert desk.code(beat) is Code.REBALANCE_IN_PROGRESS
-
-
-def to(*offsets: int) -> list[dict[str, Any]]:
-    """Offsets of the first partitions, as a request to rewind says them."""
-    return [{"Topic": "t", "Partition": n, "Offset": offset} for n, offset in enumerate(offsets)]
-
-
-def rewound(desk: Desk, connection: int, offsets: list[dict[str, Any]]) -> list[int]:
-    """Rewind; where partitions were set to."""
-    told = desk.told("RewindConsumer", connection, NewOffsetsV1=offsets)
-    assert told["ErrorCode"] is Code.NONE
-    return [row["Offset"] for row in told["ActualOffsetsV1"]]
-
-
-def test_a_rewind_to_offsets_looks_nothing_up() -> None:
-    desk, connection = a_group()
-    asked = desk.ask("RewindConsumer", connection, NewOffsetsV1=to(0, 5))
-    assert desk.looks == []
-    desk.settled()
-    assert desk.code(asked) is Code.NONE
-    assert [each.position for each in desk.group.partitions.values()] == [0, 5]
-    narrow = desk.told("RewindConsumer", connection, version=0, NewOffsets=to(3, 0))
-    assert narrow["ActualOffsets"] == to(3, 0)
-    narrow = desk.told("RewindConsumer", connection, version=0, NewOffsets=to(-1))
-    assert narrow["ErrorCode"] is Code.OFFSET_OUT_OF_RANGE
-
-
-def test_a_rewind_looks_up_what_it_must_and_sets_the_rest() -> None:
-    desk, connection = a_group()
-    assert rewound(desk, connection, to(0, -1)) == [0, 100]
-    assert rewound(desk, connection, to(-1, 5)) == [100, 5]
-
-
-@pytest.mark.parametrize("found", [0, None])
-def test_a_rewind_takes_the_offset_that_was_found_if_there_is_one(found: int | None) -> None:
-    desk, connection = a_group()
-    first = desk.ask("RewindConsumer", connection, NewOffsetsV1=to(-1))
-    second = desk.ask("RewindConsumer", connection, NewOffsetsV1=to(-1))
-    [(_, one), (_, other)] = desk.looks
-    assert isinstance(one, ResolveOffsets)
-    assert isinstance(other, ResolveOffsets)
-    offsets = {} if found is None else {place(0): found}
-    desk.do(0, desk.servers[0].resolved(0, other.token, offsets, desk.now_ms))
-    desk.land()
-    desk.read()
-    expected = Code.UNKNOWN_TOPIC_OR_PARTITION if found is None else Code.NONE
-    assert (desk.code(first), desk.code(second)) == (None, expected)
-    assert desk.group.partitions[place(0)].position == (-1 if found is None else found)
-    desk.do(0, desk.servers[0].resolved(0, one.token, {place(0): 9}, desk.now_ms))
-    desk.settled()
-    assert desk.code(first) is Code.NONE
-    assert desk.group.partitions[place(0)].position == 9
-
-
-def test_a_question_that_nobody_answers_is_answered_for_by_a_code_in_time() -> None:
-    desk, connection = a_group()
-    rewind = desk.ask("RewindConsumer", connection, NewOffsetsV1=to(-1))
-    create = desk.ask("CreateGroup", connection, ConsumerGroup="h", Topics=["t"])
-    [(_, look), _] = desk.looks
-    assert isinstance(look, ResolveOffsets)
-    for waited_ms, code in ((partition.LOOK_UP_MS - 1, None), (1, Code.COORDINATOR_NOT_AVAILABLE)):
-        desk.now_ms += waited_ms
-        desk.tick()
-        assert (desk.code(rewind), desk.code(create)) == (code, code)
-    desk.do(0, desk.servers[0].resolved(0, look.token, {place(0): 5}, desk.now_ms))
-    desk.settled()
-    assert [*desk.state.groups] == [GROUP]
-    assert desk.group.partitions[place(0)].position == -1
 
 
 def test_a_group_has_so_many_members_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,23 +198,6 @@ def test_what_is_remembered_of_connections_does_not_grow_while_one_stays_open(
     desk.join("m0")
 
 
-def test_of_more_connections_than_are_remembered_the_latest_half_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(partition, "MEMBERS_MAX", 2)
-    desk, _ = a_group()
-    controller = desk.servers[0]._partitions[0]
-    given_up, registered = [], []
-    for name in "abcde":
-        member, _ = desk.join(name)
-        desk.told("DeregisterConsumer", member, ConsumerId=name)
-        desk.pass_ms(100)
-        given_up.append("".join(key.member for key in controller._given_up))
-        registered.append("".join(key.member for key in controller.log.c.newest))
-    assert given_up == ["a", "ab", "c", "cd", "e"]
-    assert registered == ["a", "ab", "abc", "abcd", "de"]
-
-
 def test_a_connection_carries_no_more_members_than_there_are() -> None:
     """Over one that stays open, new ids come and go; and some move to connections of their own."""
     desk, stays = a_group()
@@ -319,8 +210,6 @@ def test_a_connection_carries_no_more_members_than_there_are() -> None:
     assert carried is not None
     assert len(carried.members) == 6
     desk.told("DeregisterConsumer", stays, ConsumerId="m0")
-    told = desk.told("RegisterConsumer", stays, ConsumerId="m0", Generation=desk.group.generation)
-    assert told["ErrorCode"] is Code.UNKNOWN_MEMBER_ID
     other = desk.connect()
     generation = desk.group.generation
     desk.told("RegisterConsumer", other, ConsumerId="m1", Generation=generation)
@@ -335,16 +224,16 @@ def test_a_connection_carries_no_more_members_than_there_are() -> None:
 
 
 def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on() -> None:
-    desk = Desk(event_bytes_max=600).serve().create()
+    desk = Desk(event_bytes_max=2_000).serve().create()
     member, _ = desk.join("m1")
     desk.pass_ms(100)
     epoch, generation = desk.state.epoch, desk.group.generation
-    topics = ["t", *(f"topic-{number}" for number in range(60))]
+    topics = ["t", *(f"topic-{number}" for number in range(200))]
     told = desk.told("RegisterConsumer", member, Generation=generation, Topics=topics)
     assert told["ErrorCode"] is Code.MESSAGE_TOO_LARGE
     [(kind, size_bytes)] = desk.too_large
     assert kind is MemberRegistered
-    assert size_bytes > 600
+    assert size_bytes > 2_000
     told = desk.told("CommitOffsets", member, PositionsV1=at(t0=(generation, 5)))
     assert told["ErrorCode"] is Code.NONE
     assert desk.state.epoch == epoch
@@ -352,15 +241,51 @@ def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on
 
 
 def test_no_reader_begins_at_snapshots_of_which_one_is_too_large() -> None:
-    desk = Desk(event_bytes_max=600, snapshot_interval_ms=1_000).serve().create()
-    desk.pass_ms(1_500)
-    assert len(desk.positions) == 1
+    """The log takes less than when the group was made. Its members come and go all the same."""
+    desk = Desk().serve().create()
     for number in range(3):
         desk.join(f"m{number}")
-    desk.pass_ms(3_000)
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    other = desk.start(event_bytes_max=600, snapshot_interval_ms=1_000)
+    desk.settled().serve(other).pass_ms(1_500, other)
     assert {kind for kind, _ in desk.too_large} == {GroupSnapshot}
-    assert len(desk.positions) == 1
-    assert desk.servers[0].serves(0)
+    assert desk.positions == []
+    desk.join("m0", other)
+    assert desk.servers[other].serves(0)
+
+
+def test_a_group_is_made_only_if_all_its_records_will_fit() -> None:
+    needed = event_bytes(Desk().serve().create().group)
+    Desk(event_bytes_max=needed).serve().create()
+    desk = Desk(event_bytes_max=needed - 1).serve()
+    told = desk.told("CreateGroup", desk.connect())
+    assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
+    assert desk.too_large == [(GroupCreated, needed)]
+
+
+def test_nobody_joins_a_group_whose_snapshot_might_not_fit_until_another_leaves() -> None:
+    both = Desk().serve().create()
+    for member in ("m1", "m2"):
+        both.join(member)
+    desk = Desk(event_bytes_max=event_bytes(both.pass_ms(100).group)).serve().create()
+    first, _ = desk.join("m1")
+    desk.join("m2")
+    desk.pass_ms(100)
+    third = desk.connect()
+    told = desk.told("RegisterConsumer", third, ConsumerId="m3", Generation=-1)
+    assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
+    assert [kind for kind, _ in desk.too_large] == [MemberRegistered]
+    desk.told("DeregisterConsumer", first, ConsumerId="m1")
+    desk.pass_ms(100)
+    desk.join("m3")
+
+
+def test_partitions_are_not_counted_where_their_group_might_not_fit() -> None:
+    desk = Desk(event_bytes_max=3_000).serve().create()
+    desk.topics["t"] = Topic(100, "first")
+    desk.pass_ms(61_000)
+    assert desk.group.topics["t"].count == 2
+    assert {kind for kind, _ in desk.too_large} == {PartitionsCounted}
 
 
 def test_any_server_lists_groups_and_names_their_controller() -> None:
@@ -474,78 +399,6 @@ def test_a_member_of_version_0_hangs_on_its_connection() -> None:
     assert [each.position for each in desk.group.partitions.values()] == [-1, 4]
 
 
-def test_a_connection_of_version_0_has_one_member() -> None:
-    desk, _ = a_group()
-    connection, _ = old_member(desk)
-    other = desk.told("RegisterConsumer", connection, version=0, ConsumerId="m2")
-    assert other["ErrorCode"] is Code.INVALID_REQUEST
-    assert registered(desk, connection) == []
-
-
-def test_a_member_of_version_0_begins_anew_with_a_connection() -> None:
-    desk, _ = a_group()
-    old_member(desk)
-    desk.pass_ms(100)
-    tenure = desk.group.partitions[place(0)].tenure
-    old_member(desk)
-    desk.pass_ms(100)
-    assert desk.group.partitions[place(0)].tenure > tenure
-    assert desk.group.members["m1"].client_id == "client"
-
-
-def test_a_member_of_version_0_wants_the_topics_that_the_group_had_when_it_began() -> None:
-    desk, _ = a_group()
-    desk.topics["u"] = Topic(1, "other")
-    connection, _ = old_member(desk)
-    desk.told("RegisterConsumer", desk.connect(), ConsumerId="m2", Generation=-1, Topics=["u"])
-    desk.pass_ms(200)
-    assert {*desk.group.topics} == {"t", "u"}
-    registered(desk, connection)
-    assert desk.group.members["m1"].topics == {"t"}
-
-
-def test_a_member_of_version_0_registers_in_a_group_that_is_on_its_way() -> None:
-    desk = Desk().serve()
-    created = desk.ask("CreateGroup", desk.connect())
-    desk.look()
-    asked = desk.ask("RegisterConsumer", desk.connect(), version=0)
-    assert desk.state.groups == {}
-    desk.settled()
-    assert (desk.code(created), desk.code(asked)) == (Code.NONE, Code.NONE)
-
-
-def test_a_member_of_version_0_lets_go_only_what_it_may_have_heard_of() -> None:
-    desk, _ = a_group()
-    connection, _ = old_member(desk)
-    desk.pass_ms(100)
-    registered(desk, connection)
-    old_member(desk, "m2")
-    desk.now_ms += 100
-    desk.tick()
-    [target] = desk.sent[0]
-    assert isinstance(target.event, Rebalanced)
-    desk.ask("RegisterConsumer", connection, version=0)
-    assert desk.sent[0] == [target]
-    desk.settled()
-    assert desk.owned() == {"m1": [0, 1]}
-
-
-def test_a_commit_of_version_0_is_of_what_its_member_heard_of_last() -> None:
-    desk, _ = a_group()
-    connection, _ = old_member(desk)
-    desk.pass_ms(100)
-    assert registered(desk, connection) == [0, 1]
-    old_member(desk, "m2")
-    desk.pass_ms(100)
-    assert registered(desk, connection) == [0]
-    told = desk.told("CommitOffsets", connection, version=0, Positions=to(0, 0))
-    codes = [row["ErrorCode"] for row in told["Positions"]]
-    assert codes == [Code.NONE, Code.ILLEGAL_GENERATION]
-    assert [each.position for each in desk.group.partitions.values()] == [0, -1]
-    told = desk.told("CommitOffsets", connection, version=0, Positions=to(-1))
-    assert told["ErrorCode"] is Code.INVALID_REQUEST
-
-
 def test_two_members_of_version_0_come_to_rest() -> None:
     desk, _ = a_group()
     first, _ = old_member(desk)
@@ -567,10 +420,12 @@ def test_two_members_of_version_0_come_to_rest() -> None:
 def test_a_member_of_version_0_waits_for_its_answers() -> None:
     desk, _ = a_group()
     connection, _ = old_member(desk)
-    desk.ask("Heartbeat", connection, version=0)
+    first = desk.ask("Heartbeat", connection, version=0)
     second = desk.ask("RegisterConsumer", connection, version=0)
     assert desk.code(second) is Code.INVALID_REQUEST
     assert connection in desk.closed
+    desk.settled()
+    assert desk.code(first) is None  # it is closed
 
 
 def test_what_was_answered_over_a_connection_of_both_versions_is_waited_for_no_more() -> None:
@@ -586,13 +441,3 @@ def test_before_it_registers_a_connection_of_version_0_names_nobody() -> None:
     assert desk.told("Heartbeat", connection, version=0)["ErrorCode"] is Code.UNKNOWN_MEMBER_ID
     told = desk.told("CommitOffsets", connection, version=0)
     assert told["ErrorCode"] is Code.UNKNOWN_MEMBER_ID
-
-
-def test_what_a_member_of_version_0_holds_is_not_known_over_a_connection_from_before() -> None:
-    desk, _ = a_group()
-    connection, _ = old_member(desk)
-    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
-    desk.serve(0)
-    told = desk.told("RegisterConsumer", connection, version=0)
-    assert told["ErrorCode"] is Code.COORDINATOR_LOAD_IN_PROGRESS
-    assert connection in desk.closed
