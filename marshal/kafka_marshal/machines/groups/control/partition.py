@@ -282,7 +282,7 @@ class PartitionController:
         holds_nothing = wait.request.version == 0 or is_fresh(request)
         if holds_nothing and (self._ticks_left or connection.number <= self._from_before):
             self._close(wait, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if is_void(self.log.c, key, connection.number):
+        if is_void(self.log.c, key, request.connection):
             self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
         if not is_fresh(request):
             self._member_of(wait)
@@ -291,7 +291,7 @@ class PartitionController:
             is_full = key.member not in group.members and len(group.members) >= MEMBERS_MAX
             expect(not is_full, ErrorCode.GROUP_MAX_SIZE_REACHED)
             self._void_older(key, connection)
-            self.log.c = taken(self.log.c, key, connection.number)
+            self.log.c = taken(self.log.c, key, request.connection)
             self._given_up.pop(key, None)
         for event in events_of_request(group, request):
             self._decide(wait, event)
