@@ -19,6 +19,7 @@ from kafka_marshal.replay.fold import partition_fold, steady_claims
 from kafka_marshal.replay.fold.partition_fold import Expand, PartitionFold
 from kafka_marshal.replay.fold.steady_claims import SteadyClaims
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.tables import GROUPS
 from tests.kernel.seeds import seeds
 from tests.replay.fold.test_run_length import Chunked, alike, fed, judging, told
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
@@ -313,12 +314,25 @@ def test_a_given_interval_that_the_log_contradicts_is_refused_by_columns_too() -
         Chunked(raws, WHOLE, INTERVAL_MS, window=WHOLE).told(given)
 
 
-def test_an_account_that_is_put_aside_keeps_no_columns() -> None:
-    raws = two()
+def taken(raws: list[RawRecord]) -> PartitionFold:
+    """The account of one coordinating partition, from one chunk and one window."""
     chunked = Chunked(raws, WHOLE, INTERVAL_MS, window=WHOLE)
     account = PartitionFold(LogPartition("log", 2), ANYWHERE)
     for _, item in chunked.items:
         account.take(item, chunked.expand)
+    return account
+
+
+def test_groups_stay_in_the_order_of_their_first_records() -> None:
+    raws = records(["0 HB b1/B 4 g=z", "1 HB b1/B 4 g=y", "2 CP a1/A g=x", "3 CP b1/B g=y p=1"])
+    account = taken(raws)
+    account.close()
+    assert [row.group for row in account.drain()[GROUPS]] == ["z", "y", "x"] * 2
+
+
+def test_an_account_that_is_put_aside_keeps_no_columns() -> None:
+    raws = two()
+    account = taken(raws)
     account.settle()
     again: PartitionFold = pickle.loads(pickle.dumps(account))
     assert told([again]) == fed(raws, ANYWHERE)
