@@ -24,7 +24,6 @@ from kafka_marshal.kernel.columns import (
     NameCodes,
     RecordColumns,
 )
-from kafka_marshal.kernel.parsing import REQUEST
 from kafka_marshal.kernel.runs import NO_RUN, Subjects
 from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GROUP
 
@@ -195,8 +194,6 @@ class SteadyRows:
     """Of every row, that of the win with which its claim begins, or NO_RUN."""
     begins_group: Flags
     """The rows that are the first of their group at their place."""
-    begins_member: Flags
-    """The same of a client of a group."""
 
 
 def steady(
@@ -231,9 +228,7 @@ def steady(
     count = len(leader)
     bound = np.abs(rows.timestamp_ms) < _BOUND
     bound &= (columns.unix_s < _BOUND // 1000) & (rows.last_position < _BOUND)
-    found = SteadyRows(
-        np.full(count, NO_RUN, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-    )
+    found = SteadyRows(np.full(count, NO_RUN, np.int64), np.zeros(count, np.bool_))
     _steady(
         rows.first_clock_ms, rows.last_clock_ms, rows.timestamp_ms, rows.first_position,
         columns.kind, columns.address, columns.present, columns.headers, offsets, leader,
@@ -244,11 +239,10 @@ def steady(
         np.zeros(subjects.claims, np.bool_),
         np.full(subjects.members, -1, np.int64),
         np.zeros(subjects.members, np.bool_),
-        np.zeros(subjects.members, np.bool_),
         np.full(subjects.groups, -1, np.int64),
         np.zeros(subjects.groups, np.bool_),
         np.zeros(subjects.groups, np.bool_),
-        found.leader, found.begins_group, found.begins_member,
+        found.leader, found.begins_group,
     )  # fmt: skip
     return found
 
@@ -257,8 +251,8 @@ def steady(
 def _steady(  # type: ignore[no-untyped-def]
     first_clock_ms, last_clock_ms, timestamps_ms, first_position, kinds, addresses, present,
     headers, offsets, leader, ordinary, table, claims, members, groups, silence_intervals,
-    interval_ms, forced, first_row, last_row, good, speaking, mixed, heard, stated, spoiled, begun,
-    found, begins_group, begins_member,
+    interval_ms, forced, first_row, last_row, good, speaking, mixed, stated, spoiled, begun,
+    found, begins_group,
 ):  # fmt: skip
     for row in range(len(kinds)):
         if kinds[row] < 0:
@@ -269,8 +263,6 @@ def _steady(  # type: ignore[no-untyped-def]
             speaking[member] = instance
         elif speaking[member] != instance:
             mixed[member] = True
-        if kinds[row] != REQUEST and not heard[member]:
-            heard[member] = begins_member[row] = True
         if not begun[group]:
             begun[group] = begins_group[row] = True
         said = headers[row, _INTERVAL]

@@ -19,6 +19,7 @@ from kafka_marshal.replay.fold import partition_fold, steady_claims
 from kafka_marshal.replay.fold.partition_fold import Expand, PartitionFold
 from kafka_marshal.replay.fold.steady_claims import SteadyClaims
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.tables import GROUPS
 from tests.kernel.seeds import seeds
 from tests.replay.fold.test_run_length import Chunked, alike, fed, judging, told
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
@@ -177,6 +178,13 @@ class _Log:
         return found
 
 
+def _jumping(raws: list[RawRecord], chance: Random) -> Iterator[RawRecord]:
+    """The same records, as a broker stamps them whose clock jumps."""
+    for raw in raws:
+        ahead_ms = chance.choice((5_000, -7_000)) if chance.random() < 0.005 else 0
+        yield evolve(raw, timestamp_ms=raw.timestamp_ms + ahead_ms)
+
+
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many claims were in columns when they were read, and how many when the log ended."""
@@ -205,7 +213,10 @@ def test_many_claims_are_told_the_same_from_columns(
     log = _Log(seed, 300 if seed else 200)
     if seed % 2 == 0:
         log.pause("g0", END_MS - 15_000)
-    alike(log.records(), judging(BOTH), size, window=window)
+    raws = log.records()
+    if window == 97:
+        raws = [*_jumping(raws, Random(seed))]
+    alike(raws, judging(BOTH), size, window=window)
     assert 2 * kept["read"] >= kept["end"] > (0 if window < WHOLE else 60)
 
 
@@ -306,6 +317,39 @@ def test_a_short_story_is_told_the_same_from_columns(lines: list[str]) -> None:
     alike(raws, ANYWHERE, *([WHOLE] if twice else [WHOLE, 1 + len(raws) // 9]), window=WHOLE)
 
 
+FIVE = [f"{at} HB a1/A {at}" for at in range(1, 6)]
+"""With a win before them they fill a window, if each record is a chunk."""
+SAYS = "7 HB a1/A 8 p=1 interval=3000"
+SLOW = [f"{at} CP a1/A p={at} interval=9000" for at in (0, 1)]
+SLOW += [f"{at} HB a1/A {at} interval=9000" for at in (5, 14, 23, 25)]
+OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["0 CP a1/A", *FIVE, "6 CP a1/A", "7 HB a1/A 8"],
+        ["0 CP a1/A", *FIVE, "15 CP a1/A", "16 HB a1/A 8"],
+        ["0 CP a1/A", *FIVE, "15 CP b1/B", "16 HB b1/B 8"],
+        ["0 CP a1/A", *FIVE, "6 CP b1/B", "7 HB b1/B 8"],
+        ["0 RG x/X 9", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
+        ["0 RG x/X 9 v=7", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
+        ["0 CP a1/A", *FIVE[:4], "5 RG x/X 6", "9 CP a1/A p=1", "10 HB a1/A 8 p=1"],
+        ["9 CP a1/A", *FIVE, "6 CP a1/A p=1", "7 HB a1/A 8 p=1", "16 HB a1/A 8 p=1"],
+        ["0 CP a1/A", *FIVE, "6 CP a2/A p=1", "7 HB a2/A 8 p=1", "8 HB a1/A 9"],
+        ["0 CP a1/A", *FIVE, "6 HB a2/A 6", "7 CP a1/A p=1", "8 HB a1/A 8 p=1"],
+        ["0 CP a1/A interval=4000", *FIVE, "6 CP a1/A p=1", "7 HB a1/A 8 p=1"],
+        ["0 CP a1/A interval=9000", *FIVE, "6 CP a1/A p=1", "7.5 HB a1/A 8 p=1", "9 HB a1/A 8 p=1"],
+        ["0 CP a1/A interval=9000", *FIVE, "6 CP a1/A p=1 interval=3000", SAYS],
+        ["0 CP a1/A", *FIVE, "6 CP a1/A p=1 interval=3000", SAYS],
+        [*SLOW, "40 CP c1/C p=2 interval=3000", "41 HB c1/C 8 p=2 interval=3000"],
+        [*SLOW, "26 RP a1/A 5", "27 CP c1/C p=2 interval=3000", "28 HB c1/C 8 p=2 interval=3000"],
+    ],
+)
+def test_a_second_window_knows_what_the_first_held(lines: list[str]) -> None:
+    alike(records(lines), ANYWHERE, 1, window=12)
+
+
 def test_a_given_interval_that_the_log_contradicts_is_refused_by_columns_too() -> None:
     raws = records([f"{at} CP a1/A interval=9000 p={at}" for at in range(4)])
     given = evolve(ANYWHERE, given=True)
@@ -313,12 +357,25 @@ def test_a_given_interval_that_the_log_contradicts_is_refused_by_columns_too() -
         Chunked(raws, WHOLE, INTERVAL_MS, window=WHOLE).told(given)
 
 
-def test_an_account_that_is_put_aside_keeps_no_columns() -> None:
-    raws = two()
+def taken(raws: list[RawRecord]) -> PartitionFold:
+    """The account of one coordinating partition, from one chunk and one window."""
     chunked = Chunked(raws, WHOLE, INTERVAL_MS, window=WHOLE)
     account = PartitionFold(LogPartition("log", 2), ANYWHERE)
     for _, item in chunked.items:
         account.take(item, chunked.expand)
+    return account
+
+
+def test_groups_stay_in_the_order_of_their_first_records() -> None:
+    raws = records(["0 HB b1/B 4 g=z", "1 HB b1/B 4 g=y", "2 CP a1/A g=x", "3 CP b1/B g=y p=1"])
+    account = taken(raws)
+    account.close()
+    assert [row.group for row in account.drain()[GROUPS]] == ["z", "y", "x"] * 2
+
+
+def test_an_account_that_is_put_aside_keeps_no_columns() -> None:
+    raws = two()
+    account = taken(raws)
     account.settle()
     again: PartitionFold = pickle.loads(pickle.dumps(account))
     assert told([again]) == fed(raws, ANYWHERE)

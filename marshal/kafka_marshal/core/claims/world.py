@@ -74,7 +74,7 @@ class World:
         return self._states[key]
 
     def is_untouched(self, group: str) -> bool:
-        """Whether no ReleaseGroup of the group was folded."""
+        """Whether no ReleaseGroup of the group was folded: its claims begin as others do."""
         return self._states.newborn(group) is self._states.beginning
 
     def apply(self, record: Record, rules: Rules | None = None) -> Outcome:

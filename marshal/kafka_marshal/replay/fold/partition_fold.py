@@ -270,9 +270,9 @@ class PartitionFold:
         claims = claims.chosen(fit)
         for group, which in claims.in_group:
             for _, client, of_sender in claims.by_sender(which):
-                first = of_sender[claims.begins_member[of_sender]]
-                if len(first) and self._instances.newest(group, client) is None:
-                    self._instances.observe(claims.won_by(int(first[0])))
+                # When a client's first instance began, nobody asks.
+                if self._instances.newest(group, client) is None:
+                    self._instances.observe(claims.won_by(int(of_sender[0])))
             if claims.said[which[0]] >= 0:
                 self._state_interval(group, claims, which)
         silences = Silent.of(claims)
@@ -294,7 +294,6 @@ class PartitionFold:
         }
         self._intervals.owned(group, owners)
         self._intervals.heard(group, int(claims.last_timestamp_ms[which].max()))
-        self._intervals.heard(group, int(claims.first_timestamp_ms[which].max()))
 
     def _fit(self, claims: SteadyClaims) -> Flags:
         """Which of them nobody has heard of, so that what happened to them is what it seems."""
@@ -314,7 +313,7 @@ class PartitionFold:
             if key in self._steady or first.knows(key) or key.topic in wrong:
                 fit[number] = False
         for group, which in claims.in_group:
-            if not all(each.is_untouched(group) for each in self._books):
+            if not all(each.world.is_untouched(group) for each in self._books):
                 fit[which] = False
                 continue
             for instance, client, of_sender in claims.by_sender(which):

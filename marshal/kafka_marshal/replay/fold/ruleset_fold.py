@@ -546,10 +546,6 @@ class RulesetFold:
         """A claim had a record, and it is kept here."""
         return key in self._claims
 
-    def is_untouched(self, group: str) -> bool:
-        """Nobody ever released a group: its claims begin as others do."""
-        return not self._pauses.known(group) and self.world.is_untouched(group)
-
     def count_steady(self, claims: SteadyClaims, silences: Silent) -> None:
         """Count claims of which all records were ordinary: a win, and the winner's heartbeats."""
         self._observed = True

@@ -55,15 +55,13 @@ class SteadyClaims:
     """What `parts` knows it by."""
     claims: Ints
     addresses: Ints
-    """Codes of `names`: the claim, and its last record's address."""
+    """Codes of `names`: the claim, and its owner and the claim together."""
     said: Ints
     """The heartbeat interval that each record states, in milliseconds; negative: none."""
     interval_ms: npt.NDArray[np.float64]
     """That by which its records were put together."""
     begins_group: Flags
     """No record of its group is before the win, as far as was looked."""
-    begins_member: Flags
-    """The same of its client's records."""
     records: Ints
     first_offset: Ints
     """Of the win, which is the epoch, too."""

@@ -317,7 +317,6 @@ def _steady(
             said[of],
             every_ms[of],
             found.begins_group[wins],
-            found.begins_member[wins],
             records[of],
             all_offsets[at[of]],
             clocks_ms[at[of]],

@@ -11,7 +11,7 @@ from kafka_marshal.core.groups.state import PARTITIONS_MAX
 from kafka_marshal.machines.groups.control.bodies import WISHES_MAX
 from kafka_marshal.machines.groups.control.partition import MEMBERS_MAX
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "run-a-controller.md").read_text(encoding="utf-8")
 
 
