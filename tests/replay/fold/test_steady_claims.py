@@ -297,9 +297,17 @@ def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
         ["0 CP a1/A", *(f"{at / 4} HB a1/A {at}" for at in range(1, 60))],
         ["0 CP a1/A", *(f"{at * 1.5} HB a1/A {at}" for at in range(1, 1_004))],
         ["1 CP a1/A", "0.5 HB a1/A 5", "2 HB a1/A 6"],
-        ["0 CP a1/A interval=4000", "2 HB a1/A 5 interval=4000", "3 HB a1/A 5 interval=9000"],
-        ["0 CP a1/A interval=9000", "2 HB a1/A 5 interval=9000", "9 HB a1/A 6 interval=9000"],
-        ["0 HB b1/B 1 p=1", "0 CP a1/A interval=9000", "2 HB a1/A 5 interval=9000"],
+        [
+            "0 CP a1/A interval=4000",
+            "2 HB a1/A 5 interval=4000 epoch=0",
+            "3 HB a1/A 5 interval=9000 epoch=0",
+        ],
+        [
+            "0 CP a1/A interval=9000",
+            "2 HB a1/A 5 interval=9000 epoch=0",
+            "9 HB a1/A 6 interval=9000 epoch=0",
+        ],
+        ["0 HB b1/B 1 p=1", "0 CP a1/A interval=9000", "2 HB a1/A 5 interval=9000 epoch=1"],
         ["0 CP a1/A stamp=create", "2 HB a1/A 5 stamp=create"],
         ["0 CP a1/A v=7", "2 HB a1/A 5"],
         ["0 CP a1/A ranges=x", "2 HB a1/A 5"],
@@ -319,9 +327,9 @@ def test_a_short_story_is_told_the_same_from_columns(lines: list[str]) -> None:
 
 FIVE = [f"{at} HB a1/A {at}" for at in range(1, 6)]
 """With a win before them they fill a window, if each record is a chunk."""
-SAYS = "7 HB a1/A 8 p=1 interval=3000"
+SAYS = "7 HB a1/A 8 p=1 interval=3000 epoch=6"
 SLOW = [f"{at} CP a1/A p={at} interval=9000" for at in (0, 1)]
-SLOW += [f"{at} HB a1/A {at} interval=9000" for at in (5, 14, 23, 25)]
+SLOW += [f"{at} HB a1/A {at} interval=9000 epoch=0" for at in (5, 14, 23, 25)]
 OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
 
 
@@ -334,6 +342,8 @@ OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
         ["0 CP a1/A", *FIVE, "6 CP b1/B", "7 HB b1/B 8"],
         ["0 RG x/X 9", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
         ["0 RG x/X 9 v=7", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
+        ["0 CP a1/A", *FIVE, "6 RG x/X 20"],
+        ["0 CP a1/A", *FIVE, "6 RG x/X 20", "7 HB a1/A 9"],
         ["0 CP a1/A", *FIVE[:4], "5 RG x/X 6", "9 CP a1/A p=1", "10 HB a1/A 8 p=1"],
         ["9 CP a1/A", *FIVE, "6 CP a1/A p=1", "7 HB a1/A 8 p=1", "16 HB a1/A 8 p=1"],
         ["0 CP a1/A", *FIVE, "6 CP a2/A p=1", "7 HB a2/A 8 p=1", "8 HB a1/A 9"],
@@ -342,8 +352,13 @@ OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
         ["0 CP a1/A interval=9000", *FIVE, "6 CP a1/A p=1", "7.5 HB a1/A 8 p=1", "9 HB a1/A 8 p=1"],
         ["0 CP a1/A interval=9000", *FIVE, "6 CP a1/A p=1 interval=3000", SAYS],
         ["0 CP a1/A", *FIVE, "6 CP a1/A p=1 interval=3000", SAYS],
-        [*SLOW, "40 CP c1/C p=2 interval=3000", "41 HB c1/C 8 p=2 interval=3000"],
-        [*SLOW, "26 RP a1/A 5", "27 CP c1/C p=2 interval=3000", "28 HB c1/C 8 p=2 interval=3000"],
+        [*SLOW, "40 CP c1/C p=2 interval=3000", "41 HB c1/C 8 p=2 interval=3000 epoch=6"],
+        [
+            *SLOW,
+            "26 RP a1/A 5 epoch=0",
+            "27 CP c1/C p=2 interval=3000",
+            "28 HB c1/C 8 p=2 interval=3000 epoch=7",
+        ],
     ],
 )
 def test_a_second_window_knows_what_the_first_held(lines: list[str]) -> None:
