@@ -47,3 +47,21 @@ def test_a_command_has_no_pandas_and_its_allocator_is_told_before_it_is_loaded()
         env={name: value for name, value in os.environ.items() if "MIMALLOC" not in name},
     )
     assert said.stdout == "False True True False\n"
+
+
+KEEPS = """
+import resource
+import numpy as np
+from kafka_marshal.replay.own_process import prepare
+prepare()
+def used(size=30 << 20):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(size, np.uint8) for _ in range(4)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print([used() * resource.getpagesize() > 8 << 20 for _ in range(3)])
+"""
+
+
+def test_arrays_that_are_freed_are_used_again() -> None:
+    said = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, check=True)
+    assert said.stdout == "[True, False, False]\n"

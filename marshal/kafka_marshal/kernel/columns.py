@@ -322,8 +322,9 @@ class NameCodes:
         doubtful = columns.kind == ODD
         if len(self._addresses):
             known = np.where(doubtful, 0, columns.address)
-            claims = self.table[:, 3][known]
-            doubtful |= claims < 0  # its partition is not written the ordinary way
+            claimless = self.table[:, 3] < 0
+            if claimless.any():
+                doubtful |= claimless[known]  # its partition is not written the ordinary way
             named = _NAMES_NO_CLAIM[columns.kind]
             if named.any():
                 doubtful |= named & ~self._topicless[known]
