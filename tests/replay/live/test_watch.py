@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.errors import BrokerFailed
@@ -168,9 +169,19 @@ class GoesOn(Heard):
             assert self.went_on.wait(60), "the fold waits for the commit"
 
 
+def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = CoordinationReader._messages
+    monkeypatch.setattr(CoordinationReader, "_messages", lambda self: read(self, 20))
+
+
 def test_a_commit_covers_what_was_folded_when_it_began_and_no_more(
-    kafka_broker: Broker, night: str, uninterrupted: list[str], tmp_path: Path
+    kafka_broker: Broker,
+    night: str,
+    uninterrupted: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    in_small_batches(monkeypatch)
     out, folder = tmp_path / "out.jsonl", tmp_path / "checkpoint"
     to: dict[str, Any] = {"out": out, "checkpoint": folder}
     with pytest.raises(Interrupted):
@@ -182,8 +193,10 @@ def test_a_commit_covers_what_was_folded_when_it_began_and_no_more(
 
 
 def test_a_commit_that_fails_ends_the_watch(
-    kafka_broker: Broker, night: str, tmp_path: Path
+    kafka_broker: Broker, night: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    in_small_batches(monkeypatch)
+
     class Full(Heard):
         def settle(self) -> None:
             if self.told:

@@ -73,6 +73,7 @@ class _Watch:
             number: live_fold(state).account for number, state in self._states.items()
         }
         self._changed: set[int] = set()
+        self._settled = False
         self._checks = None if keyring is None else AuthenticityChecks(keyring)
         self._watched = self._by_kernel() if self._suits_kernel() else None
 
@@ -111,7 +112,7 @@ class _Watch:
             if committing is not None and committing.done():
                 committing.result()  # raises what it met
                 committing = None
-            if now >= commit_at and committing is None:
+            if now >= commit_at and committing is None and self._is_settled():
                 committing = writer.submit(watch_context.commit_of(self._pickled()))
                 commit_at = time.monotonic() + self._every_s
             if now >= count_at:
@@ -160,6 +161,18 @@ class _Watch:
         if began is None:
             return []
         return [LiveEvent(BEGUN, finding_of(self._watch_context.tail.topic, began))]
+
+    def _is_settled(self) -> bool:
+        """Whether the accounts took their sums a batch ago; they do if not.
+
+        A commit then finds few. It would stand still for as long again if it did both at once.
+        """
+        if self._watched is None or self._watch_context.checkpoint is None:
+            return True
+        settled, self._settled = self._settled, not self._settled
+        if not settled:
+            self._watched.settle()
+        return settled
 
     def _pickled(self) -> dict[int, bytes]:
         """The states that changed since this was last asked, for a commit; none without one."""

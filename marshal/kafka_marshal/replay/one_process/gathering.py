@@ -107,7 +107,7 @@ def collecting_seldom(for_ever: bool = False) -> Iterator[None]:
     looks through all that it made now and then, but never through what was there before.
     """
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    gc.set_threshold(*((20_000, 20, 100) if for_ever else (100_000, 20, 100_000)))
+    gc.set_threshold(*((50_000, 20, 100) if for_ever else (100_000, 20, 100_000)))
     gc.freeze()
     try:
         yield
