@@ -42,6 +42,9 @@ _FEW: Final = 1 << 16
 """Numbers below this are counted, each by itself, faster than they are sorted."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
+_LAST_ROW, _SWITCHES, _RELEASES, _MOVED_MS = range(4)
+"""What is remembered of a claim. The clock when its position last moved in a run may be _NEVER."""
+_u = np.uint64
 
 
 @frozen(eq=False)
@@ -106,7 +109,7 @@ def find(
         rest_intervals,
         interval_ms,
         forced,
-        np.full(subjects.claims, -1, np.int64),
+        np.full((subjects.claims, 4), -1, np.int64),
         np.full(subjects.members, -1, np.int64),
         np.zeros(subjects.members, np.int64),
         np.zeros(subjects.groups, np.int64),
@@ -137,18 +140,15 @@ class Subjects:
     def of(cls, places: Codes, columns: RecordColumns, names: NameCodes) -> Subjects:
         """Of rows decoded with `names`. Those of a row that is MALFORMED mean nothing."""
         table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
-        wide = places.astype(np.int64)
+        wide, width = places.astype(np.int64), int(places.max(initial=0)) + 1
         groups, clients = table[:, 2].astype(np.int64), table[:, 1]
-        members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
+        _, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
 
-        def numbered(count: int, of_address: Ints | Codes) -> tuple[int, Ints]:
-            return _numbered(wide * max(1, count) + of_address[columns.address])
+        def numbered(of_address: Ints | Codes) -> tuple[int, Ints]:
+            # Neighbours in a log are often of neighbouring claims, so in the same cache lines.
+            return _numbered(of_address[columns.address] * np.int64(width) + wide)
 
-        return cls(
-            *numbered(len(names.claims), np.maximum(table[:, 3], 0)),
-            *numbered(len(members), member_of),
-            *numbered(len(names.groups), groups),
-        )
+        return cls(*numbered(np.maximum(table[:, 3], 0)), *numbered(member_of), *numbered(groups))
 
 
 def _numbered(pairs: Ints) -> tuple[int, Ints]:
@@ -248,17 +248,12 @@ def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ig
 def _find(  # type: ignore[no-untyped-def]
     partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
     headers, amended_badly, table, claims, members, groups, silence_intervals, rest_intervals,
-    interval_ms, forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
+    interval_ms, forced, known, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
-    # What held when a row was read, to be compared with when the next of its claim is.
-    switched = np.empty(len(partitions), np.int64)
-    released = np.empty(len(partitions), np.int64)
-    # Of a row in a run: the clock when the position last moved in it, or _NEVER.
-    moved_ms = np.full(len(partitions), _NEVER, np.int64)
-    for row in range(len(partitions)):
-        partition = partitions[row]
+    for row in range(_u(len(partitions))):
+        partition = _u(partitions[row])
         leader[row] = NO_RUN
         if offsets[row] <= last_offset[partition]:
             ordered[partition] = False
@@ -268,25 +263,29 @@ def _find(  # type: ignore[no-untyped-def]
         kind = kinds[row]
         if kind == MALFORMED:
             continue
-        address = addresses[row]
-        group, claim, member = groups[row], claims[row], members[row]
+        address = _u(addresses[row])
+        group, claim, member = _u(groups[row]), _u(claims[row]), _u(members[row])
         if speaking[member] != table[address, 0]:
             speaking[member] = table[address, 0]
             switches[member] += 1
         if kind == RELEASE_GROUP:
             releases[group] += 1
             continue
-        switched[row], released[row] = switches[member], releases[group]
-        before = last_row[claim]
-        last_row[claim] = row
-        if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
+        last = known[claim]
+        last_row, moved_before_ms = last[_LAST_ROW], last[_MOVED_MS]
+        has_switched = last[_SWITCHES] != switches[member]
+        has_released = last[_RELEASES] != releases[group]
+        last[_LAST_ROW], last[_MOVED_MS] = row, _NEVER
+        last[_SWITCHES], last[_RELEASES] = switches[member], releases[group]
+        before = _u(last_row)
+        if last_row < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
         said = headers[row, _INTERVAL]
         every_ms = interval_ms if forced or said < 0 else said
         if (
-            addresses[before] != address
-            or switched[before] != switched[row]
-            or released[before] != released[row]
+            _u(addresses[before]) != address
+            or has_switched
+            or has_released
             or versions[before] != versions[row]
             or versions[row] > 1
             or versions[row] < 0
@@ -314,19 +313,19 @@ def _find(  # type: ignore[no-untyped-def]
         moved = numbers[row] != numbers[before]
         first = leader[before]
         if first < 0 and unix_s[before] > 0 and headers[before, 0] < offsets[before]:
-            first = before
+            first = last_row
         if first < 0 or (
             offsets[row] - offsets[first] > _SPAN_MAX
             or clock_ms[row] - clock_ms[first] > _SPAN_MAX
             or (
                 moved
-                and moved_ms[before] != _NEVER
-                and clock_ms[before] - moved_ms[before] >= rest_intervals * every_ms
+                and moved_before_ms != _NEVER
+                and clock_ms[before] - moved_before_ms >= rest_intervals * every_ms
             )
         ):
-            first = row
+            first = np.int64(row)
         leader[row] = leader[first] = first
         if moved:
-            moved_ms[row] = clock_ms[row]
-        elif first != row:
-            moved_ms[row] = moved_ms[before]
+            last[_MOVED_MS] = clock_ms[row]
+        elif first != np.int64(row):
+            last[_MOVED_MS] = moved_before_ms

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from kafka_marshal.client.groups import port
 from kafka_marshal.client.groups.connection import Address, ServerConnection
-from kafka_marshal.client.groups.observing import (
+from kafka_marshal.client.groups.port import Peer, Port, PortLimits
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
     ControllerObserver,
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.groups.port import Peer, Port, PortLimits
 from kafka_marshal.rpc.apis import BY_NAME
 from kafka_marshal.rpc.codec import (
     ANSWER_BYTES_MAX,
@@ -60,8 +61,8 @@ class Heard(ControllerObserver):
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         self.hung_up_for.append(why)
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self.codes.append(code)
+    def answered(self, request: AnsweredRequest) -> None:
+        self.codes.append(request.code)
 
 
 class Answering:

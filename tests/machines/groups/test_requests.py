@@ -420,10 +420,12 @@ def test_two_members_of_version_0_come_to_rest() -> None:
 def test_a_member_of_version_0_waits_for_its_answers() -> None:
     desk, _ = a_group()
     connection, _ = old_member(desk)
-    desk.ask("Heartbeat", connection, version=0)
+    first = desk.ask("Heartbeat", connection, version=0)
     second = desk.ask("RegisterConsumer", connection, version=0)
     assert desk.code(second) is Code.INVALID_REQUEST
     assert connection in desk.closed
+    desk.settled()
+    assert desk.code(first) is None  # it is closed
 
 
 def test_what_was_answered_over_a_connection_of_both_versions_is_waited_for_no_more() -> None:

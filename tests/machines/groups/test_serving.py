@@ -248,6 +248,18 @@ def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() ->
     assert desk.code(other) is Code.NONE
 
 
+def test_a_heartbeat_waits_for_a_third_of_the_session_in_whole_milliseconds() -> None:
+    desk = Desk().serve().create(SessionTimeout=1_000)
+    connection, _ = desk.join("m1")
+    desk.pass_ms(100)
+    beat = desk.ask("Heartbeat", connection, Generation=desk.group.generation, MaxWaitMs=1_000)
+    desk.settled()
+    for waited_ms, code in ((332, None), (1, Code.NONE)):
+        desk.now_ms += waited_ms
+        desk.tick()
+        assert desk.code(beat) is code
+
+
 def test_the_first_heartbeat_over_a_connection_is_answered_at_once() -> None:
     """Who was a member before a failover shows it by that, and is a stranger no more."""
     desk, _, tenure = owner()

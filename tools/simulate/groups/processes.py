@@ -19,8 +19,12 @@ from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.groups.connection import RequestRefused
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
-from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
+    ControllerObserver,
+    HungUp,
+)
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing.in_memory import ScheduledThread
@@ -220,8 +224,8 @@ class _Counting(ControllerObserver):
     def __init__(self, history: GroupsHistory) -> None:
         self._history = history
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self._history.answers[f"{api} {code.name}"] += 1
+    def answered(self, request: AnsweredRequest) -> None:
+        self._history.answers[f"{request.api} {request.code.name}"] += 1
 
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         if why not in (HungUp.STOPPED, HungUp.CONTROLLER):

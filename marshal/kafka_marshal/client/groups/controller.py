@@ -29,15 +29,15 @@ from kafka_marshal.client.groups.event_log import (
     Read,
     ensure_groups_topic,
 )
-from kafka_marshal.client.groups.observing import (
+from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
+from kafka_marshal.client.groups.port import Port, PortLimits
+from kafka_marshal.client.groups.questions import Questions
+from kafka_marshal.client.observe.controller_observers import (
     ControllerObserver,
     ControllerObservers,
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
-from kafka_marshal.client.groups.port import Port, PortLimits
-from kafka_marshal.client.groups.questions import Questions
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.state import TopicPartition
@@ -139,6 +139,8 @@ class ControllerService:
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: set[int] = set()
+        self._since_s: dict[int, float] = {}
+        """Since when the claim of each partition is won; once it is served, since when that is."""
         self._loop: asyncio.AbstractEventLoop
         self._server: GroupServer
         self._port: Port
@@ -260,7 +262,10 @@ class ControllerService:
     def _see_what_is_served(self) -> None:
         now = {number for number in range(PARTITIONS) if self._server.serves(number)}
         for number in sorted(now ^ self._served):
-            self._observers.serving(number, serves=number in now)
+            now_s = self._environment.monotonic()
+            after_s = now_s - self._since_s.get(number, now_s)
+            self._since_s[number] = now_s
+            self._observers.serving(number, serves=number in now, after_s=after_s)
         self._served = now
 
     @property
@@ -343,6 +348,7 @@ class ControllerService:
 
     def _claimed(self, partition: int) -> None:
         if partition < PARTITIONS:
+            self._since_s[partition] = self._environment.monotonic()
             self._carry_out(self._server.claimed(partition, self._now_ms))
 
     def _unclaimed(self, partition: int) -> None:

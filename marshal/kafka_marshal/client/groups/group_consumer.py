@@ -177,7 +177,6 @@ class GroupConsumer:
         self._connection: ServerConnection | None = None
         self._trouble = "no controller has answered yet"
         """Why no controller serves it, as far as is known."""
-        self._session_ms = int(session_timeout_s * 1000)
         self._was_refused = False
         """That came over the connection that there is, or was last."""
         self._unserved_ms: int | None = None

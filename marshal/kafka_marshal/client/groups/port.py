@@ -11,11 +11,15 @@ import os
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from attrs import field, frozen
 
-from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
+    ControllerObserver,
+    HungUp,
+)
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.rpc.codec import (
@@ -78,6 +82,15 @@ class Receiver(Protocol):
 
     def disconnected(self, connection: int) -> None:
         """It is gone."""
+
+
+class _Asked(NamedTuple):
+    """A request without an answer: what is kept of it."""
+
+    api: str
+    client_id: str
+    group: str
+    came_s: float
 
 
 class Port:
@@ -184,7 +197,7 @@ class Peer(asyncio.Protocol):
         self._frames = Frames()
         self._arrived: deque[bytes] = deque()
         """Messages that are whole and wait until earlier ones are answered."""
-        self._asked: dict[int, list[tuple[str, float]]] = {}
+        self._asked: dict[int, list[_Asked]] = {}
         """The apis of the requests without an answer and when they came, by CorrelationId."""
         self._unanswered = 0
         self._transport: asyncio.Transport | None = None
@@ -363,8 +376,8 @@ class Peer(asyncio.Protocol):
                 port.open -= 1
                 self._is_stranger_no_more(0)
         for asked in self._asked.values():
-            for api, _ in asked:
-                self._owes_no_more(api)
+            for each in asked:
+                self._owes_no_more(each.api)
         self._asked.clear()
         if port.peers.pop(self.number, None) is not None:
             port.observer.disconnected(self.host)
@@ -409,7 +422,8 @@ class Peer(asyncio.Protocol):
         try:
             request = decode_request(message)
         except RefusedRequest as error:
-            port.observer.answered(error.answer.api.name, error.code, 0.0)
+            told = AnsweredRequest(error.answer.api.name, error.code, 0.0, self.host)
+            port.observer.answered(told)
             self._write(encode_answer(error.answer))
             if error.code is ErrorCode.INVALID_REQUEST:
                 self.hang_up(HungUp.MALFORMED, f"{error.answer.api.name}: {error}")
@@ -419,9 +433,11 @@ class Peer(asyncio.Protocol):
             return
         self._unanswered += 1
         self._note_session(request.body)
-        api = request.api.name
-        port.owed[api] += 1
-        self._asked.setdefault(request.correlation_id, []).append((api, port.monotonic()))
+        port.owed[request.api.name] += 1
+        named = request.body.get("ConsumerGroup")
+        group = named if isinstance(named, str) else ""  # a DeleteGroup names several
+        asked = _Asked(request.api.name, request.client_id, group, port.monotonic())
+        self._asked.setdefault(request.correlation_id, []).append(asked)
         if self._refused:
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
             self.answer(refusal(request.api, request.version, request.correlation_id, code))
@@ -434,14 +450,23 @@ class Peer(asyncio.Protocol):
         asked = self._asked.get(answer.correlation_id)
         if not asked:
             return  # the receiver says more than it was asked
-        api, came_s = asked.pop(0)
+        settled = asked.pop(0)
         if not asked:
             del self._asked[answer.correlation_id]
-        self._owes_no_more(api)
+        self._owes_no_more(settled.api)
         self._unanswered -= 1
         now_s = self._port.monotonic()
         self._heard_s = now_s  # it could not say more while it waited
-        self._port.observer.answered(answer.api.name, answer.code, now_s - came_s)
+        self._port.observer.answered(
+            AnsweredRequest(
+                answer.api.name,
+                answer.code,
+                now_s - settled.came_s,
+                self.host,
+                settled.client_id,
+                settled.group,
+            )
+        )
 
     def _owes_no_more(self, api: str) -> None:
         self._port.owed[api] -= 1

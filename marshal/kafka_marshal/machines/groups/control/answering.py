@@ -7,8 +7,6 @@ it prolongs a session, it waits until it is confirmed that this process is still
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attrs import define, field
 
 from kafka_marshal.core.groups.state import Group
@@ -29,8 +27,6 @@ class Answering:
     log: ControlledLog
     connections: Connections
     sessions: Sessions
-    gathered: Callable[[int, str, ErrorCode], None]
-    """Takes what became of one group of a DeleteGroup."""
     waits: list[Wait] = field(factory=list)
     parked: dict[str, list[Wait]] = field(factory=dict)
     """Heartbeats that are answered when something changes, by group."""
@@ -95,7 +91,7 @@ class Answering:
 
     def _answer(self, wait: Wait) -> None:
         """Spec: Answer, AnswersFrom."""
-        if wait.code is not ErrorCode.NONE or wait.gathering:
+        if wait.code is not ErrorCode.NONE or wait.deletion is not None:
             self.refuse(wait, wait.code)
             return
         name = wait.request.api.name
@@ -172,10 +168,7 @@ class Answering:
 
     def refuse(self, wait: Wait, code: ErrorCode) -> None:
         """Answer nothing but a code."""
-        if wait.gathering:
-            self.gathered(wait.gathering, wait.key.group, code)
-        else:
-            self.connections.refuse(wait, code)
+        self.connections.refuse(wait, code)
 
     def disconnected(self, connection: Connection) -> None:
         """Nobody waits over it any more."""
