@@ -346,7 +346,6 @@ class GroupsWorld:
             return
         self.limits = GroupsLimits()
         self._holding.enter_context(self.limits.hold())
-        self.history.too_large.clear()
         if GROUPS_TOPIC in self.kafka.topics:
             log = {**self.kafka.topic_settings[GROUPS_TOPIC], "max.message.bytes": "1048588"}
             self.kafka.topic_settings[GROUPS_TOPIC] = log
@@ -357,6 +356,7 @@ class GroupsWorld:
                 self.end(self.processes[machine])
             self.start(machine)
             self.scheduler.sleep(1.0)
+        self.history.too_large.clear()  # also what the last of the old ones logged
 
     def _look_at_the_end(self) -> None:
         history = self.history

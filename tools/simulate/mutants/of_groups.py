@@ -49,10 +49,7 @@ OF_GROUPS: Final = (
         "code in _OF_MEMBERS.get(answer.api.name, ())",
         'answer.api.name == "RegisterConsumer" and code is ErrorCode.NONE',
     ),
-    Edit(_PORT, "Peer._gone", "port.refused -= 1", "pass"),
     Edit(_PORT, "Peer._gone", "port.open -= 1", "pass"),
-    Edit(_PORT, "Peer._note_session", "timeout_ms / 1000", "timeout_ms / 10**5"),
-    Edit(_PARTITION, "PartitionController._register", "key.member not in group.members and ", ""),
     # --- a member
     Edit(_MEMBER, "is_old", "answer.generation < member.generation", "False"),
     Edit(_MEMBER, "goes_on", " and member.at[tp].tenure == answer.own[tp].tenure", ""),

@@ -40,6 +40,7 @@ from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import ConsumerClosed, Fenced, InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.groups.membership import (
@@ -154,6 +155,7 @@ class GroupConsumer:
             raise InvalidOption(
                 f"session_timeout_s is from 1 s to 30 minutes, not {session_timeout_s!r}"
             )
+        _expect_text(group_id=group_id, client_id=client_id)
         servers = addresses_of(controllers, "controllers")
         made_of = connection(bootstrap, settings, oauth_cb)
         self._environment = made_of.environment
@@ -228,9 +230,11 @@ class GroupConsumer:
         as that lives.
 
         Raises:
+            InvalidOption: the topic's name is no text.
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
+        _expect_text(topic=topic)
         if partition is None:
             self._topics.add(topic)
         else:
@@ -629,6 +633,17 @@ class GroupConsumer:
 
     def _now_ms(self) -> int:
         return self._environment.steady_ms()
+
+
+def _expect_text(**names: str) -> None:
+    """Refuse what no request can hold.
+
+    Raises:
+        InvalidOption: one is no text.
+    """
+    for option, name in names.items():
+        if not is_text(name):
+            raise InvalidOption(f"{option} is text, not {name!r}")
 
 
 def _call(callback: Callable[[Claims], None] | None, claims: Claims) -> None:
