@@ -290,14 +290,14 @@ class Clocks:
 
 
 def clocks(
-    places: Codes, told: Flags, unix_s: Ints, timestamps_ms: Ints, addresses: Codes,
+    places: Codes, wanted: Flags, unix_s: Ints, timestamps_ms: Ints, addresses: Codes,
     sender_of: Ints, fits_ms: int, bucket_ms: int,
 ) -> Clocks:  # fmt: skip
     """How far what a record says is from when it was stamped.
 
     Args:
         places: of every record, the number of its place.
-        told: the records that count.
+        wanted: which records are counted.
         unix_s: what they say.
         timestamps_ms: when they were stamped.
         addresses: of every record, who sent it and of which claim.
@@ -306,7 +306,7 @@ def clocks(
         bucket_ms: the size of a bucket.
     """
     of_senders = int(sender_of.max()) + 1
-    rows = (places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms)
+    rows = (places, wanted, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms)
     count = (int(places.max(initial=0)) + 1) * of_senders
     least, most = np.full(count, 2**63 - 1), np.full(count, -(2**63))
     far = _bounds(rows, least, most)
@@ -320,7 +320,7 @@ def clocks(
         _counted(rows, low, bucket_ms, cells)
         who, buckets = np.nonzero(cells)
         return Clocks(who, buckets + low, cells[who, buckets], least, most, far)
-    near = told.copy()
+    near = wanted.copy()
     near[far] = False
     each = places[near].astype(np.int64) * of_senders + sender_of[addresses[near]]
     bucket = (unix_s[near] * 1000 - timestamps_ms[near]) // bucket_ms
@@ -331,11 +331,11 @@ def clocks(
 
 @numba.njit(cache=True, nogil=True)
 def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
-    places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
+    places, wanted, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
     far = []
     far.append(np.int64(0))
     for row in range(len(places)):
-        if not told[row]:
+        if not wanted[row]:
             continue
         if not (
             -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
@@ -352,10 +352,10 @@ def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _counted(rows, low, bucket_ms, cells):  # type: ignore[no-untyped-def]
-    places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
+    places, wanted, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
     for row in range(len(places)):
         if (
-            told[row]
+            wanted[row]
             and -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
             and -fits_ms < timestamps_ms[row] < fits_ms
         ):
