@@ -22,6 +22,7 @@ depends on the header, given the interval. Each coordinating partition is chosen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from attrs import define, evolve, field, frozen
@@ -160,6 +161,10 @@ class GroupIntervals:
         """An owner that stated the group's interval was heard of then, in unix milliseconds."""
         known = self._groups[group]
         known.heard_ms = max(known.heard_ms, timestamp_ms)
+
+    def owned(self, group: str, owners: Mapping[ClaimKey, str]) -> None:
+        """Instances own these claims, and stated the group's interval."""
+        self._groups[group].owners.update(owners)
 
     def judged(self, record: Record, *, accepted: bool) -> None:
         """A record was judged, by the interval that `judging` gave."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import numba
 import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 
 from kafka_marshal.kernel.columns import (
@@ -24,10 +25,12 @@ from kafka_marshal.kernel.columns import (
     RecordColumns,
 )
 from kafka_marshal.kernel.runs import NO_RUN, Subjects
-from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
+from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GROUP
 
 NEVER: Final = -(2**63)
 """The time of what does not happen in a row."""
+_BOUND: Final = 1 << 43
+"""Times and positions beyond this are not ordinary: sums and quotients of them may not be exact."""
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 
@@ -51,11 +54,14 @@ class RowColumns:
     """The clock at the last record that moves the position, or NEVER."""
 
 
-def may_be_in_runs(columns: RecordColumns, last_offsets: Ints) -> Flags:
-    """The rows whose last record could be of a run, whatever came before it."""
+def may_be_in_runs(columns: RecordColumns, last_offsets: Ints, kind: int = HEARTBEAT) -> Flags:
+    """The rows whose last record could be of a run, whatever came before it.
+
+    Of another `kind`: those whose record no guard refuses that looks at the record alone.
+    """
     headers = columns.headers
     found: Flags = (
-        (columns.kind == HEARTBEAT)
+        (columns.kind == kind)
         & (columns.version >= 0)
         & (columns.version <= 1)
         & (columns.unix_s > 0)
@@ -71,6 +77,7 @@ def join(
     columns: RecordColumns,
     joinable: Flags,
     names: NameCodes,
+    subjects: Subjects,
     silence_intervals: float,
     rest_intervals: float,
     interval_ms: float,
@@ -79,10 +86,9 @@ def join(
     """Of every row, the row with which its run begins, or NO_RUN if it stands alone.
 
     `columns` are the rows' last records, decoded with `names`; those whose kind is MALFORMED are
-    passed over. `joinable`: those of `may_be_in_runs` that may be joined. The other arguments are
-    as in `runs.find`.
+    passed over. `joinable`: those of `may_be_in_runs` that may be joined. `subjects` are those of
+    the rows at their places. The other arguments are as in `runs.find`.
     """
-    subjects = Subjects.of(rows.place, columns, names)
     leader = np.full(len(rows.place), NO_RUN, np.int64)
     _join(
         rows.first_clock_ms,
@@ -178,6 +184,229 @@ def _join(  # type: ignore[no-untyped-def]
         moved_ms[row] = moved
         first = before if leader[before] < 0 else leader[before]
         leader[row] = leader[first] = first
+
+
+@frozen(eq=False)
+class SteadyRows:
+    """The rows of claims that are won once and then only spoken for by the winner."""
+
+    leader: Ints
+    """Of every row, that of the win with which its claim begins, or NO_RUN."""
+    begins_group: Flags
+    """The rows that are the first of their group at their place."""
+
+
+def steady(
+    rows: RowColumns,
+    columns: RecordColumns,
+    offsets: Ints,
+    leader: Ints,
+    ordinary: Flags,
+    names: NameCodes,
+    subjects: Subjects,
+    silence_intervals: float,
+    interval_ms: float,
+    forced: bool = False,
+) -> SteadyRows:
+    """Find the claims whose rows are all ordinary: one request, and a run of its sender's.
+
+    Nobody releases their group, their sender's client has one instance, and their group states one
+    heartbeat interval or none. That the claims are new, only a fold knows.
+
+    Args:
+        rows: as in `join`.
+        columns: as in `join`.
+        offsets: of each row's first record.
+        leader: what `join` found.
+        ordinary: the rows that may be of such a claim: requests and heartbeats.
+        names: as in `join`.
+        subjects: as in `join`.
+        silence_intervals: as in `join`.
+        interval_ms: as in `join`.
+        forced: as in `join`.
+    """
+    count = len(leader)
+    bound = np.abs(rows.timestamp_ms) < _BOUND
+    bound &= (columns.unix_s < _BOUND // 1000) & (rows.last_position < _BOUND)
+    found = SteadyRows(np.full(count, NO_RUN, np.int64), np.zeros(count, np.bool_))
+    _steady(
+        rows.first_clock_ms, rows.last_clock_ms, rows.timestamp_ms, rows.first_position,
+        columns.kind, columns.address, columns.present, columns.headers, offsets, leader,
+        ordinary & bound, names.table, subjects.claim, subjects.member, subjects.group,
+        silence_intervals, interval_ms, forced,
+        np.full(subjects.claims, -1, np.int64),
+        np.full(subjects.claims, -1, np.int64),
+        np.zeros(subjects.claims, np.bool_),
+        np.full(subjects.members, -1, np.int64),
+        np.zeros(subjects.members, np.bool_),
+        np.full(subjects.groups, -1, np.int64),
+        np.zeros(subjects.groups, np.bool_),
+        np.zeros(subjects.groups, np.bool_),
+        found.leader, found.begins_group,
+    )  # fmt: skip
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _steady(  # type: ignore[no-untyped-def]
+    first_clock_ms, last_clock_ms, timestamps_ms, first_position, kinds, addresses, present,
+    headers, offsets, leader, ordinary, table, claims, members, groups, silence_intervals,
+    interval_ms, forced, first_row, last_row, good, speaking, mixed, stated, spoiled, begun,
+    found, begins_group,
+):  # fmt: skip
+    for row in range(len(kinds)):
+        if kinds[row] < 0:
+            continue
+        group, member = groups[row], members[row]
+        instance = table[addresses[row], 0]
+        if speaking[member] < 0:
+            speaking[member] = instance
+        elif speaking[member] != instance:
+            mixed[member] = True
+        if not begun[group]:
+            begun[group] = begins_group[row] = True
+        said = headers[row, _INTERVAL]
+        if kinds[row] == RELEASE_GROUP or said == NOT_DECIMAL:
+            spoiled[group] = True
+        if kinds[row] == RELEASE_GROUP:
+            continue
+        if said >= 0:
+            if stated[group] < 0:
+                stated[group] = said
+            elif stated[group] != said:
+                spoiled[group] = True
+        claim = claims[row]
+        first, before = first_row[claim], last_row[claim]
+        last_row[claim] = row
+        if first < 0:
+            first_row[claim] = row
+            good[claim] = ordinary[row] and kinds[row] == CLAIMING_PARTITION
+            continue
+        if not good[claim]:
+            continue
+        every_ms = interval_ms if forced or said < 0 else said
+        epoch = headers[row, 0]
+        good[claim] = (
+            ordinary[row]
+            and kinds[row] == HEARTBEAT
+            and addresses[row] == addresses[first]
+            and said == headers[first, _INTERVAL]
+            and (epoch == offsets[first] or (epoch < 0 and not present[first]))
+        )
+        if before != first:
+            good[claim] &= leader[row] >= 0 and leader[row] == leader[before]
+        else:
+            good[claim] &= (
+                first_clock_ms[row] - last_clock_ms[first] <= silence_intervals * every_ms
+                and first_position[row] >= 0
+                and timestamps_ms[first] <= timestamps_ms[row]
+            )
+    for row in range(len(kinds)):
+        if kinds[row] < 0 or kinds[row] == RELEASE_GROUP:
+            continue
+        claim, group = claims[row], groups[row]
+        if (
+            good[claim]
+            and not spoiled[group]
+            and not mixed[members[row]]
+            and headers[row, _INTERVAL] == stated[group]
+        ):
+            found[row] = first_row[claim]
+
+
+@frozen(eq=False)
+class SteadySums:
+    """What the records of each steady claim come to. Numbers of records begin with the win, 0."""
+
+    first_move: Ints
+    """The first heartbeat to say another position than the one before it, or -1."""
+    last_move: Ints
+    """The last one, or -1."""
+    position: Ints
+    """What the last heartbeat says; 0 if there is none."""
+    first_position: Ints
+    """What the first heartbeat says; 0 if there is none."""
+    longest_ms: Ints
+    """The longest silence."""
+    beats_ms: Ints
+    """The clocks that are drawn, claim by claim."""
+    beats: Ints
+    """How many of them each claim has."""
+
+
+def steady_sums(
+    order: Ints,
+    begins: Ints,
+    lengths: Ints,
+    first_positions: Ints,
+    last_positions: Ints,
+    first_moves: Ints,
+    last_moves: Ints,
+    clocks_ms: Ints,
+    grain_ms: npt.NDArray[np.float64],
+) -> SteadySums:
+    """Add up the rows of steady claims.
+
+    Args:
+        order: the rows, claim by claim, each beginning with its win.
+        begins: where in this order each claim begins.
+        lengths: by row, how many records it is; the next four are by row, too.
+        first_positions: what the first record says.
+        last_positions: what the last one says.
+        first_moves: within the row, the first record that moves the position; negative: none.
+        last_moves: the last one.
+        clocks_ms: of all their records, in order.
+        grain_ms: by claim, heartbeats that are closer together are drawn as one.
+    """
+    count = len(begins)
+    numbers = np.zeros((6, count), np.int64)
+    beats_ms = np.empty(len(clocks_ms), np.int64)
+    total = _steady_sums(
+        order, np.append(begins, len(order)), lengths, first_positions, last_positions, first_moves,
+        last_moves, clocks_ms, grain_ms, beats_ms, *numbers,
+    )  # fmt: skip
+    first_move, last_move, position, first_position, longest_ms, beats = numbers
+    return SteadySums(
+        first_move, last_move, position, first_position, longest_ms, beats_ms[:total], beats
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _steady_sums(  # type: ignore[no-untyped-def]
+    order, begins, lengths, first_positions, last_positions, first_moves, last_moves,
+    clocks_ms, grain_ms, beats_ms, first_move, last_move, position, first_position, longest_ms,
+    beats,
+):  # fmt: skip
+    at, drawn = 0, 0
+    for claim in range(len(begins) - 1):
+        begin = at
+        first_move[claim] = last_move[claim] = -1
+        for place in range(begins[claim] + 1, begins[claim + 1]):
+            row = order[place]
+            at += lengths[order[place - 1]]
+            if place == begins[claim] + 1:
+                first_position[claim] = first_positions[row]
+            elif first_positions[row] != position[claim]:
+                last_move[claim] = at - begin
+                if first_move[claim] < 0:
+                    first_move[claim] = at - begin
+            if first_moves[row] >= 0:
+                last_move[claim] = at - begin + last_moves[row]
+                if first_move[claim] < 0:
+                    first_move[claim] = at - begin + first_moves[row]
+            position[claim] = last_positions[row]
+        at += lengths[order[begins[claim + 1] - 1]]
+        last_drawn = drawn
+        for record in range(begin, at):
+            if record > begin:
+                longest_ms[claim] = max(
+                    longest_ms[claim], clocks_ms[record] - clocks_ms[record - 1]
+                )
+            if record == begin or clocks_ms[record] - beats_ms[drawn - 1] >= grain_ms[claim]:
+                beats_ms[drawn] = clocks_ms[record]
+                drawn += 1
+        beats[claim] = drawn - last_drawn
+    return drawn
 
 
 def positions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -31,6 +31,7 @@ from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
 from kafka_marshal.replay.fold.collapsed.request_runs import items_in_runs
 from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA, items_of, rows_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.fold.steady_claims import SteadyClaims
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
@@ -86,6 +87,17 @@ def fed(raws: Sequence[RawRecord], how: JudgingOptions) -> Counter[Row]:
     return told(accounts.values())
 
 
+def parts_of(item: Any) -> Iterator[Any]:
+    """What a fold takes, and what it is made of."""
+    yield item
+    if isinstance(item, RunOfRows):
+        yield from item.parts()
+    if isinstance(item, SteadyClaims):
+        for number in item.numbers.tolist():
+            for part in item.parts(number):
+                yield from parts_of(part)
+
+
 class Chunked:
     """A log in chunks, collapsed one by one and taken as after a shuffle.
 
@@ -125,8 +137,7 @@ class Chunked:
         for batch in sorted_table.to_batches(window or size):
             in_runs = functools.partial(items_in_runs, interval_ms=interval, forced=forced)
             for _, partition, item in in_runs(batch) if joined else items_of(batch):
-                parts = item.parts() if isinstance(item, RunOfRows) else []
-                self.kinds.update(map(type, [item, *parts]))
+                self.kinds.update(map(type, parts_of(item)))
                 self.items.append((partition, item))
 
     def expand(self, run: HeartbeatRun) -> list[SingleRecord]:

@@ -73,6 +73,10 @@ class World:
         """The claim of `key`; before its first record, what ReleaseGroups made of it."""
         return self._states[key]
 
+    def is_untouched(self, group: str) -> bool:
+        """Whether no ReleaseGroup of the group was folded: its claims begin as others do."""
+        return self._states.newborn(group) is self._states.beginning
+
     def apply(self, record: Record, rules: Rules | None = None) -> Outcome:
         """Fold the next record of the partition, by other rules than the world's if they are given.
 

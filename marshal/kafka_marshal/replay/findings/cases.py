@@ -69,6 +69,16 @@ class Case:
         if len(self._proofs) < PROOFS_MAX - 1:
             self._proofs.append(sighting)
 
+    def add_many(self, count: int, sighting: Callable[[int], JudgedRecord]) -> None:
+        """More records, all of one type; `sighting` gives each by its number, from 0 on."""
+        first = min(count - 1, max(0, PROOFS_MAX - 1 - len(self._proofs)))
+        for number in range(first):
+            self.add(sighting(number))
+        last = sighting(count - 1)
+        self.add(last)
+        self.count += count - first - 1
+        self.kinds[type(last.message).__name__] += count - first - 1
+
     @property
     def first_seen(self) -> JudgedRecord:
         """The first record that is the finding."""

@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.cases import Cases
+from kafka_marshal.replay.model.chunk_items import Ints
 from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.published import FindingRow
+
+
+class SteadyTenures(Protocol):
+    """Tenures that last, in columns: claims of one owner, of which there is nothing else to tell.
+
+    None of these owners is silent, and none of their positions stands still for long.
+    """
+
+    @property
+    def keys(self) -> Sequence[ClaimKey]:
+        """The claims."""
+
+    @property
+    def records(self) -> Ints:
+        """How many each owner sent."""
+
+    @property
+    def began(self) -> Ints:
+        """Position, clock and offset of the first heartbeat, if there is one."""
+
+    @property
+    def moved(self) -> Ints:
+        """The same of the last that moved the position."""
+
+    @property
+    def last_clock_ms(self) -> Ints:
+        """When each owner was last heard of."""
+
+    @property
+    def in_group(self) -> Sequence[tuple[str, npt.NDArray[np.intp]]]:
+        """The groups, and which of the claims are theirs."""
+
+    def last(self, number: int) -> JudgedRecord:
+        """The last record of an owner."""
 
 
 @frozen
@@ -26,6 +63,8 @@ class LogEnd:
     """Those that last."""
     rules_of: Callable[[str], Rules]
     """With the heartbeat interval of a group."""
+    steady: Sequence[SteadyTenures] = ()
+    """Others that last."""
     interval_fits: bool = True
     """Owners spoke about as often as the heartbeat interval says."""
 

@@ -18,7 +18,6 @@ from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.fold.judging import Judging, Placed, PlaceFold
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, KEYED_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.model.events import LogPartition
-from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
@@ -135,9 +134,9 @@ def row_schema(job: Job) -> pa.Schema:
 
 
 def row_batches(drained: Rows, tables: TableSet) -> Iterator[pa.RecordBatch]:
-    """In the schema of the tables, one batch per table."""
-    for table, of_table in drained.tables(tables):
-        yield lines_of(table.name, arrow_rows(table, of_table), tables)
+    """In the schema of the tables, each batch of one table."""
+    for table, rows in drained.stored(tables):
+        yield lines_of(table.name, rows, tables)
 
 
 def lines_of(name: str, rows: pa.StructArray, tables: TableSet) -> pa.RecordBatch:

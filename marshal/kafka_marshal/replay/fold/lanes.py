@@ -66,6 +66,10 @@ class Lanes:
                 position=event.after.position,
             )
 
+    def take_up(self, key: ClaimKey, beats_ms: list[int] | None) -> None:
+        """A claim has these heartbeats, and nothing to mark; None: they are too many."""
+        self._lanes[key] = _Lane(beats_ms)
+
     def begin(self, key: ClaimKey) -> None:
         """A claim is there, of which nothing may ever be seen."""
         self._lanes.setdefault(key, _Lane())

@@ -15,6 +15,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from attrs import field, frozen
 
@@ -23,9 +24,11 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
 from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import ClaimingRange, Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.ranges.messages import RangesMessage
 from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
 from kafka_marshal.errors import OR_FORCE, contradicted
 from kafka_marshal.range_codec import CLAIMING_RANGE
+from kafka_marshal.replay.findings.claims.movement import WEDGED_INTERVALS
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
@@ -35,8 +38,10 @@ from kafka_marshal.replay.fold.judging import Placed, Read
 from kafka_marshal.replay.fold.lanes import GRAIN_INTERVALS
 from kafka_marshal.replay.fold.reading import read_chunk
 from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
+from kafka_marshal.replay.fold.steady_claims import Silent, SteadyBook, SteadyClaims, steady_rows
 from kafka_marshal.replay.model.chunk_items import (
     ChunkFacts,
+    Flags,
     HeartbeatRun,
     Item,
     JoinedRun,
@@ -198,6 +203,7 @@ class PartitionFold:
         self._chunk_ms: int | None = None
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         """What lies behind the record that is folded: where, and how it is folded."""
+        self._steady = SteadyBook(place)
         self._fed = False
         self._log_begins = judging.log_begins
 
@@ -216,7 +222,7 @@ class PartitionFold:
         if judged is not None:
             self._clocks.observe(judged)
 
-    def take(self, item: Item, expand: Expand) -> None:
+    def take(self, item: Item | SteadyClaims, expand: Expand) -> None:
         """The next of what a collapsed log is made of, by offset; a run stands where it begins.
 
         Comes to the same as feeding every record. `expand` gives the records of a run that must be
@@ -239,6 +245,9 @@ class PartitionFold:
             self._clock_ms = self._chunk_ms
             self._chunk_ms = self._now_ms(item.to_ms)
             return
+        if isinstance(item, SteadyClaims):
+            self._take_steady(item, expand)
+            return
         self._take_waiting(item.first_offset)
         if isinstance(item, RequestRun):
             self._take_requests(item)
@@ -246,6 +255,103 @@ class PartitionFold:
             self._take_run(item, expand)
         else:
             self._take_joined(item, expand)
+
+    def _take_steady(self, claims: SteadyClaims, expand: Expand) -> None:
+        """Keep claims in columns that are new here; fold the others' records where they lie."""
+        fit = self._fit(claims)
+        for number in claims.numbers[~fit].tolist():
+            for part in claims.parts(number):
+                if isinstance(part, SingleRecord | HeartbeatRun):
+                    self._wait_for(part, expand)
+                else:
+                    self._wait(part.first_offset, partial(self._take_joined, part, expand))
+        if not fit.any():
+            return
+        claims = claims.chosen(fit)
+        for group, which in claims.in_group:
+            for _, client, of_sender in claims.by_sender(which):
+                # When a client's first instance began, nobody asks.
+                if self._instances.newest(group, client) is None:
+                    self._instances.observe(claims.won_by(int(of_sender[0])))
+            if claims.said[which[0]] >= 0:
+                self._state_interval(group, claims, which)
+        silences = Silent.of(claims)
+        for ruleset_fold in self._books:
+            ruleset_fold.count_steady(claims, silences)
+        self._steady.add(claims.counted())
+
+    def _state_interval(
+        self, group: str, claims: SteadyClaims, which: npt.NDArray[np.intp]
+    ) -> None:
+        """Their owners state their group's interval, as `GroupIntervals.judged` learns it."""
+        if not self._intervals.lived_under(group):
+            first = int(which[claims.begins_group[which]][0])
+            self._intervals.judged(claims.won_by(first).raw.decoded(), accepted=True)
+        owners = {
+            claims.keys[number]: instance
+            for instance, _, of_sender in claims.by_sender(which)
+            for number in of_sender.tolist()
+        }
+        self._intervals.owned(group, owners)
+        self._intervals.heard(group, int(claims.last_timestamp_ms[which].max()))
+
+    def _fit(self, claims: SteadyClaims) -> Flags:
+        """Which of them nobody has heard of, so that what happened to them is what it seems."""
+        fit = np.zeros(len(claims), np.bool_)
+        first, *_ = self._books
+        if not self._fed or not all(each.takes_steady for each in self._books):
+            return fit
+        fit[:] = True
+        if self._clock_ms is not None:
+            fit &= claims.first_clock_ms >= self._clock_ms
+        if self._chunk_ms is not None:
+            fit &= claims.late_clock_ms >= self._chunk_ms
+        topics = {key.topic for key in claims.keys}
+        partition = self._place.coordinating_partition
+        wrong = {topic for topic in topics if not self._inputs.is_placed(topic, partition)}
+        for number, key in enumerate(claims.keys):
+            if key in self._steady or first.knows(key) or key.topic in wrong:
+                fit[number] = False
+        for group, which in claims.in_group:
+            if not all(each.world.is_untouched(group) for each in self._books):
+                fit[which] = False
+                continue
+            for instance, client, of_sender in claims.by_sender(which):
+                if self._instances.newest(group, client) not in (None, instance):
+                    fit[of_sender] = False
+            if not self._interval_fits(group, claims, which[fit[which]]):
+                fit[which] = False
+        return fit
+
+    def _interval_fits(self, group: str, claims: SteadyClaims, which: npt.NDArray[np.intp]) -> bool:
+        """Whether claims of one group are judged by the interval that they were put together by."""
+        if not len(which):
+            return True
+        intervals, said = self._intervals, int(claims.said[which[0]])
+        lived = intervals.lived_under(group)
+        if said < 0:
+            return not lived
+        if (intervals.forced or self._interval_given) and said != intervals.default_ms:
+            return False
+        if not lived:
+            return bool(claims.begins_group[which].any())
+        return lived[-1].interval_ms == said
+
+    def _take_up(self, key: ClaimKey) -> None:
+        """A record is about a claim: from now on objects are kept of it."""
+        found = self._steady.pop(key)
+        if found is not None:
+            for ruleset_fold in self._books:
+                ruleset_fold.take_up(key, *found)
+
+    def _take_up_of(self, message: RangesMessage) -> None:
+        """The same of all claims that a message reaches."""
+        if not isinstance(message, ReleaseGroup):
+            self._take_up(message.key)
+            return
+        for key in self._steady.all_keys():
+            if key.group == message.group_id:
+                self._take_up(key)
 
     def _take_run(self, run: HeartbeatRun, expand: Expand) -> None:
         if not self._goes_on(run):
@@ -311,6 +417,7 @@ class PartitionFold:
 
     def _take_requests(self, run: RequestRun) -> None:
         """Fold requests in one step up to one that is not ordinary, which waits with the rest."""
+        self._take_up(run.key)
         if self._clock_ms is not None:
             run = run.not_before(self._clock_ms)
         takes_runs = self._books[0].takes_runs_of(run.key)
@@ -353,6 +460,7 @@ class PartitionFold:
         if self._clock_ms is not None and self._clock_ms > run.clocks_ms[0]:
             run = attrs.evolve(run, clocks_ms=np.maximum(run.clocks_ms, self._clock_ms))
         key = message.key
+        self._take_up(key)
         interval_ms = self._intervals.judging(record)
         if not self._collapsed_by(interval_ms, record) or not self._instances.goes_on(message):
             return False
@@ -487,6 +595,8 @@ class PartitionFold:
         except MalformedRecord as error:
             self._emit(self._inputs.malformed(raw, error))
             return None
+        if self._steady:
+            self._take_up_of(record.message)
         interval_ms = self._intervals.judging(record)
         judged = [
             ruleset_fold.observe(raw, record, clock_ms, interval_ms) for ruleset_fold in self._books
@@ -519,6 +629,7 @@ class PartitionFold:
             return
         message = record.message
         assert isinstance(message, ClaimingRange)
+        self._take_up(message.key)
         interval_ms = self._intervals.judging(record)
         for ruleset_fold in self._books:
             ruleset_fold.claiming_range(raw, record, message, clock_ms, interval_ms)
@@ -548,6 +659,12 @@ class PartitionFold:
     def settle(self) -> None:
         """The input is over, but not the log: what follows may be fed or taken, as it comes."""
         self._take_waiting(None)
+        self._note_who_spoke()
+        for key in self._steady.all_keys():
+            self._take_up(key)
+        self._steady = SteadyBook(self._place)
+        for ruleset_fold in self._books:
+            ruleset_fold.settle()
         known = [ms for ms in (self._clock_ms, self._chunk_ms) if ms is not None]
         if known:
             self._clock_ms = self._chunk_ms = max(known)
@@ -557,8 +674,14 @@ class PartitionFold:
         self._take_waiting(None)
         if not self._fed:
             return
+        steady = self._steady_at_the_end()
         for ruleset_fold in self._books:
-            ruleset_fold.at_the_end(self._intervals)
+            ruleset_fold.at_the_end(self._intervals, steady)
+            for claims in steady:
+                for table, rows in steady_rows(
+                    self._place, claims, ruleset_fold.rules, _of_groups(self._stale_ms, claims)
+                ):
+                    self._rows.add_columns(table, rows)
         if self._divergences is not None:
             for row in self._divergences.at_the_end():
                 self._emit(row)
@@ -571,6 +694,38 @@ class PartitionFold:
         counted = self._inputs.partition_row()
         self._emit(counted if suffix is None else suffix.counted_in(counted))
         self._books = ()  # they point back here: without them nobody needs to look for a cycle
+
+    def _steady_at_the_end(self) -> list[SteadyClaims]:
+        """The claims that are kept in columns until the log is over.
+
+        Objects are kept of those whose owners are silent then: there is something to report. So it
+        may be of those whose position stands still for long.
+        """
+        if self._instances.at_once:
+            self._note_who_spoke()
+        end_ms = self._books[0].end_ms if self._steady else 0
+        for claims in list(self._steady.kept()):
+            silent = claims.last_clock_ms + _of_groups(self._stale_ms, claims).astype(np.int64)
+            still_ms = claims.last_clock_ms - claims.moved[:, 1]
+            wedged_ms = _of_groups(self._wedged_ms, claims)
+            wedged = (claims.records > 1) & (claims.position > 0) & (still_ms >= wedged_ms)
+            for number in np.flatnonzero((end_ms > silent) | wedged).tolist():
+                self._take_up(claims.keys[number])
+        return list(self._steady.kept())
+
+    def _note_who_spoke(self) -> None:
+        """For which claims each instance spoke, of those that were ever kept in columns."""
+        for claims in self._steady.ever():
+            for group, which in claims.in_group:
+                for instance, client, of_sender in claims.by_sender(which):
+                    keys = (claims.keys[number] for number in of_sender.tolist())
+                    self._instances.spoke(group, client, instance, keys)
+
+    def _stale_ms(self, group: str) -> float:
+        return self._books[0].stale_after_ms(self._intervals.of(group))
+
+    def _wedged_ms(self, group: str) -> float:
+        return WEDGED_INTERVALS * self._intervals.of(group)
 
     @property
     def is_full(self) -> bool:
@@ -614,6 +769,14 @@ class PartitionFold:
         if rules is not None:
             fill(row, "rules", rules)
         return row
+
+
+def _of_groups(of_group: Callable[[str], float], claims: SteadyClaims) -> npt.NDArray[np.float64]:
+    """A number of each claim's group."""
+    found = np.zeros(len(claims))
+    for group, which in claims.in_group:
+        found[which] = of_group(group)
+    return found
 
 
 def _position(raw: RawRecord) -> int:

@@ -6,12 +6,13 @@ hands out rows of tables. It does not know where records come from, nor where ro
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
+import numpy as np
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
@@ -50,10 +51,12 @@ from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
 from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_row
 from kafka_marshal.replay.fold.lanes import Lanes
 from kafka_marshal.replay.fold.refusals import refusal_row
+from kafka_marshal.replay.fold.steady_claims import Silent, SteadyClaims, SteadyWins
 from kafka_marshal.replay.fold.suffix import Suffix, UncertainRecord
 from kafka_marshal.replay.model.chunk_items import BookStanding, HeartbeatRun, RequestRun, WentOn
-from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Unknowable
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Tenure, Unknowable
 from kafka_marshal.replay.model.internal import GroupCountsRow
+from kafka_marshal.replay.model.position_progress import REST_INTERVALS, PositionProgress
 from kafka_marshal.replay.model.published import FinalClaimRow, FindingRow
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import Tenures
@@ -64,6 +67,7 @@ Emit: TypeAlias = Callable[[Row, str], None]
 
 @define
 class _GroupCount:
+    first_offset: int
     clients: set[str] = field(factory=set)
     instances: set[str] = field(factory=set)
     records: int = 0
@@ -94,6 +98,7 @@ class RulesetFold:
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
         self._shared = SharedRanges(self.world)
         refused = RefusedClaims()
+        self._mismatches = IntervalMismatches(refused)
         owning: tuple[FindingObserver, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
@@ -101,10 +106,12 @@ class RulesetFold:
                 self._acts,
                 UnownedReleases(),
                 OddRecords(refused),
-                IntervalMismatches(refused),
+                self._mismatches,
                 self._shared,
             )
         )
+        self._races, self._starvation, self._imbalance = LostRaces(), Starvation(), Imbalance()
+        self._churn = Churn()
         self._observers: tuple[FindingObserver, ...] = (
             *owning,
             self._positions,
@@ -116,16 +123,18 @@ class RulesetFold:
             WedgedClaims(),
             LagMovement(),
             Failovers(),
-            LostRaces(),
-            Starvation(),
-            Imbalance(),
-            Churn(),
+            self._races,
+            self._starvation,
+            self._imbalance,
+            self._churn,
         )
         self._without_change = tuple(o for o in self._observers if not o.only_changes)
         self._of_releases = tuple(o for o in self._without_change if not o.passes_over_releases)
         self._claims: dict[ClaimKey, ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
         self._last: JudgedRecord | None = None
+        self._wins: dict[str, deque[SteadyWins]] = {}
+        """Of each group, the wins that those who look at its shares have not seen."""
         self._suffix: Suffix | None = None
         self._observed = False
         """Whether an observer was shown something since `begun` was asked."""
@@ -252,7 +261,7 @@ class RulesetFold:
             self._refusal(judged, record, verdict, before)
             if not is_refused:
                 return
-        group = self._count_group(message)
+        group = self._count_group(message, record.offset)
         group.refusals += is_refused
         if known is not None:
             known.records += 1
@@ -285,7 +294,7 @@ class RulesetFold:
             message = decode_range(single.raw.value)
             last = JudgedRecord(single.raw, message, Unknowable.UNKNOWABLE, single.clock_ms)
             self._suffix.unknowable += taken
-        group = self._count_group(last.message)
+        group = self._count_group(last.message, run.first_offset)
         group.records += taken - 1
         for instance, client in run.senders(taken):
             group.instances.add(instance)
@@ -526,10 +535,110 @@ class RulesetFold:
         """Draw an ordinary heartbeat; whether more of them will be."""
         return self._lanes.draw(key, clock_ms)
 
+    # --- claims that are kept in columns (`steady_claims`) ---
+
+    @property
+    def takes_steady(self) -> bool:
+        """Whether claims may be kept in columns: not if nobody knows what was before them."""
+        return self.shortcut and self._suffix is None
+
+    def knows(self, key: ClaimKey) -> bool:
+        """A claim had a record, and it is kept here."""
+        return key in self._claims
+
+    def count_steady(self, claims: SteadyClaims, silences: Silent) -> None:
+        """Count claims of which all records were ordinary: a win, and the winner's heartbeats."""
+        self._observed = True
+        latest = int(np.argmax(claims.last_offset))
+        if self._last is None or int(claims.last_offset[latest]) > self._last.offset:
+            self._last = claims.last(latest)
+        self._silences.count_some(silences.seen, silences.long)
+        self._silences.measure(silences.lengths)
+        for name, which in claims.in_group:
+            group = self._group(name, int(claims.first_offset[which].min()))
+            group.records += int(claims.records[which].sum())
+            group.tenures += len(which)
+            wins = SteadyWins.of(claims, name, which)
+            group.clients.update(wins.clients)
+            group.instances.update(wins.instances)
+            self._races.won(name, len(which))
+            said = int(claims.said[which[0]])
+            if said >= 0 and self.rules.fenced:
+                self._mismatches.stated(name, said, wins.clients)
+            self._wins.setdefault(name, deque()).append(wins)
+
+    def _catch_up(self, group: str, before: int | None) -> None:
+        """Show the wins of a group to those who weigh its shares, as far as an offset."""
+        waiting = self._wins.get(group)
+        while waiting:
+            wins = waiting[0].before(before)
+            if wins is not None:
+                self._starvation.won(wins)
+                self._imbalance.won(wins)
+            if not waiting[0].is_over:
+                return
+            waiting.popleft()
+        self._wins.pop(group, None)
+
+    def settle(self) -> None:
+        """Nothing is to be folded that lies before what was."""
+        for group in [*self._wins]:
+            self._catch_up(group, None)
+
+    def take_up(self, key: ClaimKey, claims: SteadyClaims, number: int) -> None:
+        """Keep a claim here from now on, which was kept in columns: it stands as it would."""
+        rules = self._rules[float(claims.interval_ms[number])]
+        won_by = last = claims.won_by(number)
+        claim, _ = step(self.world.claim(key), won_by.raw.decoded(), rules)
+        epoch = claim.epoch
+        if claims.records[number] > 1:
+            last = claims.last(number)
+            claim, _ = step(claim, last.raw.decoded(), rules)
+            self._positions.goes_on(key, claim.position, last)
+        self.world.seed(key, claim)
+        pace = PositionProgress(REST_INTERVALS * rules.heartbeat_interval_ms)
+        reports = claims.reports(number)
+        if reports is not None:
+            pace.began, pace.moved = reports
+            pace.brisk_from_ms = pace.began.clock_ms
+        self._tenures.take_up(
+            Tenure(
+                key=key,
+                instance=won_by.message.instance_id,
+                client=won_by.message.client_id,
+                epoch=epoch,
+                won_by=won_by,
+                last=last,
+                position_from=0,
+                pace=pace,
+                records=int(claims.records[number]),
+                longest_silence_ms=int(claims.longest_ms[number]),
+            )
+        )
+        self._lanes.take_up(key, claims.beats_of(number))
+        self._churn.take_up(key, won_by)
+        self._claims[key] = ClaimCount(
+            int(claims.records[number]),
+            int(claims.first_offset[number]),
+            int(claims.last_offset[number]),
+        )
+
+    def stale_after_ms(self, interval_ms: float) -> float:
+        """When an owner is stale, by a heartbeat interval."""
+        return self._rules[interval_ms].stale_after_ms
+
+    @property
+    def end_ms(self) -> int:
+        """The clock at the last record, of which there was one."""
+        assert self._last is not None
+        return self._last.clock_ms
+
     def _see(
         self, event: Event, group: _GroupCount, otherwise: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         """Show it to all observers; `otherwise` replaces columns of the tenure that ends."""
+        if self._wins:
+            self._catch_up(event.key.group, event.sighting.offset)
         ended = self._tenures.observe(event)
         if ended is not None:
             self._row(attrs.evolve(ended, **otherwise) if otherwise else ended)
@@ -548,18 +657,25 @@ class RulesetFold:
         for observer in observers:
             observer.observe(event)
 
-    def _count_group(self, message: RangesMessage) -> _GroupCount:
-        group = self._groups.get(message.group_id)
-        if group is None:
-            group = self._groups[message.group_id] = _GroupCount()
+    def _count_group(self, message: RangesMessage, offset: int) -> _GroupCount:
+        group = self._group(message.group_id, offset)
         group.records += 1
         group.clients.add(message.client_id)
         group.instances.add(message.instance_id)
         return group
 
+    def _group(self, name: str, offset: int) -> _GroupCount:
+        """What is counted of a group that has a record there."""
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _GroupCount(offset)
+        elif offset < group.first_offset:
+            group.first_offset = offset
+        return group
+
     def _count(self, record: Record) -> _GroupCount:
         message = record.message
-        group = self._count_group(message)
+        group = self._count_group(message, record.offset)
         if not isinstance(message, ReleaseGroup):
             key = message.key
             claim = self._claims.get(key)
@@ -587,8 +703,12 @@ class RulesetFold:
     ) -> None:
         self._row(refusal_row(sighting, record, verdict, before))
 
-    def at_the_end(self, intervals: GroupIntervals) -> None:
-        """The log is over: final claims, open tenures, remaining findings, counts."""
+    def at_the_end(self, intervals: GroupIntervals, steady: Sequence[SteadyClaims]) -> None:
+        """The log is over: final claims, open tenures, remaining findings, counts.
+
+        The rows of claims that are kept in columns are others' to make.
+        """
+        self.settle()
         last = self._last
         if last is None:
             return
@@ -600,7 +720,8 @@ class RulesetFold:
         positions = {key: claim.position for key, claim in claims.items()}
         for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
             self._row(row)
-        end = LogEnd(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
+        fits = self._silences.interval_fits
+        end = LogEnd(self.rules, last, self._tenures.open, rules_of, steady, fits)
         for observer in self._observers:
             for finding in observer.at_the_end(end):
                 self._row(finding)
@@ -612,7 +733,10 @@ class RulesetFold:
         for claim in self._claim_rows(end):
             self._row(claim)
         claims_of = Counter(key.group for key in self._claims)
-        for name, group in self._groups.items():
+        for in_columns in steady:
+            claims_of.update({name: len(which) for name, which in in_columns.in_group})
+        groups = sorted(self._groups.items(), key=lambda each: each[1].first_offset)
+        for name, group in groups:
             self._row(
                 GroupCountsRow(
                     group=name,

@@ -29,7 +29,7 @@ from kafka_marshal.replay.model.published import (
     RefusalRow,
     TenureRow,
 )
-from kafka_marshal.replay.model.rows import Row, RowT, Table
+from kafka_marshal.replay.model.rows import Row, RowT, Table, arrow_rows
 
 
 @frozen
@@ -113,10 +113,11 @@ OF_CLAIMS: Final = TableSet(PUBLISHED, INTERNAL)
 
 
 class Rows:
-    """Rows by table; a table without rows is empty."""
+    """Rows by table; a table without rows is empty. Some may be made as columns, all at once."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[type[Row], list[Any]] = defaultdict(list)
+        self._columns: list[tuple[Table[Any], pa.StructArray]] = []
         self._count = 0
         self.extend(rows)
 
@@ -130,20 +131,40 @@ class Rows:
         for row in rows:
             self.add(row)
 
+    def add_columns(self, table: Table[Any], columns: pa.StructArray) -> None:
+        """Rows of a table, as `arrow_rows` gives them."""
+        self._columns.append((table, columns))
+        self._count += len(columns)
+
     def __getitem__(self, table: Table[RowT]) -> list[RowT]:
-        return self._rows.get(table.row, [])
+        return [*self._rows.get(table.row, []), *self._of_columns(table)]
+
+    def _of_columns(self, table: Table[RowT]) -> Iterator[RowT]:
+        for of, columns in self._columns:
+            if of is table:
+                yield from table.rows(columns.to_pylist())
 
     def tables(self, of: TableSet) -> Iterator[tuple[Table[Any], list[Any]]]:
         """The tables that have rows, and their rows."""
-        return ((of.by_row[row], rows) for row, rows in self._rows.items())
+        made = {table.row: table for table, _ in self._columns}
+        for row in {**self._rows, **made}:
+            yield of.by_row[row], self[of.by_row[row]]
+
+    def stored(self, of: TableSet) -> Iterator[tuple[Table[Any], pa.StructArray]]:
+        """The same as Arrow has them; rows of one table may come more than once."""
+        for row, rows in self._rows.items():
+            yield of.by_row[row], arrow_rows(of.by_row[row], rows)
+        yield from self._columns
 
     def __iter__(self) -> Iterator[Row]:
-        return (row for rows in self._rows.values() for row in rows)
+        yield from (row for rows in self._rows.values() for row in rows)
+        for table, columns in self._columns:
+            yield from table.rows(columns.to_pylist())
 
     def __len__(self) -> int:
         return self._count
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and self._rows == other._rows
+        return isinstance(other, Rows) and [*self] == [*other]
 
     __hash__ = None  # type: ignore[assignment]

@@ -86,6 +86,11 @@ class Tenures:
             )
         return row
 
+    def take_up(self, tenure: Tenure) -> None:
+        """Go on with a claim's first tenure."""
+        self._open[tenure.key] = tenure
+        self._tallies[tenure.key] = Tally(tenures=1)
+
     def _count(self, event: Event) -> None:
         """One tenure more."""
         tally = self._tallies[event.key]

@@ -89,8 +89,8 @@ class GatheredRows:
 
     def add(self, drained: Rows) -> None:
         """Some more."""
-        for table, rows in drained.tables(self._tables):
-            self.add_stored(table.name, arrow_rows(table, rows))
+        for table, rows in drained.stored(self._tables):
+            self.add_stored(table.name, rows)
 
     def add_file(self, path: Path) -> None:
         """The rows of a file in the schema of the tables."""

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from kafka_marshal import cache
 from kafka_marshal.replay.fold.jobs import Job, lines_of, row_batches, row_schema
-from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import Rows, TableSet
 from kafka_marshal.replay.one_process.gathering import (
     ROW_ORDER,
@@ -86,8 +85,8 @@ def folded_pieces(job: Job, pieces: Iterable[Piece]) -> Iterator[Rows]:
 def table_rows(drained: Iterable[Rows], tables: TableSet) -> Iterator[TableRows]:
     """The same rows as Arrow has them."""
     for rows in drained:
-        for table, of_table in rows.tables(tables):
-            yield table.name, arrow_rows(table, of_table)
+        for table, of_table in rows.stored(tables):
+            yield table.name, of_table
 
 
 def table_rows_in(path: Path, tables: TableSet) -> Iterator[TableRows]:

@@ -7,16 +7,18 @@ with others of its group, and an idle partition looks like a wedged one: the fin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 from attrs import define
 
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd, SteadyTenures
 from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.position_progress import Standstill
@@ -84,20 +86,26 @@ class WedgedClaims(FindingObserver):
             return
         for tenure in end.tenures.values():
             self._add(tenure, end.rules_of(tenure.key.group).heartbeat_interval_ms)
-        for claims in self._groups.values():
+        for group, claims in self._groups.items():
             for key, known in claims.items():
                 if known.wedged is not None:
-                    yield from self._judged(key, *known.wedged, claims)
+                    moving = _moving(group, known.wedged[0], end.steady)
+                    yield from self._judged(key, *known.wedged, claims, moving)
 
     @staticmethod
     def _judged(
-        key: ClaimKey, rest: Standstill, tenure: Tenure, claims: dict[ClaimKey, _Known]
+        key: ClaimKey,
+        rest: Standstill,
+        tenure: Tenure,
+        claims: dict[ClaimKey, _Known],
+        more: list[ClaimKey],
     ) -> Iterator[FindingRow]:
-        moving = sorted(
+        moving = [
             other
             for other, known in claims.items()
             if other != key and any(_half_of(rest, stretch) for stretch in known.brisk)
-        )
+        ]
+        moving = sorted([*moving, *more])
         if not moving:
             return
         sentence = partial(_stood, key, rest, moving[0], len(moving) - 1)
@@ -105,6 +113,20 @@ class WedgedClaims(FindingObserver):
         case = Case.about("wedged_heartbeat", key, sender, sentence, sightings(tenure.won_by))
         case.add(tenure.last)
         yield case.row()
+
+
+def _moving(group: str, rest: Standstill, steady: Sequence[SteadyTenures]) -> list[ClaimKey]:
+    """The claims among these that moved during at least half of the rest."""
+    found = []
+    for tenures in steady:
+        for name, which in tenures.in_group:
+            if name != group:
+                continue
+            begin = np.maximum(tenures.began[which, 1], rest.since.clock_ms)
+            end = np.minimum(tenures.moved[which, 1], rest.until_ms)
+            half = (2 * (end - begin) >= rest.lasted_ms) & (tenures.records[which] > 1)
+            found += [tenures.keys[number] for number in which[half].tolist()]
+    return found
 
 
 def _half_of(rest: Standstill, stretch: tuple[int, int]) -> bool:
@@ -167,6 +189,14 @@ class LagMovement(FindingObserver):
             interval_ms = end.rules_of(key.group).heartbeat_interval_ms
             if claim.owned_ms >= WEDGED_INTERVALS * interval_ms:
                 groups[key.group].append((claim.a_second, key))
+        lasts: dict[ClaimKey, Callable[[], JudgedRecord]] = {}
+        for tenures in end.steady:
+            for group, which in tenures.in_group:
+                interval_ms = end.rules_of(group).heartbeat_interval_ms
+                for rate, number in _rates(tenures, which, WEDGED_INTERVALS * interval_ms):
+                    key = tenures.keys[number]
+                    groups[group].append((rate, key))
+                    lasts[key] = partial(tenures.last, number)
         for group, rates in groups.items():
             usual = median(rate for rate, _ in rates)
             behind = [(rate, key) for rate, key in sorted(rates) if rate < BEHIND * usual]
@@ -181,10 +211,23 @@ class LagMovement(FindingObserver):
                 None,
                 partial(_behind, group, usual, len(rates), behind),
             )
-            lasts = [self._claims[key].last for _, key in behind]
-            for last in sightings(*lasts):
+            spoke = [lasts[key]() if key in lasts else self._claims[key].last for _, key in behind]
+            for last in sightings(*spoke):
                 case.add(last)
             yield case.row()
+
+
+def _rates(
+    tenures: SteadyTenures, which: npt.NDArray[np.intp], enough_ms: float
+) -> Iterator[tuple[float, int]]:
+    """The messages a second of each owner that was at work that long, and which owner it is."""
+    owned_ms = tenures.last_clock_ms[which] - tenures.began[which, 1]
+    chosen = (tenures.records[which] > 1) & (owned_ms >= enough_ms)
+    messages = tenures.moved[which, 0] - tenures.began[which, 0]
+    owned_ms, messages = owned_ms[chosen], messages[chosen]
+    # Both are whole numbers that a float holds, so this is what `_Moved.a_second` gives.
+    rates = np.where(owned_ms > 0, messages * 1000 / np.maximum(owned_ms, 1), 0.0)
+    return zip(rates.tolist(), which[chosen].tolist(), strict=True)
 
 
 def _behind(

@@ -206,6 +206,7 @@ class Silences(FindingObserver):
         """Silences and unowned claims, or that the interval does not fit."""
         owned = set(end.tenures) - self._silent_at_the_end(end)
         groups_alive = {key.group for key in owned}
+        groups_alive.update(group for steady in end.steady for group, _ in steady.in_group)
         gone: dict[str, list[tuple[ClaimKey, _Unowned]]] = defaultdict(list)
         for key, unowned in self._unowned.items():
             if key.group in groups_alive:

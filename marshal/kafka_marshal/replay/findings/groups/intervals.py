@@ -7,6 +7,7 @@ it. That is no record that the log has lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from attrs import define, field
@@ -62,6 +63,13 @@ class IntervalMismatches(FindingObserver):
         super().__init__()
         self._claims = claims
         self._groups: dict[str, _Group] = {}
+
+    def stated(self, name: str, interval_ms: int, clients: Iterable[str]) -> None:
+        """Clients of a group claim by the interval that they are judged by."""
+        group = self._groups.setdefault(name, _Group())
+        group.clients.setdefault(interval_ms, set()).update(clients)
+        if len(group.clients) > 1 and group.case is not None:
+            group.case.severity = ERROR
 
     def observe(self, event: Event) -> None:
         """Who says which interval, and who acts under what these rules refused."""

@@ -7,17 +7,19 @@ tenures; heartbeats say nothing about it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from attrs import define, field
+import numpy as np
+from attrs import define, evolve, field, frozen
 
 from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.chunk_items import Ints
 from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
 from kafka_marshal.replay.model.published import FindingRow
@@ -34,6 +36,10 @@ UNFAIR_INTERVALS: Final = 10
 CHURN_TENURES: Final = 10
 CHURN_INTERVALS: Final = 60
 """Heartbeat intervals (an hour, at the original's) in which CHURN_TENURES tenures are churn."""
+_FEW: Final = 8
+"""Wins that are weighed one by one."""
+_CELLS_MAX: Final = 1 << 18
+"""Counts that are added up at once: of each win, those of all clients."""
 
 
 @define
@@ -71,6 +77,10 @@ class LostRaces(FindingObserver):
         if owner is not None:
             since_ms = event.clock_ms - owner.won_by.clock_ms
             races.at_once += since_ms <= event.rules.heartbeat_interval_ms
+
+    def won(self, group: str, count: int) -> None:
+        """Requests that nobody was before."""
+        self._groups[group].asked += count
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding for every group that lost any."""
@@ -112,6 +122,41 @@ class GroupShares:
         if event.began and event.tenure_after is not None:
             owned[event.tenure_after.client] += 1
 
+    def won(self, wins: Wins) -> list[str]:
+        """Follow wins of claims that nobody owned; whose they are."""
+        counts = np.bincount(wins.client, minlength=len(wins.clients)).tolist()
+        owned = self.of(wins.group)
+        won = [each for each in zip(wins.clients, counts, strict=True) if each[1]]
+        for client, count in won:
+            owned[client] += count
+        return [client for client, _ in won]
+
+
+@frozen(eq=False)
+class Wins:
+    """Wins of claims of one group that nobody owned, in the order of the log."""
+
+    group: str
+    clients: Sequence[str]
+    """Those that won, each once."""
+    client: Ints
+    """Of each win, whose it is."""
+    clocks_ms: Ints
+    sighting: Callable[[int], JudgedRecord]
+    """A win by its number."""
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    def part(self, begin: int, end: int) -> Wins:
+        """Those from one to before another."""
+        return evolve(
+            self,
+            client=self.client[begin:end],
+            clocks_ms=self.clocks_ms[begin:end],
+            sighting=lambda number: self.sighting(begin + number),
+        )
+
 
 class Starvation(FindingObserver):
     """Clients that ask and win nothing, while others have more than one claim."""
@@ -144,6 +189,11 @@ class Starvation(FindingObserver):
             case = Case("starvation", group, None, None, *sender, sentence)
             self._hungry[name] = case
         case.add(event.sighting)
+
+    def won(self, wins: Wins) -> None:
+        """Follow wins of claims that nobody owned."""
+        for client in self._shares.won(wins):
+            self._hungry.pop((wins.group, client), None)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Those that asked often and for long, if the interval fits."""
@@ -194,15 +244,78 @@ class Imbalance(FindingObserver):
         if not (event.began or event.ended):
             return
         group = event.key.group
-        balance = self._groups.get(group)
-        if balance is None:
-            balance = self._groups[group] = _Balance(event.clock_ms)
-            sentence = partial(_unfair, balance)
-            balance.case = Case("imbalance", group, None, None, None, None, sentence)
-        self._weigh(group, balance, event.clock_ms, event.sighting)
+        balance = self._balance_of(group, event.clock_ms)
+        self._weigh(group, balance, event.clock_ms, lambda: event.sighting)
         self._shares.observe(event)
 
-    def _weigh(self, group: str, balance: _Balance, now_ms: int, last: JudgedRecord) -> None:
+    def won(self, wins: Wins) -> None:
+        """Do the same with wins of claims that nobody owned."""
+        balance = self._balance_of(wins.group, int(wins.clocks_ms[0]))
+        clients = len(self._shares.of(wins.group)) + len(wins.clients)
+        step = max(1, _CELLS_MAX // clients)
+        for begin in range(0, len(wins), step):
+            some = wins.part(begin, begin + step)
+            if len(some) < _FEW:
+                self._weigh_each(balance, some)
+            else:
+                self._weigh_all(balance, some)
+                self._shares.won(some)
+
+    def _weigh_each(self, balance: _Balance, wins: Wins) -> None:
+        owned = self._shares.of(wins.group)
+        for number, clock_ms in enumerate(wins.clocks_ms.tolist()):
+            self._weigh(wins.group, balance, clock_ms, partial(wins.sighting, number))
+            owned[wins.clients[int(wins.client[number])]] += 1
+
+    def _weigh_all(self, balance: _Balance, wins: Wins) -> None:
+        """Weigh what was before each of them, as `_weigh` does one by one."""
+        lasted_ms = np.diff(wins.clocks_ms, prepend=balance.since_ms)
+        rows = np.flatnonzero(lasted_ms > 0)
+        if not rows.size:
+            return
+        balance.since_ms = int(wins.clocks_ms[-1])
+        owned = self._shares.of(wins.group)
+        names = [*wins.clients, *(name for name in owned if name not in set(wins.clients))]
+        counts = np.zeros((len(wins), len(names)), np.int64)
+        counts[0] = [owned.get(name, 0) for name in names]
+        counts[np.arange(1, len(wins)), wins.client[:-1]] = 1
+        counts = np.cumsum(counts, axis=0)[rows]
+        several = (counts > 0).sum(axis=1) > 1
+        rows, counts = rows[several], counts[several]
+        if not rows.size:
+            return
+        most = counts.max(axis=1)
+        least = np.where(counts > 0, counts, most[:, np.newaxis]).min(axis=1)
+        uneven = np.flatnonzero(most - least > 1)
+        ratios = np.ones(len(rows))
+        ratios[uneven] = most[uneven] / least[uneven]
+        balance.weighed_ms += int(lasted_ms[rows].sum())
+        # One after the other: another order would round otherwise.
+        balance.sum = float(np.cumsum(np.append(balance.sum, ratios * lasted_ms[rows]))[-1])
+        if not uneven.size or balance.case is None:
+            return
+        balance.case.add_many(len(uneven), lambda number: wins.sighting(int(rows[uneven[number]])))
+        worst = int(uneven[np.argmax(ratios[uneven])])
+        if ratios[worst] > balance.worst[0]:
+            shares = [
+                (many, name)
+                for many, name in zip(counts[worst].tolist(), names, strict=True)
+                if many
+            ]
+            (many, richest), (few, poorest) = max(shares), min(shares)
+            balance.worst = float(ratios[worst]), richest, many, poorest, few
+
+    def _balance_of(self, group: str, now_ms: int) -> _Balance:
+        balance = self._groups.get(group)
+        if balance is None:
+            balance = self._groups[group] = _Balance(now_ms)
+            sentence = partial(_unfair, balance)
+            balance.case = Case("imbalance", group, None, None, None, None, sentence)
+        return balance
+
+    def _weigh(
+        self, group: str, balance: _Balance, now_ms: int, last: Callable[[], JudgedRecord]
+    ) -> None:
         lasted_ms = now_ms - balance.since_ms
         if lasted_ms <= 0:
             return
@@ -217,14 +330,14 @@ class Imbalance(FindingObserver):
         balance.weighed_ms += lasted_ms
         balance.sum += ratio * lasted_ms
         if not even and balance.case is not None:
-            balance.case.add(last)
+            balance.case.add(last())
             if ratio > balance.worst[0]:
                 balance.worst = ratio, most, owned[most], least, owned[least]
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """The groups whose time-weighted ratio is unfair."""
         for group, balance in self._groups.items():
-            self._weigh(group, balance, end.clock_ms, end.last)
+            self._weigh(group, balance, end.clock_ms, lambda: end.last)
             enough_ms = UNFAIR_INTERVALS * end.rules_of(group).heartbeat_interval_ms
             if balance.weighed_ms < enough_ms or balance.sum < UNFAIR * balance.weighed_ms:
                 continue
@@ -277,6 +390,10 @@ class Churn(FindingObserver):
             sentence = partial(_churned, key, turns.began[0], lasted_ms)
             turns.case = Case("churn", *where, None, None, sentence, [turns.began[0]])
         turns.case.add(event.sighting)
+
+    def take_up(self, key: ClaimKey, won_by: JudgedRecord) -> None:
+        """A claim is won for the first time."""
+        self._claims[key] = _Turns(deque([won_by], CHURN_TENURES))
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding a claim."""

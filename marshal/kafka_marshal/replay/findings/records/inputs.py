@@ -193,6 +193,11 @@ class Inputs:
         else:
             self._misplaced[name] = (belongs, raw, count)
 
+    def is_placed(self, name: str, partition: int) -> bool:
+        """Whether a topic's or a group's records belong on this partition, as far as is known."""
+        count = self._coordination_partitions
+        return count is None or coordinating_partition(name, count) == partition
+
     def partition_row(self) -> PartitionRow:
         """The row of the table `partitions`."""
         return PartitionRow(

@@ -85,6 +85,17 @@ class Instances:
         known = self._clients.get((group, client))
         return None if known is None else known.newest
 
+    @property
+    def at_once(self) -> bool:
+        """Two instances of a client spoke in turns."""
+        return bool(self._cases)
+
+    def spoke(self, group: str, client: str, instance: str, keys: Iterable[ClaimKey]) -> None:
+        """An instance spoke for these claims."""
+        known = self._clients.get((group, client))
+        if known is not None:
+            known.claims[instance].update(keys)
+
     def _opened(self, older: JudgedRecord, newer: JudgedRecord) -> Case:
         message = older.message
         return Case(

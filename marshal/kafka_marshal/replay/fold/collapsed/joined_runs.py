@@ -9,6 +9,7 @@ and in order. It does not fold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -20,17 +21,28 @@ from attrs import frozen
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.values import evolved
 from kafka_marshal.kernel import joined_runs as kernel
-from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
+from kafka_marshal.kernel.columns import (
+    HEADER_COLUMNS,
+    MALFORMED,
+    Codes,
+    NameCodes,
+    RecordColumns,
+)
 from kafka_marshal.kernel.parsing import REQUEST
-from kafka_marshal.kernel.runs import NO_RUN, by_leader
+from kafka_marshal.kernel.runs import NO_RUN, Subjects, by_leader
+from kafka_marshal.kernel.steps import CLAIMING_PARTITION
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.collapsed.run_length import with_checkpoint
+from kafka_marshal.replay.fold.lanes import GRAIN_INTERVALS
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, records_of
+from kafka_marshal.replay.fold.steady_claims import NEVER_LATE, Parts, SteadyClaims
 from kafka_marshal.replay.model.chunk_items import Flags, HeartbeatRun, Ints, SingleRecord
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 
 SHORTEST: Final = 4
 """Fewer records, each a row of its own, are folded one by one."""
+_START: Final = HEADER_COLUMNS.index("start")
+_INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 
 
 @frozen(eq=False)
@@ -127,15 +139,18 @@ def joined(
     columns: RecordColumns,
     names: NameCodes,
     requests: Flags,
+    of_ranges: Flags,
     record: Callable[[int], RawRecord],
     interval_ms: float,
     forced: bool,
-) -> tuple[list[tuple[int, RunOfRows]], Flags]:
-    """The runs and where each begins, in order; and which rows are in none.
+) -> tuple[list[tuple[int, int, RunOfRows | SteadyClaims]], Flags]:
+    """The runs, and which rows are in none.
 
-    `columns` are the batch's rows, decoded with `names`, and `requests` those whose value begins as
-    a ClaimingRange does; `record` gives the record of a row. `interval_ms` is the heartbeat
-    interval of records that say none; forced: of all.
+    With each run come the row behind which it is taken, and a row of its place.
+    `columns` are the batch's rows, decoded with `names`; `requests` are those whose value begins as
+    a ClaimingRange does, and `of_ranges` those with a header of ranges. `record` gives the record
+    of a row. `interval_ms` is the heartbeat interval of records that say none; forced: of all.
+    Steady claims of a place come where its rows begin.
     """
     stretches = _Stretches.of(batch)
     places, offsets, timestamps_ms = _places(batch), *_numbers(batch, "offset", "timestamp_ms")
@@ -159,38 +174,26 @@ def joined(
     )
     moves = is_run & (first_moves >= 0)
     joinable = kernel.may_be_in_runs(columns, last_offsets)
-    joinable &= ~_shared(batch, columns, names, places, requests)
-    joinable &= ~_repeated(places, offsets, batch.column("facts"))
+    alone = _shared(batch, columns, names, places, requests)
+    alone |= _repeated(places, offsets, batch.column("facts"))
+    joinable &= ~alone
     first_positions = np.where(is_run, stated, columns.number)
+    of_rows = kernel.RowColumns(
+        places,
+        first_clock_ms,
+        last_clock_ms,
+        timestamps_ms,
+        first_positions,
+        columns.number,
+        clock_at(first_moves - 1, moves),
+        clock_at(last_moves, moves),
+    )
+    subjects = Subjects.of(places, columns, names)
     leader = kernel.join(
-        kernel.RowColumns(
-            places,
-            first_clock_ms,
-            last_clock_ms,
-            timestamps_ms,
-            first_positions,
-            columns.number,
-            clock_at(first_moves - 1, moves),
-            clock_at(last_moves, moves),
-        ),
-        columns, joinable, names, MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
+        of_rows, columns, joinable, names, subjects, MISSED_AFTER_INTERVALS, REST_INTERVALS,
+        interval_ms, forced,
     )  # fmt: skip
-    single = np.ones(count, np.bool_)
-    if (leader == NO_RUN).all():
-        return [], single
-    order, begins = by_leader(leader)
     lengths = np.maximum(stretches.lengths, 1)
-    sums = np.add.reduceat(lengths[order], begins)
-    worth = (sums >= SHORTEST) | np.logical_or.reduceat(is_run[order], begins)
-    kept = np.repeat(worth, np.diff([*begins, len(order)]))
-    order = order[kept]
-    if not order.size:
-        return [], single
-    begins = np.flatnonzero(np.diff(leader[order], prepend=-1))
-    ends = stretches.begins + stretches.lengths
-    all_offsets = kernel.gathered(order, stretches.begins, ends, offsets, stretches.offsets)
-    all_clocks_ms = kernel.gathered(order, stretches.begins, ends, base_ms, stretches.clocks)
-    np.maximum(all_clocks_ms, np.repeat(floor_ms[order], lengths[order]), out=all_clocks_ms)
     rows = _Rows(
         record,
         batch.column("chunk").fill_null(-1).to_numpy(),
@@ -201,26 +204,170 @@ def joined(
         moved_to,
         np.where(is_run, last_moves, _RECORD),
     )
+
+    def gathered(order: Ints) -> tuple[Ints, Ints]:
+        """Offsets and clocks of all records of these rows."""
+        ends = stretches.begins + stretches.lengths
+        of_all = kernel.gathered(order, stretches.begins, ends, offsets, stretches.offsets)
+        clocks_ms = kernel.gathered(order, stretches.begins, ends, base_ms, stretches.clocks)
+        np.maximum(clocks_ms, np.repeat(floor_ms[order], lengths[order]), out=clocks_ms)
+        return of_all, clocks_ms
+
+    wins = kernel.may_be_in_runs(columns, offsets, CLAIMING_PARTITION) & ~is_run
+    found_steady = kernel.steady(
+        of_rows, columns, offsets, leader, (joinable | wins) & ~alone & ~of_ranges, names, subjects,
+        MISSED_AFTER_INTERVALS, interval_ms, forced,
+    )  # fmt: skip
+    found: list[tuple[int, int, RunOfRows | SteadyClaims]] = []
+    found += _steady(
+        batch, of_rows, columns, names, rows, found_steady, gathered, interval_ms, forced
+    )
+    steady_rows = found_steady.leader != NO_RUN
+    leader[steady_rows] = NO_RUN
+    single = ~steady_rows
+    if (leader == NO_RUN).all():
+        return found, single
+    order, begins = by_leader(leader)
+    sums = np.add.reduceat(lengths[order], begins)
+    worth = (sums >= SHORTEST) | np.logical_or.reduceat(is_run[order], begins)
+    kept = np.repeat(worth, np.diff([*begins, len(order)]))
+    order = order[kept]
+    if not order.size:
+        return found, single
+    begins = np.flatnonzero(np.diff(leader[order], prepend=-1))
+    all_offsets, all_clocks_ms = gathered(order)
     record_begins = np.concatenate([[0], np.cumsum(lengths[order])])
     single[order] = False
     ends = np.append(begins[1:], len(order))
     lasts = _lasts(batch, order[ends - 1], all_offsets[record_begins[ends] - 1])
-    found = []
     for begin, end, last in zip(begins.tolist(), ends.tolist(), lasts, strict=True):
         of_run = slice(record_begins[begin], record_begins[end])
         members = order[begin:end]
         run = RunOfRows(rows, members, all_offsets[of_run], all_clocks_ms[of_run], last)
-        found.append((int(members[0]), run))
-    found.sort(key=lambda each: each[0])
+        found.append((int(members[0]), int(members[0]), run))
     return found, single
+
+
+def _steady(
+    batch: pa.RecordBatch,
+    of_rows: kernel.RowColumns,
+    columns: RecordColumns,
+    names: NameCodes,
+    rows: _Rows,
+    found: kernel.SteadyRows,
+    gathered: Callable[[Ints], tuple[Ints, Ints]],
+    interval_ms: float,
+    forced: bool,
+) -> Iterator[tuple[int, int, SteadyClaims]]:
+    """The steady claims of each place: the row behind which they are taken, and one of the place.
+
+    A claim whose position rests and then moves is none of them: `found` is put right.
+    """
+    order, begins = by_leader(found.leader)
+    if not order.size:
+        return
+    said = columns.headers[order[begins], _INTERVAL]
+    every_ms = np.where((said < 0) | forced, interval_ms, said.astype(np.float64))
+    lengths = rows.lengths
+    all_offsets, clocks_ms = gathered(order)
+    sums = kernel.steady_sums(
+        order, begins, lengths, rows.first_positions, rows.last_positions, rows.first_moves,
+        rows.last_moves, clocks_ms, every_ms * GRAIN_INTERVALS,
+    )  # fmt: skip
+    row_ends = np.append(begins[1:], len(order))
+    ends = np.cumsum(lengths[order])[row_ends - 1]
+    firsts, lasts = order[begins], order[row_ends - 1]
+    at = np.append(0, ends[:-1])
+    records = ends - at
+    beat = at + (records > 1)
+    still_until = np.maximum(at + sums.first_move - 1, beat)
+    rests = clocks_ms[still_until] - clocks_ms[beat] >= REST_INTERVALS * every_ms
+    moved = np.where(sums.last_move < 0, beat, at + sums.last_move)
+
+    def report(record: Ints, position: Ints) -> Ints:
+        return np.stack([position, clocks_ms[record], all_offsets[record]], axis=1)
+
+    def parts(number: int) -> Parts:
+        begin, end = int(at[number]), int(ends[number])
+        first, *others = order[begins[number] : row_ends[number]].tolist()
+        win = SingleRecord(rows.record(first), int(clocks_ms[begin]))
+        if not others:
+            return [win]
+        last = evolved(rows.record(others[-1]), offset=int(all_offsets[end - 1]))
+        of_rest = slice(begin + 1, end)
+        run = RunOfRows(rows, np.array(others), all_offsets[of_rest], clocks_ms[of_rest], last)
+        return [win, *(run.parts() if len(others) == 1 else [run])]
+
+    late_ms = np.where(_late(batch, of_rows.place), of_rows.first_clock_ms, NEVER_LATE)
+    number_of = np.cumsum(np.diff(of_rows.place[firsts], prepend=-1) != 0) - 1
+    claim_begins = np.flatnonzero(np.diff(number_of, prepend=-1))
+    place_begins = np.flatnonzero(np.diff(of_rows.place, prepend=-1))
+    facts, records_of_batch = batch.column("facts"), batch.select(ARROW_SCHEMA.names)
+    for begin, end in pairwise([*claim_begins.tolist(), len(firsts)]):
+        of = slice(begin, end)
+        of_records = slice(int(at[begin]), int(ends[end - 1]))
+        drawn = int(sums.beats[:begin].sum())
+        wins, last_rows = firsts[of], lasts[of]
+        headers = columns.headers[last_rows]
+        claims = SteadyClaims(
+            names,
+            np.arange(begin, end),
+            names.table[columns.address[wins], 3].astype(np.int64),
+            columns.address[wins].astype(np.int64),
+            said[of],
+            every_ms[of],
+            found.begins_group[wins],
+            records[of],
+            all_offsets[at[of]],
+            clocks_ms[at[of]],
+            of_rows.timestamp_ms[wins],
+            np.minimum.reduceat(late_ms[order], begins)[of],
+            all_offsets[ends[of] - 1],
+            clocks_ms[ends[of] - 1],
+            of_rows.timestamp_ms[last_rows],
+            columns.unix_s[last_rows],
+            sums.position[of],
+            (records[of] > 1) & ((sums.position[of] > 0) | (headers[:, _START] >= 0)),
+            report(beat, sums.first_position)[of],
+            report(moved, sums.position)[of],
+            sums.longest_ms[of],
+            sums.beats[of],
+            sums.beats_ms[drawn : drawn + int(sums.beats[of].sum())],
+            clocks_ms[of_records],
+            records_of_batch.take(pa.array(wins)),
+            _at(records_of_batch.take(pa.array(last_rows)), all_offsets[ends[of] - 1]),
+            parts,
+        ).chosen(~rests[of])
+        if len(claims):
+            row = int(place_begins[np.searchsorted(place_begins, wins[0], side="right") - 1])
+            yield (row if facts[row].is_valid else row - 1), row, claims
+    found.leader[np.isin(found.leader, firsts[rests])] = NO_RUN
+
+
+def _late(batch: pa.RecordBatch, places: Codes) -> Flags:
+    """The rows behind the facts of a second chunk, in a place that does not begin with facts.
+
+    How late it was when the first chunk ended, these rows do not say.
+    """
+    facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
+    begins = np.flatnonzero(np.diff(places, prepend=-1))
+    counts = np.diff([*begins, len(places)])
+    known = np.cumsum(facts)
+    found: Flags = known > np.repeat(known[begins], counts)
+    found &= ~np.repeat(facts[begins], counts)
+    return found
 
 
 def _lasts(batch: pa.RecordBatch, rows: Ints, offsets: Ints) -> Iterator[RawRecord]:
     """The records of these rows, which lie at these offsets."""
-    taken = batch.select(ARROW_SCHEMA.names).take(pa.array(rows))
-    place = taken.schema.get_field_index("offset")
-    taken = taken.set_column(place, taken.schema.field(place), pa.array(offsets))
+    taken = _at(batch.select(ARROW_SCHEMA.names).take(pa.array(rows)), offsets)
     return (raw for _, raw in records_of(taken))
+
+
+def _at(batch: pa.RecordBatch, offsets: Ints) -> pa.RecordBatch:
+    """The same records at other offsets."""
+    place = batch.schema.get_field_index("offset")
+    return batch.set_column(place, batch.schema.field(place), pa.array(offsets))
 
 
 @frozen(eq=False)

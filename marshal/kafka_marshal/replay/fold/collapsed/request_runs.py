@@ -23,6 +23,7 @@ from kafka_marshal.kernel.runs import by_leader
 from kafka_marshal.range_codec import CLAIMING_RANGE
 from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows, joined
 from kafka_marshal.replay.fold.collapsed.run_length import items_of, known_names
+from kafka_marshal.replay.fold.steady_claims import SteadyClaims
 from kafka_marshal.replay.model.chunk_items import Flags, Ints, Item, RequestRun
 
 SHORTEST: Final = 4
@@ -32,7 +33,7 @@ _OF_RANGES: Final = pa.array(sorted(wire.OF_RANGES))
 
 def items_in_runs(
     batch: pa.RecordBatch, interval_ms: float, *, forced: bool = False
-) -> Iterator[tuple[str, int, Item]]:
+) -> Iterator[tuple[str, int, Item | SteadyClaims]]:
     """As `items_of`, of rows in order of log, partition and offset; what belongs together in runs.
 
     A run stands where its first record lies. `interval_ms` is the heartbeat interval of records
@@ -47,11 +48,14 @@ def items_in_runs(
     headers = _compact(batch.column("headers"))
     columns = names.decoded(batch.column("value"), headers, requests=True)
     record = _Rows(batch, headers).record
-    runs: list[tuple[int, RequestRun | RunOfRows]] = []
-    joined_runs, single = joined(batch, columns, names, requests, record, interval_ms, forced)
+    of_ranges = _with_header_of_ranges(headers)
+    runs: list[tuple[int, int, RequestRun | RunOfRows | SteadyClaims]] = []
+    joined_runs, single = joined(
+        batch, columns, names, requests, of_ranges, record, interval_ms, forced
+    )
     runs += joined_runs
     if np.count_nonzero(requests) >= SHORTEST:
-        runs_of_requests, not_requested = _runs(batch, requests, columns, names, headers, record)
+        runs_of_requests, not_requested = _runs(batch, requests, columns, names, of_ranges, record)
         runs += runs_of_requests
         single &= not_requested
     if not runs:
@@ -63,11 +67,11 @@ def items_in_runs(
     items = items_of(batch.take(pa.array(rows)))
     for row, item in zip(rows.tolist(), items, strict=True):
         while runs and runs[-1][0] < row:
-            at, run = runs.pop()
+            _, at, run = runs.pop()
             yield logs[at].as_py(), partitions[at].as_py(), run
         yield item
     while runs:
-        at, run = runs.pop()
+        _, at, run = runs.pop()
         yield logs[at].as_py(), partitions[at].as_py(), run
 
 
@@ -76,15 +80,15 @@ def _runs(
     requests: Flags,
     columns: RecordColumns,
     names: NameCodes,
-    headers: pa.Array,
+    of_ranges: Flags,
     record: Callable[[int], RawRecord],
-) -> tuple[list[tuple[int, RequestRun]], Flags]:
-    """The runs of requests and where each begins; and which rows are in none."""
+) -> tuple[list[tuple[int, int, RequestRun]], Flags]:
+    """The runs of requests, each with its first row, twice; and which rows are in none."""
     offsets, timestamps_ms = (batch.column(name).to_numpy() for name in ("offset", "timestamp_ms"))
     clocks_ms = batch.column("clock_ms").fill_null(0).to_numpy()
     facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
     found = kernel.find(
-        offsets, timestamps_ms, clocks_ms, columns, names, ~_with_header_of_ranges(headers),
+        offsets, timestamps_ms, clocks_ms, columns, names, ~of_ranges,
         facts | requests & (columns.kind == MALFORMED),
     )  # fmt: skip
     single = np.ones(len(offsets), np.bool_)
@@ -102,7 +106,7 @@ def _runs(
         claim = names.table[columns.address[first], 3]
         said = kernel.interval_said(columns, first)
         run = RequestRun(keys[claim], table[begin:end], names, record, said, int(found.said[first]))
-        runs.append((first, run))
+        runs.append((first, first, run))
     return runs, single
 
 
