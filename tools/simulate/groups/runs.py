@@ -162,8 +162,8 @@ def table(total: GroupsTotal, took_s: float) -> str:
             f"{'what was answered':56}times",
             *(f"{name:56}{times}" for name, times in sorted(total.answers.items())),
             "",
-            f"{'limits that were met':32}times",
-            *(f"{name:32}{times}" for name, times in sorted(total.met.items())),
+            f"{'limits that were met':40}times",
+            *(f"{name:40}{times}" for name, times in sorted(total.met.items())),
             "",
             f"checkers: {', '.join(CHECKERS)}",
         ]
