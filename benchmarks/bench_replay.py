@@ -71,6 +71,7 @@ from kafka_marshal.replay.engines.stretches import Stretch
 from kafka_marshal.replay.fold.jobs import WholeLog
 from kafka_marshal.replay.fold.reading import read_chunk, read_lean, records_of
 from kafka_marshal.replay.options import judging_of
+from kafka_marshal.replay.own_process import prepare
 from kafka_marshal.replay.sources import find
 from kafka_marshal.replay.spark.session import opened_session
 from kafka_marshal.scratch import Scratch
@@ -329,6 +330,7 @@ def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool, claims: in
     head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
     print(f"{'records':>12}{'wall s':>9}{'records/s':>12}{'wall us':>9}{'CPU us':>9}{head}")
     # A process that forks after Spark has begun would share its memory: each begins anew.
+    prepare()  # as the command does; the environment is theirs, too
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for count in sizes:
             wall_s, cpu_s, peaks = pool.apply(scaled, (count, here, hot, skewed, claims))
@@ -399,7 +401,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scale(asked.scale or SCALES, asked.here, asked.hot, asked.skewed, asked.claims)
         return 0
     if asked.phases is not None:
-        phases(asked.phases, asked.claims)
+        prepare()
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            pool.apply(phases, (asked.phases, asked.claims))
         return 0
     with Scratch("desk") as desk, ExitStack() as opened:
 

@@ -47,9 +47,6 @@ def main() -> int:
         wrong += faults
         print(f"\nGenerated, {time.monotonic() - began:.0f} s:\n")
         print("\n".join(lines))
-        if not asked.only:
-            print("\nNot searched, since what survives there is not explained yet:")
-            print("\n".join(f"  {module}" for module in generated.not_searched()))
 
     print()
     for sentence in wrong:

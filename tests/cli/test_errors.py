@@ -157,3 +157,28 @@ def test_whoever_stops_reading_is_not_told_that_something_was_found(argument: st
 def test_the_command_says_its_version() -> None:
     ran = marshal("--version")
     assert (ran.returncode, ran.stdout) == (0, f"kafka-marshal {version('kafka-marshal')}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("redrive", *AT, "gr\udcff"),
+        ("watch", "--bootstrap", "gr\udcff"),
+        ("controller", *AT, "--client-id", "gr\udcff"),
+        ("group", "delete", "g", "gr\udcff"),
+    ],
+    ids=lambda given: given[0],
+)
+def test_what_is_no_text_is_refused_before_a_client_of_kafka_gets_it(
+    arguments: tuple[str, ...],
+) -> None:
+    """As a topic's name it ended the process by a segmentation fault."""
+    ran = marshal(*arguments)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("marshal: 'gr\\udcff' is not UTF-8 text (")
+
+
+def test_files_and_groups_that_claim_may_be_called_anything() -> None:
+    ran = marshal("validate", "gr\udcff")
+    assert (ran.returncode, ran.stderr) == (2, "marshal: gr\\xff: No such file or directory\n")
+    assert "is not UTF-8 text" not in marshal("ls", *AT, "gr\udcff").stderr

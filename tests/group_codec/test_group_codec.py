@@ -19,13 +19,17 @@ from kafka_marshal.codec import MalformedRecord, UnsendableMessage
 from kafka_marshal.core.groups.events import (
     ControllerStarted,
     EventRecord,
+    GroupCreated,
     GroupSnapshot,
     MemberLeft,
+    MemberRegistered,
     UnknownEvent,
 )
 from kafka_marshal.core.groups.reducer import step
+from kafka_marshal.core.groups.state import PARTITIONS_MAX
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.group_codec.events import FORMS, decode_event, encode_event
+from kafka_marshal.group_codec.forms import OnlyField, Whole
 from kafka_marshal.group_codec.records import (
     decode_headers,
     decode_record,
@@ -58,11 +62,6 @@ def test_every_event_was_among_them() -> None:
     assert {type(record.event) for record in HONEST} == FORMS.keys()
 
 
-def test_an_event_is_an_object_that_others_read() -> None:
-    given = json.loads(encode_event(MemberLeft("m1", "née")))
-    assert given == {"event": "MemberLeft", "version": 1, "member": "m1", "reason": "née"}
-
-
 def test_a_field_that_nobody_knows_is_passed_over() -> None:
     known = json.loads(encode_event(MemberLeft("m1", "done")))
     more = json.dumps({**known, "since": [1, {}]}).encode()
@@ -82,57 +81,110 @@ CREATED: dict[str, Any] = {
     **{"rebalance": "eager", "strategy": "range", "ephemeral": False},
 }
 COUNT = {"count": 3000, "topic_id": "T"}
+REGISTERED: dict[str, Any] = {
+    **{"event": "MemberRegistered", "version": 1, "member": "m1", "client_id": ""},
+    **{"topics": [], "static": [], "fresh": True},
+}
+REBALANCED: dict[str, Any] = {"event": "Rebalanced", "version": 1, "target": []}
+PART: dict[str, Any] = {
+    **{"topic": "t", "partition": 0, "owner": None, "tenure": 0, "target": None},
+    **{"revoking": 0, "position": -1},
+}
+STATE: dict[str, Any] = {
+    **{"session_timeout_ms": 1000, "rebalance": "eager", "strategy": "range", "ephemeral": False},
+    **{"topics": {"t": {"count": 1, "topic_id": ""}}, "members": {}, "generation": 2},
+    **{"rebalanced_at": 0, "target_of": {"members": {}, "topics": {}}, "partitions": [PART]},
+}
+SNAPSHOT: dict[str, Any] = {"event": "GroupSnapshot", "version": 1, "state": STATE}
+NO_JSON = "value: it is no JSON in UTF-8"
+NO_INT64 = "it is not in 0..9223372036854775807"
+NO_WORD = "is none of the words that can stand here"
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("given", "text"),
     [
-        (None, "value"),
-        (b"", "value"),
-        (b"\xff", "value"),
-        (b"\xef\xbb\xbf{}", "value"),
-        (b"{", "value"),
-        (b"[]", "value"),
-        (b'{"event": "MemberLeft", "version": NaN}', "value"),
-        (b"[" * 100_000, "value"),
-        (b'{"version": ' + b"9" * 5000 + b"}", "value"),
-        ('{"event": "GroupDeleted", "version": 1}'.encode("utf-16"), "value"),
-        ({}, "event"),
-        ({"event": "MemberLeft"}, "version"),
-        ({"event": "MemberLeft", "version": True}, "version"),
-        ({"event": "MemberLeft", "version": 1.0}, "version"),
-        ({"event": "MemberLeft", "version": -1}, "version"),
-        ({"event": "MemberLeft", "version": 2**63}, "version"),
-        ({"event": ["MemberLeft"], "version": 1}, "event"),
-        ({**LEFT, "member": None}, "member"),
-        ({**LEFT, "member": ""}, "member"),
-        ({**LEFT, "member": "\ud800"}, "member"),
-        ({**LEFT, "reason": {}}, "reason"),
-        ({**RECONCILED, "as_of": -2}, "as_of"),
-        ({**RECONCILED, "as_of": "1"}, "as_of"),
-        ({**RECONCILED, "held": {}}, "held"),
-        ({**RECONCILED, "held": [AT, AT]}, "held[1]"),
-        ({**RECONCILED, "positions": None}, "positions"),
-        ({**RECONCILED, "positions": [AT, {**AT, "tenure": 2}]}, "positions[1]"),
-        ({**RECONCILED, "positions": [{**AT, "partition": -1}]}, "positions[0].partition"),
-        ({**RECONCILED, "positions": [{**AT, "partition": 2**31}]}, "positions[0].partition"),
-        ({**RECONCILED, "positions": [{**AT, "topic": ""}]}, "positions[0].topic"),
-        ({**RECONCILED, "positions": [{**AT, "offset": -1}]}, "positions[0].offset"),
-        ({**RECONCILED, "positions": ["t"]}, "positions[0]"),
-        ({**CREATED, "ephemeral": 0}, "ephemeral"),
-        ({**CREATED, "rebalance": "lazy"}, "rebalance"),
-        ({**CREATED, "session_timeout_ms": 0}, "session_timeout_ms"),
-        ({**CREATED, "topics": {"t": 3}}, "topics.t"),
-        ({**CREATED, "topics": {"t": {**COUNT, "count": 0}}}, "topics.t.count"),
-        ({**CREATED, "topics": {"": COUNT}}, "topics"),
-        ({**CREATED, "topics": {"t": COUNT, "u": COUNT}}, "topics"),
+        (None, "value: null"),
+        (b"", "value: empty"),
+        (b"\xff", NO_JSON),
+        (b"\xef\xbb\xbf{}", NO_JSON),
+        (b"{", NO_JSON),
+        (b"[]", "value: it is no JSON object"),
+        (b'{"event": "MemberLeft", "version": NaN}', NO_JSON),
+        (b"[" * 100_000, NO_JSON),
+        (b'{"version": ' + b"9" * 5000 + b"}", NO_JSON),
+        ('{"event": "GroupDeleted", "version": 1}'.encode("utf-16"), NO_JSON),
+        ({}, "event: it is absent"),
+        ({"event": "MemberLeft"}, "version: it is absent"),
+        ({"event": "MemberLeft", "version": True}, "version: a flag is no whole number"),
+        ({"event": "MemberLeft", "version": 1.0}, "version: a fraction is no whole number"),
+        ({"event": "MemberLeft", "version": -1}, f"version: {NO_INT64}"),
+        ({"event": "MemberLeft", "version": 2**63}, f"version: {NO_INT64}"),
+        ({"event": ["MemberLeft"], "version": 1}, "event: a list is no text"),
+        ({**LEFT, "member": None}, "member: null is no text"),
+        ({**LEFT, "member": ""}, "member: it is empty"),
+        ({**LEFT, "member": "\ud800"}, "member: a lone surrogate is no text"),
+        ({**LEFT, "reason": {}}, "reason: an object is no text"),
+        ({**RECONCILED, "as_of": -2}, "as_of: it is not in -1..9223372036854775807"),
+        ({**RECONCILED, "as_of": "1"}, "as_of: text is no whole number"),
+        ({**RECONCILED, "held": {}}, "held: an object is no list"),
+        ({**RECONCILED, "held": [AT, AT]}, "held[1]: the partition stands in it twice"),
+        ({**RECONCILED, "positions": None}, "positions: null is no list"),
+        (
+            {**RECONCILED, "positions": [AT, {**AT, "tenure": 2}]},
+            "positions[1]: the partition stands in it twice",
+        ),
+        (
+            {**RECONCILED, "positions": [{**AT, "partition": -1}]},
+            "positions[0].partition: it is not in 0..2147483647",
+        ),
+        (
+            {**RECONCILED, "positions": [{**AT, "partition": 2**31}]},
+            "positions[0].partition: it is not in 0..2147483647",
+        ),
+        ({**RECONCILED, "positions": [{**AT, "topic": ""}]}, "positions[0].topic: it is empty"),
+        ({**RECONCILED, "positions": [{"topic": "t"}]}, "positions[0].partition: it is absent"),
+        ({**RECONCILED, "positions": [{**AT, "offset": -1}]}, f"positions[0].offset: {NO_INT64}"),
+        ({**RECONCILED, "positions": ["t"]}, "positions[0]: text is no object"),
+        ({**REGISTERED, "topics": ["a", "b", "a"]}, "topics: something stands in it twice"),
+        ({**REGISTERED, "topics": ["a", 3]}, "topics[1]: a number is no text"),
+        ({**REGISTERED, "topics": "a"}, "topics: text is no list"),
+        ({**CREATED, "ephemeral": 0}, "ephemeral: a number is no flag"),
+        ({**CREATED, "rebalance": 0}, "rebalance: a number is no text"),
+        ({**CREATED, "rebalance": "x" * 50}, f"rebalance: '{'x' * 40}' {NO_WORD}"),
+        (
+            {**CREATED, "session_timeout_ms": 0},
+            "session_timeout_ms: it is not in 1..9223372036854775807",
+        ),
+        ({**CREATED, "topics": []}, "topics: a list is no object"),
+        ({**CREATED, "topics": {"t": 3}}, "topics.t: a number is no object"),
+        (
+            {**CREATED, "topics": {"t": {**COUNT, "count": 0}}},
+            "topics.t.count: it is not in 1..4000",
+        ),
+        ({**CREATED, "topics": {"": COUNT}}, "topics: it is empty"),
+        ({**CREATED, "topics": {"t": COUNT, "u": COUNT}}, "topics: more than 4000 partitions"),
+        (
+            {**REBALANCED, "target": [{"topic": "t", "partition": 0, "member": ""}]},
+            "target[0].member: it is empty",
+        ),
+        ({**SNAPSHOT, "state": 3}, "state: a number is no object"),
+        (
+            {**SNAPSHOT, "state": {**STATE, "partitions": [{**PART, "topic": "u"}]}},
+            "state: no group is like that: PartitionsAreTheTopics",
+        ),
     ],
 )
-def test_what_is_no_event_is_malformed_and_says_where(given: object, field: str) -> None:
+def test_what_is_no_event_is_malformed_and_says_where(given: object, text: str) -> None:
     value = json.dumps(given).encode() if isinstance(given, dict) else given
     with pytest.raises(MalformedRecord) as caught:
         decode_event(value)  # type: ignore[arg-type]
-    assert caught.value.field == field
+    assert str(caught.value) == f"malformed {text}"
+
+
+def test_an_object_of_one_field_is_an_object() -> None:
+    with pytest.raises(MalformedRecord, match=r"^malformed here: a number is no object$"):
+        OnlyField("offset", Whole()).read("here", 3)
 
 
 def test_a_name_or_a_version_that_is_not_known_is_a_later_versions() -> None:
@@ -140,19 +192,66 @@ def test_a_name_or_a_version_that_is_not_known_is_a_later_versions() -> None:
     assert decode_event(json.dumps(later).encode()) == UnknownEvent("MemberLeft", 2)
     other = {"event": "MemberMoved", "version": 1, "member": 3}
     assert decode_event(json.dumps(other).encode()) == UnknownEvent("MemberMoved", 1)
+    last = {"event": "MemberLeft", "version": 2**63 - 1}
+    assert decode_event(json.dumps(last).encode()) == UnknownEvent("MemberLeft", 2**63 - 1)
+
+
+def test_a_group_may_have_as_many_partitions_as_there_may_be() -> None:
+    most = {**CREATED, "topics": {"t": COUNT, "u": {**COUNT, "count": 1000}}}
+    event = decode_event(json.dumps(most).encode())
+    assert isinstance(event, GroupCreated)
+    assert sum(topic.count for topic in event.topics.values()) == PARTITIONS_MAX
+
+
+STARTED = encode_event(ControllerStarted(-1, 1, "h", 1))
+LATER = b'{"event":"MemberMoved","version":1}'
+NEEDS = "an event of a group needs its id"
 
 
 @pytest.mark.parametrize(
-    ("key", "event"),
-    [(b"g", ControllerStarted(-1, 1, "h", 1)), (None, LEFT), (b"", LEFT), (b"\xff", LEFT)],
+    ("key", "value", "text"),
+    [
+        (b"g", STARTED, "an event of the controllership has none"),
+        (b"", STARTED, "an event of the controllership has none"),
+        (None, json.dumps(LEFT).encode(), NEEDS),
+        (b"", json.dumps(LEFT).encode(), NEEDS),
+        (b"\xff", json.dumps(LEFT).encode(), "it is not UTF-8"),
+    ],
 )
-def test_a_key_that_is_not_the_events_is_malformed(key: bytes | None, event: object) -> None:
-    value = (
-        encode_event(event) if isinstance(event, ControllerStarted) else json.dumps(event).encode()
-    )
+def test_a_key_that_is_not_the_events_is_malformed(
+    key: bytes | None, value: bytes, text: str
+) -> None:
     with pytest.raises(MalformedRecord) as caught:
         decode_record(0, 0, 0, key, value, [])
-    assert caught.value.field == "key"
+    assert str(caught.value) == f"malformed key: {text}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "group"),
+    [
+        (None, STARTED, ""),
+        (None, LATER, ""),
+        ("née".encode(), LATER, "née"),
+        (b"a\xff", LATER, "a\ufffd"),
+        ("née".encode(), json.dumps(LEFT).encode(), "née"),
+    ],
+)
+def test_the_key_names_the_group(key: bytes | None, value: bytes, group: str) -> None:
+    assert decode_record(0, 0, 0, key, value, []).group == group
+
+
+@pytest.mark.parametrize("number", [1, 7, 8])
+def test_a_snapshot_has_no_number_that_is_not_below_its_own(number: int) -> None:
+    """An event without a number is refused in any case, so it is not malformed."""
+    value = json.dumps({**SNAPSHOT, "state": {**STATE, "generation": 7}}).encode()
+    headers = encode_headers(3, number)
+    if number > 7:
+        assert decode_record(0, 0, 0, b"g", value, headers).number == number
+    else:
+        with pytest.raises(MalformedRecord) as caught:
+            decode_record(0, 0, 0, b"g", value, headers)
+        assert str(caught.value) == "malformed state: it has a number that is not below its own"
+    assert decode_record(0, 0, 0, b"g", value, []).number == NOT_DECIMAL
 
 
 @pytest.mark.parametrize(
@@ -163,23 +262,52 @@ def test_a_header_that_is_not_as_we_write_it_never_matches(text: bytes | None) -
     assert decode_headers(headers) == (NOT_DECIMAL, 0)
 
 
+@pytest.mark.parametrize("text", [b"9223372036854775807", "9223372036854775807"])
+def test_a_header_holds_a_number_of_64_bits(text: bytes | str) -> None:
+    assert decode_headers([("marshal-number", text)]) == (NOT_DECIMAL, 2**63 - 1)
+
+
 def test_of_a_header_that_is_there_twice_the_last_counts() -> None:
     twice = [("marshal-epoch", b"1"), ("marshal-number", b"2"), ("marshal-epoch", b"3")]
     assert decode_headers(twice) == (3, 2)
     assert decode_headers([]) == (NOT_DECIMAL, NOT_DECIMAL)
 
 
-def test_what_would_not_survive_is_not_sent() -> None:
-    with pytest.raises(UnsendableMessage):
-        encode_event(MemberLeft("", "no name"))
-    with pytest.raises(UnsendableMessage):
-        encode_event(MemberLeft("\ud800", "no text"))
-    left = EventRecord(0, 0, 0, MemberLeft("m", ""), "g", 1, 1)
-    for wrong in ({"group": ""}, {"group": "\ud800"}, {"epoch": -1}, {"number": 2**63}):
-        with pytest.raises(UnsendableMessage):
-            encode_record(attrs.evolve(left, **wrong))
-    with pytest.raises(UnsendableMessage):
-        encode_record(attrs.evolve(left, event=UnknownEvent("MemberMoved", 1)))
+LEAVES = EventRecord(0, 0, 0, MemberLeft("m", ""), "g", 1, 1)
+STARTS = EventRecord(0, 0, 0, ControllerStarted(-1, 1, "h", 1))
+NO_LIST: Any = ["a"]
+UNSENDABLE = [
+    ({"event": MemberLeft("", "no name")}, "member: it is empty"),
+    (
+        {"event": MemberLeft("m", "\ud800")},
+        "event: something in it is no text: surrogates not allowed",
+    ),
+    (
+        {"event": MemberRegistered("m", "c", NO_LIST, frozenset(), True)},
+        "event: it would decode to another one",
+    ),
+    ({"event": UnknownEvent("MemberMoved", 1)}, "event: MemberMoved of version 1 is not known"),
+    ({"group": ""}, "key: an event of a group needs its id"),
+    ({"group": "\ud800"}, "key: it is no text: surrogates not allowed"),
+    ({"epoch": -1}, "headers: they would decode to others"),
+    ({"number": 2**63}, "headers: they would decode to others"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "text"), UNSENDABLE)
+def test_what_would_not_survive_is_not_sent(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(UnsendableMessage) as caught:
+        encode_record(attrs.evolve(LEAVES, **wrong))
+    assert str(caught.value) == f"cannot encode {text}"
+
+
+def test_a_start_has_neither_key_nor_headers() -> None:
+    assert encode_record(STARTS) == (None, STARTED, [])
+    assert encode_record(LEAVES) == (
+        b"g",
+        encode_event(LEAVES.event),  # type: ignore[arg-type]
+        [("marshal-epoch", b"1"), ("marshal-number", b"1")],
+    )
 
 
 # --- anything -------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ from kafka_marshal.rpc.codec import (
 )
 from kafka_marshal.rpc.error_codes import MEANINGS, ErrorCode
 from kafka_marshal.rpc.fields import Array, Body, Number, RpcField, Struct, Text, Type, Value
+from kafka_marshal.rpc.fields import struct as struct_of
+from kafka_marshal.rpc.walker import MessageReader, written
 
 # --- messages at random, by the table -------------------------------------------------------------
 
@@ -109,6 +111,14 @@ def test_version_1_keeps_every_byte_of_version_0(request: RpcRequest) -> None:
     assert ours[:2] + theirs[2:4] + ours[4 : len(theirs)] == theirs
 
 
+def test_the_shortest_elements_of_an_array_are_read() -> None:
+    pair = struct_of(RpcField("Names", Array(Text.STRING)), RpcField("Count", Number.INT32))
+    shortest: list[tuple[Type, Value]] = [(Text.STRING, ""), (pair, {"Names": [], "Count": 0})]
+    for element, value in shortest:
+        fields, body = (RpcField("All", Array(element)),), {"All": [value, value]}
+        assert MessageReader(written(fields, body)).body(fields) == body
+
+
 def test_fields_of_a_later_version_stand_behind_those_of_an_earlier_one() -> None:
     for api in APIS:
         for fields in (api.request, api.answer):
@@ -162,37 +172,51 @@ HEARTBEAT = encode_request(RpcRequest(BY_NAME["Heartbeat"], 0, 7, "c", {"Session
     4:
 ]
 CREATE = BY_NAME["CreateGroup"].request
+NO_UTF8 = "it is not UTF-8: invalid start byte"
+TOO_FEW = "3 bytes are left, 2 elements need at least 4"
 LIST = encode_request(RpcRequest(BY_NAME["ListGroups"], 0, 7, "c", {"ConsumerGroups": ["g"]}))[4:]
 
 
 @pytest.mark.parametrize(
     ("message", "code", "text"),
     [
-        (HEARTBEAT[:-1], 42, "malformed SessionTimeout: 7 bytes are left, 8 are needed"),
-        (HEARTBEAT + b"!", 42, "malformed message: 1 bytes are left over"),
+        (HEARTBEAT[:-1], 42, "SessionTimeout: 7 bytes are left, 8 are needed"),
+        (HEARTBEAT + b"!", 42, "message: 1 bytes are left over"),
         (HEARTBEAT[:2] + b"\0\2" + HEARTBEAT[4:], 35, "Version: Heartbeat has no version 2"),
-        (HEARTBEAT[:2] + b"\xff\xff" + HEARTBEAT[4:], 35, "Heartbeat has no version -1"),
-        (b"\0\7" + HEARTBEAT[2:], 35, "DeregisterConsumer has no version 0"),
+        (HEARTBEAT[:2] + b"\xff\xff" + HEARTBEAT[4:], 35, "Version: Heartbeat has no version -1"),
+        (b"\0\7" + HEARTBEAT[2:], 35, "Version: DeregisterConsumer has no version 0"),
+        (HEARTBEAT[:13], 42, "ClientId: 1 bytes are left, 2 are needed"),
         (HEARTBEAT[:12] + b"\xff\xff" + HEARTBEAT[15:], 42, "ClientId: its length is -1"),
-        (HEARTBEAT[:14] + b"\xff" + HEARTBEAT[15:], 42, "ClientId: it is not UTF-8"),
-        (LIST[:-1] + b"\xff", 42, r"ConsumerGroups\[0\]: it is not UTF-8"),
+        (HEARTBEAT[:14] + b"\xff" + HEARTBEAT[15:], 42, f"ClientId: {NO_UTF8}"),
+        (LIST[:-1] + b"\xff", 42, f"ConsumerGroups[0]: {NO_UTF8}"),
+        (LIST[:-4], 42, "ConsumerGroups: 3 bytes are left, 4 are needed"),
         (LIST[:-7] + b"\xff\xff\xff\xff" + LIST[-3:], 42, "ConsumerGroups: its count is -1"),
-        (LIST[:-7] + b"\0\0\0\2" + LIST[-3:], 42, "3 bytes are left, 2 elements need at least 4"),
-        (LIST[:-3] + b"\0\2g", 42, r"ConsumerGroups\[0\]: 1 bytes are left, its length is 2"),
+        (LIST[:-7] + b"\0\0\0\2" + LIST[-3:], 42, f"ConsumerGroups: {TOO_FEW}"),
+        (LIST[:-3] + b"\0\2g", 42, "ConsumerGroups[0]: 1 bytes are left, its length is 2"),
     ],
 )
 def test_a_request_that_cannot_be_read_is_answered(message: bytes, code: int, text: str) -> None:
-    with pytest.raises(RefusedRequest, match=text) as refused:
+    with pytest.raises(RefusedRequest) as refused:
         decode_request(message)
+    assert str(refused.value) == f"malformed {text}"
     answer = refused.value.answer
     assert (refused.value.code, answer.code, answer.correlation_id) == (code, code, 7)
     assert answer.version == (answer.api.newest if code == 35 else 0)
 
 
-@pytest.mark.parametrize("message", [b"", HEARTBEAT[:11], b"\0\x08" + HEARTBEAT[2:]])
-def test_without_a_header_or_a_known_key_there_is_no_answer(message: bytes) -> None:
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (b"", "ApiKey: 0 bytes are left, 2 are needed"),
+        (HEARTBEAT[:3], "Version: 1 bytes are left, 2 are needed"),
+        (HEARTBEAT[:11], "CorrelationId: 7 bytes are left, 8 are needed"),
+        (b"\0\x08" + HEARTBEAT[2:], "ApiKey: 8 is unknown"),
+    ],
+)
+def test_without_a_header_or_a_known_key_there_is_no_answer(message: bytes, text: str) -> None:
     with pytest.raises(Malformed) as malformed:
         decode_request(message)
+    assert str(malformed.value) == f"malformed {text}"
     assert not isinstance(malformed.value, RefusedRequest)
     assert malformed.value.code is ErrorCode.INVALID_REQUEST
 
@@ -202,6 +226,29 @@ def test_an_answer_that_holds_nothing_but_a_code_is_an_answer(api: Api, version:
     answer = refusal(api, version, 5, ErrorCode.NOT_COORDINATOR)
     assert decode_answer(api, encode_answer(answer)[4:]) == answer
     assert answer.code is ErrorCode.NOT_COORDINATOR
+
+
+def test_what_a_refusal_does_not_know_is_0_empty_or_minus_1() -> None:
+    refused = refusal(BY_NAME["RegisterConsumer"], 1, 5, ErrorCode.NOT_COORDINATOR)
+    assert refused.body == {
+        **{"ClientId": "", "ConsumerGroup": "", "PartitionsToOwn": [], "ErrorCode": 16},
+        **{"Generation": -1, "SessionTimeout": 0, "PartitionsToOwnV1": []},
+    }
+    created = refusal(BY_NAME["CreateGroup"], 1, 5, ErrorCode.NOT_COORDINATOR)
+    assert created.body["ControllerBroker"] == {"BrokerId": -1, "Host": "", "Port": 0}
+
+
+def test_an_answer_that_is_longer_or_shorter_is_malformed_and_says_where() -> None:
+    api = BY_NAME["CreateGroup"]
+    message = encode_answer(refusal(api, 1, 5, ErrorCode.NOT_COORDINATOR))[4:]
+    for wrong, text in (
+        (message + b"!", "message: 1 bytes are left over"),
+        (message[:-1], "ControllerBroker.Port: 3 bytes are left, 4 are needed"),
+        (message[:3], "CorrelationId: 1 bytes are left, 8 are needed"),
+    ):
+        with pytest.raises(Malformed) as malformed:
+            decode_answer(api, wrong)
+        assert str(malformed.value) == f"malformed {text}"
 
 
 def test_a_boolean_is_0_or_1() -> None:
@@ -249,46 +296,85 @@ def test_a_frame_that_is_too_large_is_refused_before_it_has_come(size: int) -> N
         list(frames.fed(struct.pack(">i", size)[3:]))
 
 
-def test_the_largest_frame_comes_through() -> None:
-    data = struct.pack(">i", REQUEST_BYTES_MAX) + bytes(REQUEST_BYTES_MAX)
-    [message] = Frames().fed(data)
-    assert len(message) == REQUEST_BYTES_MAX
+@pytest.mark.parametrize("size", [0, REQUEST_BYTES_MAX])
+def test_the_smallest_and_the_largest_frame_come_through(size: int) -> None:
+    [message] = Frames().fed(struct.pack(">i", size) + bytes(size))
+    assert message == bytes(size)
+
+
+def test_a_message_of_the_largest_size_is_written_and_no_larger_one() -> None:
+    names = ["x" * 32_000] * 32 + ["x"]
+    body: Body = {"ConsumerGroups": list[Value](names)}
+    most = (
+        REQUEST_BYTES_MAX
+        + 4
+        - len(encode_request(RpcRequest(BY_NAME["ListGroups"], 0, 1, "", body)))
+    )
+    frame = encode_request(RpcRequest(BY_NAME["ListGroups"], 0, 1, "x" * most, body))
+    assert len(frame) == 4 + REQUEST_BYTES_MAX
+    with pytest.raises(Unencodable) as too_large:
+        encode_request(RpcRequest(BY_NAME["ListGroups"], 0, 1, "x" * (most + 1), body))
+    text = "cannot encode message: 1048577 bytes, at most 1048576 fit a frame"
+    assert str(too_large.value) == text
 
 
 # --- what cannot be written -----------------------------------------------------------------------
+
+IN_INT64 = "-9223372036854775808..9223372036854775807"
 
 
 @pytest.mark.parametrize(
     ("name", "body", "text"),
     [
-        ("Heartbeat", {}, "cannot encode SessionTimeout: it is missing"),
+        ("Heartbeat", {}, "SessionTimeout: it is missing"),
         ("Heartbeat", {"SessionTimeout": 1, "X": 1}, "X: this version has no such field"),
-        ("Heartbeat", {"SessionTimeout": 2**63}, "SessionTimeout: 9223372036854775808 is not in"),
+        ("Heartbeat", {"SessionTimeout": 2**63}, f"SessionTimeout: {2**63} is not in {IN_INT64}"),
         ("Heartbeat", {"SessionTimeout": "1"}, "SessionTimeout: a str is of another type"),
-        ("ListGroups", {"ConsumerGroups": ["x" * 2**15]}, r"s\[0\]: 32768 bytes, at most 32767"),
-        ("ListGroups", {"ConsumerGroups": ["\ud800"]}, r"ConsumerGroups\[0\]: it is not text"),
-        ("ListGroups", {"ConsumerGroups": ["x" * 999] * 1_100}, "at most 1048576 fit a frame"),
+        (
+            "ListGroups",
+            {"ConsumerGroups": ["x" * 2**15]},
+            "ConsumerGroups[0]: 32768 bytes, at most 32767 fit",
+        ),
+        (
+            "ListGroups",
+            {"ConsumerGroups": ["\ud800"]},
+            "ConsumerGroups[0]: it is not text: surrogates not allowed",
+        ),
         (
             "RewindConsumer",
             {
                 "ConsumerGroup": "g",
                 "NewOffsets": [{"Topic": "t", "Partition": 2**15, "Offset": 0}],
             },
-            r"NewOffsets\[0\]\.Partition: 32768 is not in -32768\.\.32767",
+            "NewOffsets[0].Partition: 32768 is not in -32768..32767",
         ),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(name: str, body: dict[str, object], text: str) -> None:
-    with pytest.raises(Unencodable, match=text):
+    with pytest.raises(Unencodable) as refused:
         encode_request(RpcRequest(BY_NAME[name], 0, 1, "c", body))  # type: ignore[arg-type]
+    assert str(refused.value) == f"cannot encode {text}"
+
+
+def test_a_header_that_does_not_fit_is_named() -> None:
+    api = BY_NAME["ListGroups"]
+    with pytest.raises(Unencodable, match=r"^cannot encode CorrelationId: "):
+        encode_request(RpcRequest(api, 0, 2**63, "c", {"ConsumerGroups": []}))
+    with pytest.raises(Unencodable, match=r"^cannot encode ClientId: "):
+        encode_request(RpcRequest(api, 0, 1, "\ud800", {"ConsumerGroups": []}))
+    longest = RpcRequest(api, 0, 1, "x" * 32_767, {"ConsumerGroups": []})
+    assert decode_request(encode_request(longest)[4:]) == longest
 
 
 def test_an_unknown_version_or_code_is_not_written() -> None:
     api = BY_NAME["Heartbeat"]
     with pytest.raises(Unencodable, match="Version: Heartbeat has no version 2"):
-        encode_request(RpcRequest(api, 2, 1, "c", {}))
+        encode_request(RpcRequest(api, 2, 1, "c", {"SessionTimeout": 1}))
+    body: Body = {"ControllerGeneration": 0, "ErrorCode": 0}
+    with pytest.raises(Unencodable, match="Version: Heartbeat has no version 2"):
+        encode_answer(RpcAnswer(api, 2, 1, body))
     with pytest.raises(Unencodable, match="ErrorCode: 999 is no error code of ours"):
-        encode_answer(RpcAnswer(api, 0, 1, {"ControllerGeneration": 0, "ErrorCode": 999}))
+        encode_answer(RpcAnswer(api, 0, 1, {**body, "ErrorCode": 999}))
     unknown = struct.pack(">hqqh", 0, 1, 0, 999)
     with pytest.raises(Malformed, match="ErrorCode: 999 is no error code of ours"):
         decode_answer(api, unknown)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from tools.pictures import maps
 from tools.pictures.__main__ import FOLDER, LINES, claim_picture, edges, pictures
+from tools.pictures.group import joins_and_failover
 from tools.pictures.maps import imports, layers, overview
 from tools.pictures.sequence import at_most_once
 
@@ -61,3 +62,21 @@ def test_at_most_once_no_message_is_handed_over_twice_in_its_picture() -> None:
         "hands over 100 to 199",
     ]
     assert [step.verdict for step in steps if step.refused] == ["Superseded"]
+
+
+def test_a_partition_moves_when_it_was_let_go_and_a_failover_moves_none_in_the_picture() -> None:
+    steps = joins_and_failover().steps
+    stops, granted, crashes = (
+        next(step.number for step in steps if step.label.endswith(label))
+        for label in ("stops partition 1 at offset 41", "owns 1", "crashes")
+    )
+    let_go = [step.number for step in steps if step.label == "Reconciled, m1"][-1]
+    assert stops < let_go < granted < crashes
+    asked = [step for step in steps[crashes:] if step.label.startswith("Heartbeat")]
+    assert {(step.source, step.label) for step in asked} == {
+        ("m1", "Heartbeat, generation 8"),
+        ("m2", "Heartbeat, generation 8"),
+    }
+    answers = {step.target: step.label for step in steps[crashes:] if step.source == "c2"}
+    assert answers == {"log": "ControllerStarted", "m1": "nothing changed", "m2": "nothing changed"}
+    assert [step.verdict for step in steps[crashes:] if step.verdict] == ["Started"]

@@ -331,20 +331,20 @@ microseconds of processor time a record. One partition took 1.09, with a load of
 
 Where the time of `--engine local` goes, in one process: processor time of one run, with a load of
 18 on the two cores. `make bench-replay ARGS="--phases 10000000"`, and the same with `--phases
-2000000 --claims 200000`, so that a claim has ten records:
+2000000 --claims 200000`, so that a claim has ten records. The second was run with a load of 14:
 
 | CPU us a record | 2,048 claims | 200,000 claims |
 |---|---|---|
-| merely to read the columns | 0.22 | 0.20 |
-| to read and to collapse, the above with it | 0.54 | 1.89 |
-| to fold 46,306 rows, or 2,000,064 | 0.11 | 16.3 |
+| merely to read the columns | 0.22 | 0.24 |
+| to read and to collapse, the above with it | 0.54 | 2.05 |
+| to fold 46,306 rows, or 2,000,064 | 0.11 | 1.68 |
 
 Rows are claims times chunks of 500,000 records. Before they are folded, runs that go on from chunk
 to chunk are joined: 46,306 rows of ten million records become 7,400. Where a chunk holds a claim
 less than eight times, its records are rows of their own. Within 128 MB of rows they are joined,
-too. But each claim is an object of Python, with its tenure and its rows: to fold one takes some 160
-microseconds, however few records it has. A replay of 10,000,000 records of a million claims took
-349 s of processor time, with a load of 20. The command held 1,471 MB, and the other process 1,165.
+too. A claim whose records there are one win, and heartbeats of the winner, is kept in columns until
+something else happens to it, or the log ends. To fold one takes some 17 microseconds. Any other
+claim is an object of Python, with its tenure and its rows, which takes 130 to 160.
 
 A record's cost on a cluster, by `python -m benchmarks.cluster.cost`: a standalone master on this
 machine, executors of one core, whose Python has no packages. Processor time is of Java and Python

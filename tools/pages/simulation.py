@@ -38,6 +38,9 @@ records of that partition and what they did, callbacks, and what each process wa
 *reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
 {messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
 
+One run of three has limits that are near: of what is fetched ahead, of a batch, of the window, of
+claims and of requests a second.
+
 With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
 `stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The log is then folded by the reducer of
 ranges, too, and the checkers whose names begin with `range` judge what it says. Half of these runs
@@ -90,6 +93,13 @@ Between them is a network in memory
 not at all, and connections are reset. The seed chooses the strategy, and whether rebalances are
 incremental or eager. It also chooses how long bytes take, and which machines' clocks run 3 % too
 fast or too slowly.
+
+In every second world limits are near to what members need: of connections, of strangers, of
+members, of an event's size and of what is fetched ahead. Such a world has 2 to 12 members, which
+may all come from one host, and a session timeout of 3 to 10 s. Where there is no room for all, some
+are served, and the others must know why they are not. Then there is room: some members leave, or
+controllers come that allow more, and all must be served. Each run ends with a controller that is
+killed while nothing else is wrong.
 
 ```sh
 make simulate-groups ARGS="--hours 2"

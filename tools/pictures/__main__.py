@@ -14,6 +14,7 @@ from typing import Final
 
 from attrs import frozen
 from tests.triples import Triple, read
+from tools.pictures.group import joins_and_failover
 from tools.pictures.maps import overview, packages
 from tools.pictures.sequence import at_most_once
 from tools.pictures.svg import box, line, svg, text
@@ -121,13 +122,11 @@ def story_picture(name: str) -> str:
     return _sequence(of_trace(trace, model.violates, model.name))
 
 
-def at_most_once_picture() -> str:
-    """Who writes what when, at most once; nothing is wrong in it."""
-    return (
-        _sequence(at_most_once())
-        .replace('<text class="end"', '<text class="note"')
-        .replace("✗ Messages", "Messages")
-    )
+def script_picture(story: Counterexample) -> str:
+    """Who writes what when; nothing is wrong in it."""
+    first = story.wrong.split()[0]
+    drawn = _sequence(story).replace('<text class="end"', '<text class="note"')
+    return drawn.replace(f"✗ {first}", first)
 
 
 def _sequence(counterexample: Counterexample) -> str:
@@ -153,7 +152,8 @@ def pictures() -> dict[str, str]:
         "packages.svg": packages(),
         "claim.svg": claim_picture(read()),
         "late-heartbeat.svg": story_picture("MCOriginal_a_LateHeartbeat"),
-        "at-most-once.svg": at_most_once_picture(),
+        "at-most-once.svg": script_picture(at_most_once()),
+        "group.svg": script_picture(joins_and_failover()),
     }
 
 

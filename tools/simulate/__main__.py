@@ -17,7 +17,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -26,7 +26,7 @@ from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS
 from tools.simulate.groups import runs as groups
 from tools.simulate.groups.setting import GroupsSetting
-from tools.simulate.runs import Report, Total, of_seeds, settings, shrunk, simulate
+from tools.simulate.runs import Report, Total, of_seeds, run_of, shrunk
 from tools.simulate.setting import SHARED, Setting
 
 NUMBERS: Final = (
@@ -58,7 +58,7 @@ def many(first: int, hours: float, jobs: int, base: Setting) -> Iterator[Report]
     """Runs from this seed on, until this many hours are simulated."""
     gc.collect()
     gc.freeze()  # what is there now stays, so no run has to look through it
-    return of_seeds(partial(_run, base), first, hours, jobs, base.simulated_s)
+    return of_seeds(partial(run_of, base=base), first, hours, jobs, base.simulated_s)
 
 
 def table(total: Total, took_s: float) -> str:
@@ -100,10 +100,6 @@ def story(report: Report) -> str:
     )
 
 
-def _run(base: Setting, seed: int) -> Report:
-    return simulate(seed, settings(seed, base))
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Simulate; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
@@ -124,12 +120,12 @@ def main(arguments: list[str] | None = None) -> int:
         where = "without" if asked.groups else "with"
         parser.error(f"--{name.replace('_', '-')} goes {where} --groups")
     if asked.groups:
-        return _groups(asked, GroupsSetting(**given))
+        return _groups(asked, GroupsSetting(**given), given)
     base = Setting(**given)
     if asked.share:
         base = attrs.evolve(base, **{each: getattr(SHARED, each) for each in SHARING})
     if asked.one is not None:
-        report = _run(base, asked.one)
+        report = run_of(asked.one, base)
         if asked.shrink and report.violations:
             report = shrunk(report)
         print(story(report))
@@ -145,10 +141,10 @@ def main(arguments: list[str] | None = None) -> int:
     return _outcome([one.seed for one in total.failed])
 
 
-def _groups(asked: argparse.Namespace, setting: GroupsSetting) -> int:
+def _groups(asked: argparse.Namespace, base: GroupsSetting, given: Collection[str]) -> int:
     """The same for groups."""
     if asked.one is not None:
-        report = groups.simulate(asked.one, setting)
+        report = groups.run_of(asked.one, base, given)
         if asked.shrink and report.violations:
             report = groups.shrunk(report)
         print(groups.story(report))
@@ -156,7 +152,7 @@ def _groups(asked: argparse.Namespace, setting: GroupsSetting) -> int:
     first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     print(f"from seed {first} on")
     total, began_s = groups.GroupsTotal(), time.monotonic()
-    for report in groups.many(first, asked.hours, asked.jobs, setting):
+    for report in groups.many(first, asked.hours, asked.jobs, base, given):
         total.add(report)
         if report.violations:
             print(groups.story(report), flush=True)

@@ -160,7 +160,11 @@ class Process:
             "window": setting.window,
             "batch": setting.batch,
             "bounds": setting.bounds,
-            "claiming": Claiming(reclaim_delay_ms=int(1000 * setting.reclaim_delay_s)),
+            "claiming": Claiming(
+                reclaim_delay_ms=int(1000 * setting.reclaim_delay_s),
+                claims_max=setting.claims_max,
+                transactions_per_s=setting.transactions_per_s,
+            ),
             "on_claimed": partial(self.called, "claimed"),
             "on_lost": partial(self.called, "lost"),
             "on_drained": partial(self.called, "drained"),

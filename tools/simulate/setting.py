@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Final
 
 import attrs
@@ -37,6 +38,10 @@ class Setting:
     batch: int = 10_000
     bounds: BufferLimits = field(factory=BufferLimits)
     """How much is fetched ahead."""
+    claims_max: int | None = None
+    """How many claims a process owns at most; None: as many as it gets."""
+    transactions_per_s: float = 20.0
+    """At most once: how many requests for messages a process makes in a second."""
     simulated_s: float = 600.0
     """How long there are faults and new messages; then a while follows without either."""
     faults: tuple[str, ...] = ()
@@ -69,6 +74,26 @@ class Setting:
     def at_least_once(self) -> bool:
         """Whether messages may be processed again rather than lost."""
         return self.semantics == "at_least_once"
+
+
+def limited(seed: int, base: Setting) -> Setting:
+    """The world of a seed, with limits that are met often, and room for all claims all the same.
+
+    Topics may grow to twice as many partitions. Requests for messages keep up with what comes.
+    """
+    chance = Random(f"limits {seed}")
+    claims = 2 * len(base.every_topic) * base.partitions
+    batch = chance.choice((1, 5, base.batch))
+    return attrs.evolve(
+        base,
+        bounds=BufferLimits(
+            chance.choice((1, 7, 100)), chance.choice((1, 2**20)), chance.choice((1, 20, 2**20))
+        ),
+        window=chance.choice((1, 5, base.window)),
+        batch=batch,
+        claims_max=chance.choice((None, -(-claims // base.clients), claims)),
+        transactions_per_s=max(chance.choice((5.0, 20.0)), 4 * base.messages_per_s / batch),
+    )
 
 
 SMALL: Final = Setting(

@@ -15,6 +15,7 @@ from kafka_marshal.cli.cluster.pause import pause, release, resume
 from kafka_marshal.cli.cluster.positions import set_position
 from kafka_marshal.cli.cluster.receipts import receipts
 from kafka_marshal.cli.cluster.redrive import redrive
+from kafka_marshal.cli.common import Commands
 from kafka_marshal.cli.groups.controller import controller
 from kafka_marshal.cli.groups.group import group
 from kafka_marshal.cli.logs.replay import replay
@@ -31,7 +32,7 @@ CONTROLLED = "Groups with a controller"
 SPECIFIED = "The specification"
 TRIES = "For tries"
 
-app = typer.Typer(
+app = Commands(
     name="marshal",
     no_args_is_help=True,
     add_completion=False,

@@ -10,17 +10,19 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import attrs
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.cli.durations import duration_text, milliseconds_of
 from kafka_marshal.client.connect.settings import Settings, settings_of
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import MarshalError
 
 
@@ -42,6 +44,35 @@ errors = Output(stderr=True, highlight=False, markup=False, soft_wrap=True)
 def for_tables() -> Console:
     """Where tables go: what is piped somewhere is as wide as it is."""
     return console if console.is_terminal else Output(width=1000, highlight=False)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+ANY_BYTES: Final = frozenset({"group", "sources"})
+"""Arguments that need not be text: the log of claims may hold any group, and files any name."""
+
+
+class TextCommand(TyperCommand):
+    """A command whose arguments are text, but for names of files and of groups that claim.
+
+    Python takes bytes that are not UTF-8 as lone surrogates. A client of Kafka that gets one as a
+    name ends the process by a segmentation fault (confluent-kafka 2.16).
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, unless one is no text."""
+        for name, value in ctx.params.items():
+            for each in value if isinstance(value, list | tuple) else (value,):
+                if name not in ANY_BYTES and isinstance(each, str) and not is_text(each):
+                    fail(f"{each!r} is not UTF-8 text ({name})")
+        return super().invoke(ctx)
+
+
+class Commands(typer.Typer):
+    """An app of such commands."""
+
+    def command(self, name: str | None = None, **how: Any) -> Callable[[F], F]:
+        """Add one."""
+        return super().command(name, **{"cls": TextCommand, **how})
 
 
 class RulesChoice(StrEnum):

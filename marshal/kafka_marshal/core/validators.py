@@ -1,4 +1,4 @@
-"""What a number of a setting may be: validators of attrs fields, each with one message.
+"""What a number or a name may be: validators of attrs fields, each with one message.
 
 This room does not know what the numbers count.
 
@@ -34,3 +34,16 @@ def not_negative(_: object, attribute: attrs.Attribute[Any], value: float) -> No
     """Nothing, or more. Raises ValueError."""
     if value < 0:
         raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
+
+
+def is_text(name: str) -> bool:
+    r"""Whether it has no lone surrogates, which no bytes of UTF-8 stand for.
+
+    >>> is_text("caf\u00e9"), is_text(b"caf\xe9".decode("utf-8", "surrogateescape"))
+    (True, False)
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -20,7 +20,7 @@ LOG: Final = "the log"
 """The participant that every record goes to."""
 
 
-def spec_name(verdict: Accepted | Refused) -> str:
+def spec_name(verdict: enum.Enum) -> str:
     """The name that the specification has for a verdict.
 
     >>> spec_name(Refused.LIVE_OWNER)

@@ -48,114 +48,125 @@ from kafka_marshal.group_codec.forms import (
     NAMES,
     PARTITIONS,
     TEXT,
+    ByName,
+    ByPartition,
+    Checked,
+    Fields,
     Form,
     Json,
-    by_name,
-    fields_of,
+    OneOf,
+    OnlyField,
+    OrNull,
+    Whole,
     malformed,
-    number,
     of_object,
-    one_of,
-    optional,
-    partition_of,
-    partition_to,
 )
 
 CONTROLLER: Final[Mapping[str, Form[Any]]] = {
-    "controller_id": number(most=2**31 - 1),
+    "controller_id": Whole(most=2**31 - 1),
     "host": TEXT,
-    "port": number(most=2**16 - 1),
+    "port": Whole(most=2**16 - 1),
 }
 """Who is controller, and where."""
 
 
-def _counts(where: str, given: Json) -> Mapping[str, Topic]:
-    topics = _TOPICS.read(where, given)
+def _expect_few(where: str, topics: Mapping[str, Topic]) -> None:
+    """A record of a few bytes must not fill the memory."""
     if sum(topic.count for topic in topics.values()) > PARTITIONS_MAX:
         malformed(where, f"more than {PARTITIONS_MAX} partitions")
-    return topics
 
 
-_TOPICS: Final = by_name(
-    fields_of(Topic, count=number(least=1, most=PARTITIONS_MAX), topic_id=TEXT)
-)
-TOPICS: Final[Form[Mapping[str, Topic]]] = Form(_counts, _TOPICS.write)
-"""Topics by name, of not too many partitions: a record of a few bytes must not fill the memory."""
-_REBALANCE: Final = one_of(Rebalance, lambda value: value.value)
-_STATIC: Final = partition_to("number", number(least=1))
-_WISH: Final[Mapping[str, Form[Any]]] = {"topics": NAMES, "static": _STATIC}
-
-GROUP: Final = fields_of(
-    Group,
-    session_timeout_ms=number(least=1),
-    rebalance=_REBALANCE,
-    strategy=TEXT,
-    ephemeral=FLAG,
-    topics=TOPICS,
-    members=by_name(fields_of(GroupMember, client_id=TEXT, **_WISH, joined_at=number(least=1))),
-    generation=number(least=1),
-    rebalanced_at=number(),
-    target_of=fields_of(TargetOf, members=by_name(fields_of(Wish, **_WISH)), topics=TOPICS),
-    partitions=partition_of(
-        GroupPartition,
-        owner=optional(NAME),
-        tenure=number(),
-        target=optional(NAME),
-        revoking=number(),
-        position=number(least=NO_POSITION),
-    ),
-)
-"""A whole group, as a snapshot has it."""
-
-
-def _possible(where: str, given: Json) -> Group:
-    """A group that a fold can have: no other may be what a reader begins with."""
-    group = GROUP.read(where, given)
+def _expect_possible(where: str, group: Group) -> None:
+    """A fold can have the group: no other may be what a reader begins with."""
     broken = impossible(group)
     if broken is not None:
         malformed(where, f"no group is like that: {broken.value}")
-    return group
 
 
+_TOPIC: Final = Fields(Topic, {"count": Whole(least=1, most=PARTITIONS_MAX), "topic_id": TEXT})
+TOPICS: Final = Checked(ByName(_TOPIC), _expect_few)
+"""Topics by name, of not too many partitions."""
+_WISH: Final[Mapping[str, Form[Any]]] = {
+    "topics": NAMES,
+    "static": ByPartition(OnlyField("number", Whole(least=1))),
+}
+_MEMBER: Final = Fields(GroupMember, {"client_id": TEXT, **_WISH, "joined_at": Whole(least=1)})
+
+GROUP: Final = Fields(
+    Group,
+    {
+        "session_timeout_ms": Whole(least=1),
+        "rebalance": OneOf(Rebalance),
+        "strategy": TEXT,
+        "ephemeral": FLAG,
+        "topics": TOPICS,
+        "members": ByName(_MEMBER),
+        "generation": Whole(least=1),
+        "rebalanced_at": Whole(),
+        "target_of": Fields(TargetOf, {"members": ByName(Fields(Wish, _WISH)), "topics": TOPICS}),
+        "partitions": ByPartition(
+            Fields(
+                GroupPartition,
+                {
+                    "owner": OrNull(NAME),
+                    "tenure": Whole(),
+                    "target": OrNull(NAME),
+                    "revoking": Whole(),
+                    "position": Whole(least=NO_POSITION),
+                },
+            )
+        ),
+    },
+)
+"""A whole group, as a snapshot has it."""
+
+_FIELDS: Final[Mapping[type[Event], Mapping[str, Form[Any]]]] = {
+    ControllerStarted: {"supersedes": Whole(least=NEVER_STARTED_EPOCH), **CONTROLLER},
+    ControllershipSnapshot: CONTROLLER,
+    GroupCreated: {
+        "session_timeout_ms": Whole(least=1),
+        "topics": TOPICS,
+        "rebalance": OneOf(Rebalance),
+        "strategy": TEXT,
+        "ephemeral": FLAG,
+    },
+    GroupDeleted: {},
+    GroupSnapshot: {"state": Checked(GROUP, _expect_possible)},
+    MemberRegistered: {
+        "member": NAME,
+        "client_id": TEXT,
+        "topics": NAMES,
+        "static": PARTITIONS,
+        "fresh": FLAG,
+    },
+    MemberLeft: {"member": NAME, "reason": TEXT},
+    MemberExpired: {"member": NAME, "reason": TEXT, "silent_ms": Whole()},
+    PartitionsCounted: {"topic": NAME, "count": Whole(most=PARTITIONS_MAX), "topic_id": TEXT},
+    Rebalanced: {"target": ByPartition(OnlyField("member", NAME))},
+    Reconciled: {
+        "member": NAME,
+        "as_of": Whole(least=-1),
+        "held": OrNull(PARTITIONS),
+        "positions": ByPartition(Fields(At, {"tenure": Whole(), "offset": Whole()})),
+    },
+    PartitionsRewound: {"positions": ByPartition(OnlyField("offset", Whole())), "by": TEXT},
+}
 FORMS: Final[Mapping[type[Event], Form[Any]]] = {
-    ControllerStarted: fields_of(
-        ControllerStarted, supersedes=number(least=NEVER_STARTED_EPOCH), **CONTROLLER
-    ),
-    ControllershipSnapshot: fields_of(ControllershipSnapshot, **CONTROLLER),
-    GroupCreated: fields_of(
-        GroupCreated,
-        session_timeout_ms=number(least=1),
-        topics=TOPICS,
-        rebalance=_REBALANCE,
-        strategy=TEXT,
-        ephemeral=FLAG,
-    ),
-    GroupDeleted: fields_of(GroupDeleted),
-    GroupSnapshot: fields_of(GroupSnapshot, state=Form(_possible, GROUP.write)),
-    MemberRegistered: fields_of(
-        MemberRegistered, member=NAME, client_id=TEXT, topics=NAMES, static=PARTITIONS, fresh=FLAG
-    ),
-    MemberLeft: fields_of(MemberLeft, member=NAME, reason=TEXT),
-    MemberExpired: fields_of(MemberExpired, member=NAME, reason=TEXT, silent_ms=number()),
-    PartitionsCounted: fields_of(
-        PartitionsCounted, topic=NAME, count=number(most=PARTITIONS_MAX), topic_id=TEXT
-    ),
-    Rebalanced: fields_of(Rebalanced, target=partition_to("member", NAME)),
-    Reconciled: fields_of(
-        Reconciled,
-        member=NAME,
-        as_of=number(least=-1),
-        held=optional(PARTITIONS),
-        positions=partition_of(At, tenure=number(), offset=number()),
-    ),
-    PartitionsRewound: fields_of(
-        PartitionsRewound, positions=partition_to("offset", number()), by=TEXT
-    ),
+    kind: Fields(kind, fields) for kind, fields in _FIELDS.items()
 }
 """Every event that is known here."""
 
 BY_NAME: Final = {kind.__name__: form for kind, form in FORMS.items()}
 _EVENT, _VERSION = "event", "version"
+
+
+def _no_constant(_: str) -> Json:
+    """`NaN` and `Infinity` are no JSON, though Python's parser takes them."""
+    raise ValueError
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def decode_event(value: bytes | None) -> Event | UnknownEvent:
@@ -174,7 +185,7 @@ def decode_event(value: bytes | None) -> Event | UnknownEvent:
     """
     given = _parsed(value)
     name = of_object(given, "", _EVENT, NAME)
-    version = of_object(given, "", _VERSION, number())
+    version = of_object(given, "", _VERSION, Whole())
     form = BY_NAME.get(name)
     if form is None or version != KNOWN_VERSION:
         return UnknownEvent(name, version)
@@ -186,17 +197,12 @@ def _parsed(value: bytes | None) -> Mapping[str, Json]:
     if not value:
         raise MalformedRecord("value", "null" if value is None else "empty")
     try:
-        given = json.loads(value.decode("utf-8"), parse_constant=_no_constant)
+        given = _DECODER.decode(value.decode())
     except (ValueError, RecursionError):  # not UTF-8, no JSON, a number of thousands of digits
         raise MalformedRecord("value", "it is no JSON in UTF-8") from None
     if not isinstance(given, dict):
         raise MalformedRecord("value", "it is no JSON object")
     return given
-
-
-def _no_constant(name: str) -> Json:
-    """`NaN` and `Infinity` are no JSON, though Python's parser takes them."""
-    raise ValueError(name)
 
 
 def encode_event(event: Event) -> bytes:
@@ -211,7 +217,7 @@ def encode_event(event: Event) -> bytes:
     kind = type(event)
     written = {_EVENT: kind.__name__, _VERSION: KNOWN_VERSION, **FORMS[kind].write(event)}
     try:
-        value = json.dumps(written, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        value = _ENCODER.encode(written).encode()
         if decode_event(value) != event:
             raise UnsendableMessage("event", "it would decode to another one")
     except UnicodeEncodeError as error:

@@ -4,9 +4,13 @@ A form is strict, because all readers must agree on what is malformed: a whole n
 list names nothing twice, text can be encoded. This room knows no event.
 """
 
+# ruff: noqa: D102  # what `read` and `write` do is documented once, at `Form`
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -18,43 +22,24 @@ Json: TypeAlias = Any
 """What `json.loads` gives."""
 INT64_MAX: Final = 2**63 - 1
 T = TypeVar("T")
+Word = TypeVar("Word", bound=Enum)
 
 
-@frozen
-class Form(Generic[T]):
+class Form(ABC, Generic[T]):
     """How values of one kind are written."""
 
-    read: Callable[[str, Json], T]
-    """The value, given where it stands. Raises MalformedRecord naming that place."""
-    write: Callable[[T], Json]
+    @abstractmethod
+    def read(self, where: str, given: Json) -> T:
+        """Return the value, given where it stands. Raises MalformedRecord naming that place."""
+
+    def write(self, value: T) -> Json:
+        """Return its JSON: that of most is the value itself."""
+        return value
 
 
 def malformed(where: str, reason: str) -> NoReturn:
     """Something at this place is not as it must be."""
     raise MalformedRecord(where, reason)
-
-
-def as_it_is(written: Json) -> Json:
-    """JSON has the value itself."""
-    return written
-
-
-def _text(where: str, given: Json) -> str:
-    if not isinstance(given, str):
-        malformed(where, f"{_kind(given)} is no text")
-    try:
-        given.encode("utf-8")
-    except UnicodeEncodeError:
-        malformed(where, "a lone surrogate is no text")
-    return given
-
-
-def _name(where: str, given: Json) -> str:
-    return _text(where, given) or malformed(where, "it is empty")
-
-
-def _flag(where: str, given: Json) -> bool:
-    return given if isinstance(given, bool) else malformed(where, f"{_kind(given)} is no flag")
 
 
 def _kind(given: Json) -> str:
@@ -65,49 +50,104 @@ def _kind(given: Json) -> str:
     return kinds.get(type(given), "an object")
 
 
-TEXT: Final = Form(_text, as_it_is)
-NAME: Final = Form(_name, as_it_is)
-"""Text that is not empty."""
-FLAG: Final = Form(_flag, as_it_is)
+# --- single values --------------------------------------------------------------------------------
 
 
-def number(least: int = 0, most: int = INT64_MAX) -> Form[int]:
-    """A whole number from `least` to `most`."""
+class _Text(Form[str]):
+    """Text, which may be empty."""
 
-    def read(where: str, given: Json) -> int:
-        if not isinstance(given, int) or isinstance(given, bool):
-            malformed(where, f"{_kind(given)} is no whole number")
-        if not least <= given <= most:
-            malformed(where, f"it is not in {least}..{most}")
+    def read(self, where: str, given: Json) -> str:
+        if not isinstance(given, str):
+            malformed(where, f"{_kind(given)} is no text")
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            malformed(where, "a lone surrogate is no text")
         return given
 
-    return Form(read, as_it_is)
+
+class _Name(Form[str]):
+    """Text that is not empty."""
+
+    def read(self, where: str, given: Json) -> str:
+        return TEXT.read(where, given) or malformed(where, "it is empty")
 
 
-def optional(form: Form[T]) -> Form[T | None]:
+class _Flag(Form[bool]):
+    """True or false."""
+
+    def read(self, where: str, given: Json) -> bool:
+        return given if isinstance(given, bool) else malformed(where, f"{_kind(given)} is no flag")
+
+
+TEXT: Final = _Text()
+NAME: Final = _Name()
+FLAG: Final = _Flag()
+
+
+@frozen
+class Whole(Form[int]):
+    """A whole number from `least` to `most`."""
+
+    least: int = 0
+    most: int = INT64_MAX
+
+    def read(self, where: str, given: Json) -> int:
+        if not isinstance(given, int) or isinstance(given, bool):
+            malformed(where, f"{_kind(given)} is no whole number")
+        if not self.least <= given <= self.most:
+            malformed(where, f"it is not in {self.least}..{self.most}")
+        return given
+
+
+@frozen
+class OrNull(Form[T | None]):
     """The same, or null."""
-    return Form(
-        lambda where, given: None if given is None else form.read(where, given),
-        lambda value: None if value is None else form.write(value),
-    )
+
+    form: Form[T]
+
+    def read(self, where: str, given: Json) -> T | None:
+        return None if given is None else self.form.read(where, given)
+
+    def write(self, value: T | None) -> Json:
+        return None if value is None else self.form.write(value)
 
 
-def one_of(kind: Callable[[str], T], written: Callable[[T], str]) -> Form[T]:
-    """One of some words; `kind` raises ValueError for any other."""
+@frozen
+class OneOf(Form[Word]):
+    """One of the words of an enum."""
 
-    def read(where: str, given: Json) -> T:
-        text = _text(where, given)
+    words: type[Word]
+
+    def read(self, where: str, given: Json) -> Word:
+        text = TEXT.read(where, given)
         try:
-            return kind(text)
+            return self.words(text)
         except ValueError:
             malformed(where, f"{text[:40]!r} is none of the words that can stand here")
 
-    return Form(read, written)
+    def write(self, value: Word) -> Json:
+        return value.value
 
 
-def listed(where: str, given: Json) -> list[Json]:
-    """A list, of whatever is in it."""
-    return given if isinstance(given, list) else malformed(where, f"{_kind(given)} is no list")
+@frozen
+class Checked(Form[T]):
+    """A value of which more is asked than its form can say."""
+
+    form: Form[T]
+    check: Callable[[str, T], None]
+    """Raises MalformedRecord."""
+
+    def read(self, where: str, given: Json) -> T:
+        value = self.form.read(where, given)
+        self.check(where, value)
+        return value
+
+    def write(self, value: T) -> Json:
+        return self.form.write(value)
+
+
+# --- objects --------------------------------------------------------------------------------------
 
 
 def an_object(where: str, given: Json) -> Mapping[str, Json]:
@@ -123,103 +163,112 @@ def of_object(given: Mapping[str, Json], where: str, name: str, form: Form[T]) -
     return form.read(place, given[name])
 
 
-def fields_of(kind: Callable[..., T], **forms: Form[Any]) -> Form[T]:
+@frozen
+class Fields(Form[T]):
     """An object whose fields are those of a class."""
 
-    def read(where: str, given: Json) -> T:
-        found = an_object(where, given)
-        return kind(**{name: of_object(found, where, name, form) for name, form in forms.items()})
+    kind: Callable[..., T]
+    forms: Mapping[str, Form[Any]]
 
-    def write(value: T) -> Json:
-        return {name: form.write(getattr(value, name)) for name, form in forms.items()}
+    def read(self, where: str, given: Json) -> T:
+        found, forms = an_object(where, given), self.forms.items()
+        return self.kind(**{name: of_object(found, where, name, form) for name, form in forms})
 
-    return Form(read, write)
+    def write(self, value: T) -> Json:
+        return {name: form.write(getattr(value, name)) for name, form in self.forms.items()}
 
 
-def by_name(form: Form[T]) -> Form[Mapping[str, T]]:
+@frozen
+class OnlyField(Form[T]):
+    """An object of which one field says all."""
+
+    name: str
+    form: Form[T]
+
+    def read(self, where: str, given: Json) -> T:
+        return of_object(an_object(where, given), where, self.name, self.form)
+
+    def write(self, value: T) -> Json:
+        return {self.name: self.form.write(value)}
+
+
+@frozen
+class ByName(Form[Mapping[str, T]]):
     """An object whose keys are names of ours, in order."""
 
-    def read(where: str, given: Json) -> Mapping[str, T]:
+    form: Form[T]
+
+    def read(self, where: str, given: Json) -> Mapping[str, T]:
         found = an_object(where, given)
-        return {_name(where, key): form.read(f"{where}.{key}", found[key]) for key in found}
+        return {
+            NAME.read(where, key): self.form.read(f"{where}.{key}", found[key]) for key in found
+        }
 
-    def write(value: Mapping[str, T]) -> Json:
-        return {key: form.write(value[key]) for key in sorted(value)}
-
-    return Form(read, write)
-
-
-def _names(where: str, given: Json) -> frozenset[str]:
-    found = [_name(f"{where}[{place}]", each) for place, each in enumerate(listed(where, given))]
-    return _once(where, found)
+    def write(self, value: Mapping[str, T]) -> Json:
+        return {key: self.form.write(value[key]) for key in sorted(value)}
 
 
-def _once(where: str, found: list[T]) -> frozenset[T]:
-    """What a list names, each once."""
-    names = frozenset(found)
-    return names if len(names) == len(found) else malformed(where, "something stands in it twice")
+# --- lists ----------------------------------------------------------------------------------------
 
 
-NAMES: Final[Form[frozenset[str]]] = Form(_names, sorted)
-"""A list of names, each once."""
-
-_TOPIC: Final = NAME
-_PARTITION: Final = number(most=PARTITION_MAX)
-
-
-def _topic_partition(where: str, given: Json) -> tuple[TopicPartition, Mapping[str, Json]]:
-    found = an_object(where, given)
-    topic = of_object(found, where, "topic", _TOPIC)
-    return TopicPartition(topic, of_object(found, where, "partition", _PARTITION)), found
+def listed(where: str, given: Json) -> Mapping[str, Json]:
+    """A list, of whatever is in it: each under its place."""
+    if not isinstance(given, list):
+        malformed(where, f"{_kind(given)} is no list")
+    return {f"{where}[{number}]": each for number, each in enumerate(given)}
 
 
-def by_partition(**forms: Form[Any]) -> Form[Mapping[TopicPartition, Mapping[str, Any]]]:
-    """A list of objects, one for each partition, in order; beside it these fields."""
+class _Names(Form[frozenset[str]]):
+    """A list of names, each once, in order."""
 
-    def read(where: str, given: Json) -> Mapping[TopicPartition, Mapping[str, Any]]:
-        parts: dict[TopicPartition, Mapping[str, Any]] = {}
-        for place, each in enumerate(listed(where, given)):
-            here = f"{where}[{place}]"
-            tp, found = _topic_partition(here, each)
+    def read(self, where: str, given: Json) -> frozenset[str]:
+        found = [NAME.read(*each) for each in listed(where, given).items()]
+        names = frozenset(found)
+        if len(names) < len(found):
+            malformed(where, "something stands in it twice")
+        return names
+
+    def write(self, value: frozenset[str]) -> Json:
+        return sorted(value)
+
+
+NAMES: Final = _Names()
+_PARTITION: Final = Whole(most=PARTITION_MAX)
+
+
+@frozen
+class ByPartition(Form[Mapping[TopicPartition, T]]):
+    """A list of objects, one for each partition, in order."""
+
+    form: Form[T]
+    """That of an object, which names the partition besides."""
+
+    def read(self, where: str, given: Json) -> Mapping[TopicPartition, T]:
+        parts: dict[TopicPartition, T] = {}
+        for here, each in listed(where, given).items():
+            found = an_object(here, each)
+            topic = of_object(found, here, "topic", NAME)
+            tp = TopicPartition(topic, of_object(found, here, "partition", _PARTITION))
             if tp in parts:
                 malformed(here, "the partition stands in it twice")
-            parts[tp] = {name: of_object(found, here, name, form) for name, form in forms.items()}
+            parts[tp] = self.form.read(here, found)
         return parts
 
-    def write(value: Mapping[TopicPartition, Mapping[str, Any]]) -> Json:
-        return [
-            {**tp._asdict(), **{name: form.write(value[tp][name]) for name, form in forms.items()}}
-            for tp in sorted(value)
-        ]
-
-    return Form(read, write)
+    def write(self, value: Mapping[TopicPartition, T]) -> Json:
+        return [{**tp._asdict(), **self.form.write(value[tp])} for tp in sorted(value)]
 
 
-def partition_to(name: str, form: Form[T]) -> Form[Mapping[TopicPartition, T]]:
-    """As `by_partition`, where one field beside each partition says all."""
-    parts = by_partition(**{name: form})
-    return Form(
-        lambda where, given: {tp: each[name] for tp, each in parts.read(where, given).items()},
-        lambda value: parts.write({tp: {name: each} for tp, each in value.items()}),
-    )
+_ALONE: Final[Form[Mapping[TopicPartition, Any]]] = ByPartition(Fields(dict, {}))
 
 
-def partition_of(kind: Callable[..., T], **forms: Form[Any]) -> Form[Mapping[TopicPartition, T]]:
-    """As `by_partition`, where the fields beside each partition are those of a class."""
-    parts = by_partition(**forms)
-    return Form(
-        lambda where, given: {tp: kind(**each) for tp, each in parts.read(where, given).items()},
-        lambda value: parts.write(
-            {tp: {name: getattr(each, name) for name in forms} for tp, each in value.items()}
-        ),
-    )
+class _Partitions(Form[frozenset[TopicPartition]]):
+    """A list of partitions, each once, in order."""
+
+    def read(self, where: str, given: Json) -> frozenset[TopicPartition]:
+        return frozenset(_ALONE.read(where, given))
+
+    def write(self, value: frozenset[TopicPartition]) -> Json:
+        return _ALONE.write(dict.fromkeys(value))
 
 
-def _partitions(value: Iterable[TopicPartition]) -> Json:
-    return [tp._asdict() for tp in sorted(value)]
-
-
-PARTITIONS: Final[Form[frozenset[TopicPartition]]] = Form(
-    lambda where, given: frozenset(by_partition().read(where, given)), _partitions
-)
-"""A list of partitions, each once."""
+PARTITIONS: Final = _Partitions()

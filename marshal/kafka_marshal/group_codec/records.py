@@ -51,7 +51,7 @@ def decode_record(
 def _group(event: Event | UnknownEvent, key: bytes | None) -> str:
     """The group that a record is about, by its key."""
     if isinstance(event, UnknownEvent):
-        return "" if key is None else key.decode("utf-8", "replace")
+        return "" if key is None else key.decode(errors="replace")
     if isinstance(event, ControllerStarted | ControllershipSnapshot):
         if key is not None:
             raise MalformedRecord("key", "an event of the controllership has none")
@@ -59,7 +59,7 @@ def _group(event: Event | UnknownEvent, key: bytes | None) -> str:
     if not key:
         raise MalformedRecord("key", "an event of a group needs its id")
     try:
-        return key.decode("utf-8")
+        return key.decode()
     except UnicodeDecodeError:
         raise MalformedRecord("key", "it is not UTF-8") from None
 
@@ -100,7 +100,7 @@ def encode_record(record: EventRecord) -> tuple[bytes | None, bytes, list[tuple[
         raise UnsendableMessage("event", f"{event.name} of version {event.version} is not known")
     value = encode_event(event)
     try:
-        key = record.group.encode("utf-8") or None
+        key = record.group.encode() or None
     except UnicodeEncodeError as error:
         raise UnsendableMessage("key", f"it is no text: {error.reason}") from None
     headers = encode_headers(record.epoch, record.number)

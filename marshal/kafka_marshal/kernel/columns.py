@@ -186,6 +186,7 @@ class NameCodes:
         self._claim_groups: Codes = np.empty(len(self.claims.spans), np.int32)
         self._table: Codes = np.empty((len(self._addresses.spans), 4), np.int32)
         self._topicless: Flags = np.empty(len(self._addresses.spans), np.bool_)
+        self._after: Codes = np.zeros(len(self._addresses.spans), np.int32)
 
     @property
     def table(self) -> Codes:
@@ -254,6 +255,7 @@ class NameCodes:
         row, known = 0, len(self._addresses)
         while row < count:
             slots, pool, spans, hashes, heads = self._addresses.arrays
+            self._after = _as_long(self._after, spans)
             row, heads[0], heads[1] = decode_values(
                 row,
                 data,
@@ -272,6 +274,7 @@ class NameCodes:
                 hashes,
                 heads[0],
                 requests,
+                self._after,
             )
             if row < count:
                 self._addresses.make_room(len(spans), len(pool))
@@ -319,8 +322,9 @@ class NameCodes:
         doubtful = columns.kind == ODD
         if len(self._addresses):
             known = np.where(doubtful, 0, columns.address)
-            claims = self.table[:, 3][known]
-            doubtful |= claims < 0  # its partition is not written the ordinary way
+            claimless = self.table[:, 3] < 0
+            if claimless.any():
+                doubtful |= claimless[known]  # its partition is not written the ordinary way
             named = _NAMES_NO_CLAIM[columns.kind]
             if named.any():
                 doubtful |= named & ~self._topicless[known]
@@ -349,10 +353,10 @@ _Array = TypeVar("_Array", Codes, Flags)
 
 
 def _as_long(array: _Array, other: npt.NDArray[np.uint64]) -> _Array:
-    """The array, or a copy with as much room as another has."""
+    """The array, or a copy with as much room as another has, of zeros."""
     if len(array) >= len(other):
         return array
-    longer = np.empty((len(other), *array.shape[1:]), array.dtype)
+    longer = np.zeros((len(other), *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer
 

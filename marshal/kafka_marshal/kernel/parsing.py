@@ -47,11 +47,47 @@ def _begins_with(data, at, end, word):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _word(data, at):  # type: ignore[no-untyped-def]
+    """Eight bytes as a number; the compiler makes one load of it."""
+    return (
+        _u(data[at])
+        | _u(data[at + _u(1)]) << _u(8)
+        | _u(data[at + _u(2)]) << _u(16)
+        | _u(data[at + _u(3)]) << _u(24)
+        | _u(data[at + _u(4)]) << _u(32)
+        | _u(data[at + _u(5)]) << _u(40)
+        | _u(data[at + _u(6)]) << _u(48)
+        | _u(data[at + _u(7)]) << _u(56)
+    )
+
+
+@_compiled
+def _eight_digits(word):  # type: ignore[no-untyped-def]
+    """The number that these eight bytes are in decimal, or -1: two digits at a time, then four."""
+    above = _u(0xF0F0F0F0F0F0F0F0)
+    zeros = _u(0x3030303030303030)
+    if word & above != zeros or (word + _u(0x0606060606060606)) & above != zeros:
+        return np.int64(-1)
+    word -= zeros
+    word = word * _u(10) + (word >> _u(8))
+    pairs = _u(0x000000FF000000FF)
+    outer = (word & pairs) * _u(0x000F424000000064)
+    inner = ((word >> _u(16)) & pairs) * _u(0x0000271000000001)
+    return np.int64((outer + inner) >> _u(32))
+
+
+@_compiled
 def _digits(data, at, end):  # type: ignore[no-untyped-def]
     """The number between these indices, or -1 if it is not 1 to 18 digits."""
     if end <= at or end - at > _u(18):
         return np.int64(-1)
     number = np.int64(0)
+    while end - at >= _u(8):
+        eight = _eight_digits(_word(data, at))
+        if eight < 0:
+            return np.int64(-1)
+        number = number * 100_000_000 + eight
+        at += _u(8)
     while at < end:
         digit = np.int64(data[at]) - 48
         if digit < 0 or digit > 9:
@@ -67,21 +103,6 @@ def _slash(data, at, end):  # type: ignore[no-untyped-def]
     while at < end and data[at] != _SLASH:
         at += _u(1)
     return at
-
-
-@_compiled
-def _word(data, at):  # type: ignore[no-untyped-def]
-    """Eight bytes as a number; the compiler makes one load of it."""
-    return (
-        _u(data[at])
-        | _u(data[at + _u(1)]) << _u(8)
-        | _u(data[at + _u(2)]) << _u(16)
-        | _u(data[at + _u(3)]) << _u(24)
-        | _u(data[at + _u(4)]) << _u(32)
-        | _u(data[at + _u(5)]) << _u(40)
-        | _u(data[at + _u(6)]) << _u(48)
-        | _u(data[at + _u(7)]) << _u(56)
-    )
 
 
 @_compiled
@@ -130,6 +151,17 @@ def hashed(data, at, end, salt):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _are_alike(data, at, end, other, begin, size):  # type: ignore[no-untyped-def]
+    """Whether the bytes here begin with `size` bytes of another text."""
+    if end - at < size:
+        return False
+    differ = np.uint8(0)
+    for i in range(size):  # without a way out, so that it is done many at a time
+        differ |= other[begin + i] ^ data[at + i]
+    return differ == 0
+
+
+@_compiled
 def known_code(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
     """The code of these bytes, or -1; and the slot that holds it, or is free for them."""
     mask = _u(len(slots) - 1)
@@ -138,13 +170,12 @@ def known_code(data, at, end, name, slots, pool, spans, hashes):  # type: ignore
         code = slots[slot]
         if code < 0:
             return np.int32(-1), slot
-        if hashes[code] == name and spans[code, 1] - spans[code, 0] == end - at:
-            begin = spans[code, 0]
-            differ = np.uint8(0)
-            for i in range(end - at):  # without a way out, so that it is done many at a time
-                differ |= pool[begin + i] ^ data[at + i]
-            if differ == 0:
-                return code, slot
+        if (
+            hashes[code] == name
+            and spans[code, 1] - spans[code, 0] == end - at
+            and _are_alike(data, at, end, pool, spans[code, 0], end - at)
+        ):
+            return code, slot
         slot = (slot + _u(1)) & mask
 
 
@@ -255,15 +286,37 @@ def _kind(data, at, end):  # type: ignore[no-untyped-def]
 def decode_values(  # type: ignore[no-untyped-def]
     row, data, offsets, valid,
     kind, version, unix_s, number, address,
-    salt, slots, pool, used, spans, hashes, count, requests,
+    salt, slots, pool, used, spans, hashes, count, requests, after,
 ):  # fmt: skip
     """Decode from `row` on; stop where there is no room for another address.
 
-    `requests`: whether a ClaimingRange is decoded, too.
+    `requests`: whether a ClaimingRange is decoded, too. `after` says of every address which one
+    followed it last. Claims take turns, and many records are of one second. So most records begin
+    with the bytes of the record before, and go on with the address that followed last time.
     """
+    last = -1
+    head_at = head_size = _u(0)
     while row < len(kind):
         kind[row] = ODD
         begin, end = _u(offsets[row]), _u(offsets[row + 1])
+        if last >= 0 and valid[row] and _are_alike(data, begin, end, data, head_at, head_size):
+            code = after[address[last]]
+            address_at, size = begin + head_size, spans[code, 1] - spans[code, 0]
+            if (
+                _are_alike(data, address_at, end, pool, spans[code, 0], size)
+                and address_at + size < end
+                and data[address_at + size] == _SLASH
+            ):
+                says_number = _digits(data, address_at + size + _u(1), end)
+                if says_number >= 0:
+                    kind[row] = kind[last]
+                    version[row] = version[last]
+                    unix_s[row] = unix_s[last]
+                    number[row] = says_number
+                    address[row] = code
+                    last = row
+                    row += 1
+                    continue
         found, length = _kind(data, begin, end) if valid[row] else (ODD, 0)
         row += 1
         if found == ODD or (found == REQUEST and not requests):
@@ -304,6 +357,11 @@ def decode_values(  # type: ignore[no-untyped-def]
         unix_s[row - 1] = says_unix_s
         number[row - 1] = says_number
         address[row - 1] = code
+        if _HAS_NUMBER[found]:
+            if last >= 0:
+                after[address[last]] = code
+            last = row - 1
+            head_at, head_size = begin, address_at - begin
     return row, count, used
 
 
@@ -316,9 +374,9 @@ def read_headers(  # type: ignore[no-untyped-def]
     `fields` says of every key what it is: its column in `found`, OTHER or NO_MARSHAL; `least` of
     every column which numbers are not ordinary.
     """
-    for row in range(len(present)):
-        for index in range(lists[row], lists[row + 1]):
-            field = fields[keys[index]]
+    for row in range(_u(len(present))):
+        for index in range(_u(lists[row]), _u(lists[row + _u(1)])):
+            field = fields[_u(keys[index])]
             if field == NO_MARSHAL:
                 continue
             present[row] = True
@@ -326,8 +384,10 @@ def read_headers(  # type: ignore[no-untyped-def]
                 continue
             number = np.int64(-1)
             if value_valid[index]:
-                number = _digits(value_data, _u(value_offsets[index]), _u(value_offsets[index + 1]))
-            if number < least[field]:
+                number = _digits(
+                    value_data, _u(value_offsets[index]), _u(value_offsets[index + _u(1)])
+                )
+            if number < least[_u(field)]:
                 odd[row] = True
             else:
-                found[row, field] = number
+                found[row, _u(field)] = number

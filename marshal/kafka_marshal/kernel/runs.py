@@ -42,6 +42,13 @@ _FEW: Final = 1 << 16
 """Numbers below this are counted, each by itself, faster than they are sorted."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
+_LAST_ROW, _SWITCHES, _RELEASES, _MOVED_MS = range(4)
+"""What is remembered of a claim. The clock when its position last moved in a run may be _NEVER."""
+_CELLS_MAX: Final = 1 << 21
+"""The most counters that are cheaper than sorting what they count."""
+_BUCKET_BITS: Final = 40
+_HALF: Final = 1 << (_BUCKET_BITS - 1)
+_u = np.uint64
 
 
 @frozen(eq=False)
@@ -106,7 +113,7 @@ def find(
         rest_intervals,
         interval_ms,
         forced,
-        np.full(subjects.claims, -1, np.int64),
+        np.full((subjects.claims, 4), -1, np.int64),
         np.full(subjects.members, -1, np.int64),
         np.zeros(subjects.members, np.int64),
         np.zeros(subjects.groups, np.int64),
@@ -137,18 +144,15 @@ class Subjects:
     def of(cls, places: Codes, columns: RecordColumns, names: NameCodes) -> Subjects:
         """Of rows decoded with `names`. Those of a row that is MALFORMED mean nothing."""
         table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
-        wide = places.astype(np.int64)
+        wide, width = places.astype(np.int64), int(places.max(initial=0)) + 1
         groups, clients = table[:, 2].astype(np.int64), table[:, 1]
-        members, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
+        _, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
 
-        def numbered(count: int, of_address: Ints | Codes) -> tuple[int, Ints]:
-            return _numbered(wide * max(1, count) + of_address[columns.address])
+        def numbered(of_address: Ints | Codes) -> tuple[int, Ints]:
+            # Neighbours in a log are often of neighbouring claims, so in the same cache lines.
+            return _numbered(of_address[columns.address] * np.int64(width) + wide)
 
-        return cls(
-            *numbered(len(names.claims), np.maximum(table[:, 3], 0)),
-            *numbered(len(members), member_of),
-            *numbered(len(names.groups), groups),
-        )
+        return cls(*numbered(np.maximum(table[:, 3], 0)), *numbered(member_of), *numbered(groups))
 
 
 def _numbered(pairs: Ints) -> tuple[int, Ints]:
@@ -201,6 +205,165 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
     return order, begins
 
 
+@frozen(eq=False)
+class RunsTold:
+    """What runs say, run by run in the order of their first rows."""
+
+    begins: Ints
+    """Where each begins in `offsets` and `clocks_ms`."""
+    offsets: Codes
+    clocks_ms: Codes
+    """How far the offset and the clock of each record are from those of the run's first."""
+    first_row: Ints
+    last_row: Ints
+    position: Ints
+    """That of the first record."""
+    first_move: Ints
+    """The first record with another position than the one before, counted within the run; or -1."""
+    moved_to: Ints
+    """The position that it says; without one, `position`."""
+    last_move: Ints
+    """The last such record, or -1."""
+
+
+def told(found: HeartbeatRuns, offsets: Ints, positions: Ints) -> RunsTold:
+    """Tell what the runs say that were found, from all rows' offsets and positions."""
+    begins, far, late_ms, columns = _told(found.leader, offsets, found.clock_ms, positions)
+    return RunsTold(begins, far, late_ms, *columns.T)
+
+
+_FIRST_ROW, _LAST_ROW_OF, _POSITION, _FIRST_MOVE, _MOVED_TO, _LAST_MOVE, _NOW_AT, _NEXT = range(8)
+"""The columns of `RunsTold`, and what is known of a run while it is read."""
+
+
+@numba.njit(cache=True, nogil=True)
+def _told(leader, offsets, clock_ms, positions):  # type: ignore[no-untyped-def]
+    lengths = np.zeros(len(leader), np.int64)
+    for row in range(len(leader)):
+        if leader[row] >= 0:
+            lengths[leader[row]] += 1
+    begins = np.empty(np.count_nonzero(lengths), np.int64)
+    runs = np.full((len(begins), 8), -1, np.int64)
+    known, total = 0, 0
+    for row in range(len(leader)):
+        if lengths[row]:
+            begins[known] = runs[known, _NEXT] = total
+            total += lengths[row]
+            lengths[row] = known  # from here on, which run it is
+            known += 1
+    far, late_ms = np.empty(total, np.int32), np.empty(total, np.int32)
+    for row in range(len(leader)):
+        first = leader[row]
+        if first < 0:
+            continue
+        number = lengths[first]
+        run, position = runs[number], positions[row]
+        at = run[_NEXT]
+        run[_NEXT] += 1
+        far[at], late_ms[at] = offsets[row] - offsets[first], clock_ms[row] - clock_ms[first]
+        run[_LAST_ROW_OF] = row
+        if row == first:
+            run[_FIRST_ROW] = row
+            run[_POSITION] = run[_MOVED_TO] = run[_NOW_AT] = position
+        elif position != run[_NOW_AT]:
+            run[_LAST_MOVE] = at - begins[number]
+            if run[_FIRST_MOVE] < 0:
+                run[_FIRST_MOVE], run[_MOVED_TO] = run[_LAST_MOVE], position
+            run[_NOW_AT] = position
+    return begins, far, late_ms, runs[:, :_NOW_AT]
+
+
+@frozen(eq=False)
+class Clocks:
+    """How far the clocks of senders are from those of records, counted in buckets."""
+
+    who: Ints
+    """The place and the sender of each bucket, as one number: place times senders plus sender."""
+    buckets: Ints
+    """Distances divided by the bucket's size, rising for each of `who`."""
+    counts: Ints
+    least_ms: Ints
+    most_ms: Ints
+    """The least and the greatest distance, by the numbers of `who`."""
+    far: Ints
+    """The rows whose times do not fit."""
+
+
+def clocks(
+    places: Codes, told: Flags, unix_s: Ints, timestamps_ms: Ints, addresses: Codes,
+    sender_of: Ints, fits_ms: int, bucket_ms: int,
+) -> Clocks:  # fmt: skip
+    """How far what a record says is from when it was stamped.
+
+    Args:
+        places: of every record, the number of its place.
+        told: the records that count.
+        unix_s: what they say.
+        timestamps_ms: when they were stamped.
+        addresses: of every record, who sent it and of which claim.
+        sender_of: by address, the number of the sender, from 0 on without gaps.
+        fits_ms: times are less than this far from 1970, or they are `Clocks.far`.
+        bucket_ms: the size of a bucket.
+    """
+    of_senders = int(sender_of.max()) + 1
+    rows = (places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms)
+    count = (int(places.max(initial=0)) + 1) * of_senders
+    least, most = np.full(count, 2**63 - 1), np.full(count, -(2**63))
+    far = _bounds(rows, least, most)
+    none = np.zeros(0, np.int64)
+    if not (there := least <= most).any():
+        return Clocks(none, none, none, least, most, far)
+    low = int(least[there].min()) // bucket_ms
+    width = int(most[there].max()) // bucket_ms - low + 1
+    if count * width <= _CELLS_MAX:
+        cells = np.zeros((count, width), np.int64)
+        _counted(rows, low, bucket_ms, cells)
+        who, buckets = np.nonzero(cells)
+        return Clocks(who, buckets + low, cells[who, buckets], least, most, far)
+    near = told.copy()
+    near[far] = False
+    each = places[near].astype(np.int64) * of_senders + sender_of[addresses[near]]
+    bucket = (unix_s[near] * 1000 - timestamps_ms[near]) // bucket_ms
+    keys, counts = np.unique((each << _BUCKET_BITS) + bucket + _HALF, return_counts=True)
+    buckets = (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF
+    return Clocks(keys >> _BUCKET_BITS, buckets, counts, least, most, far)
+
+
+@numba.njit(cache=True, nogil=True)
+def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
+    places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
+    far = []
+    far.append(np.int64(0))
+    for row in range(len(places)):
+        if not told[row]:
+            continue
+        if not (
+            -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
+            and -fits_ms < timestamps_ms[row] < fits_ms
+        ):
+            far.append(np.int64(row))
+            continue
+        each = _u(places[row] * of_senders + sender_of[_u(addresses[row])])
+        off_ms = unix_s[row] * 1000 - timestamps_ms[row]
+        least[each] = min(least[each], off_ms)
+        most[each] = max(most[each], off_ms)
+    return np.array(far[1:], np.int64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _counted(rows, low, bucket_ms, cells):  # type: ignore[no-untyped-def]
+    places, told, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
+    for row in range(len(places)):
+        if (
+            told[row]
+            and -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
+            and -fits_ms < timestamps_ms[row] < fits_ms
+        ):
+            each = _u(places[row] * of_senders + sender_of[_u(addresses[row])])
+            off_ms = unix_s[row] * 1000 - timestamps_ms[row]
+            cells[each, _u(off_ms // bucket_ms - low)] += 1
+
+
 def summed(
     places: Codes, offsets: Ints, timestamps_ms: Ints, kinds: Small, counted: Ints, listed: Ints
 ) -> Ints:
@@ -248,17 +411,12 @@ def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ig
 def _find(  # type: ignore[no-untyped-def]
     partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
     headers, amended_badly, table, claims, members, groups, silence_intervals, rest_intervals,
-    interval_ms, forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
+    interval_ms, forced, known, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
-    # What held when a row was read, to be compared with when the next of its claim is.
-    switched = np.empty(len(partitions), np.int64)
-    released = np.empty(len(partitions), np.int64)
-    # Of a row in a run: the clock when the position last moved in it, or _NEVER.
-    moved_ms = np.full(len(partitions), _NEVER, np.int64)
-    for row in range(len(partitions)):
-        partition = partitions[row]
+    for row in range(_u(len(partitions))):
+        partition = _u(partitions[row])
         leader[row] = NO_RUN
         if offsets[row] <= last_offset[partition]:
             ordered[partition] = False
@@ -268,25 +426,29 @@ def _find(  # type: ignore[no-untyped-def]
         kind = kinds[row]
         if kind == MALFORMED:
             continue
-        address = addresses[row]
-        group, claim, member = groups[row], claims[row], members[row]
+        address = _u(addresses[row])
+        group, claim, member = _u(groups[row]), _u(claims[row]), _u(members[row])
         if speaking[member] != table[address, 0]:
             speaking[member] = table[address, 0]
             switches[member] += 1
         if kind == RELEASE_GROUP:
             releases[group] += 1
             continue
-        switched[row], released[row] = switches[member], releases[group]
-        before = last_row[claim]
-        last_row[claim] = row
-        if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
+        last = known[claim]
+        last_row, moved_before_ms = last[_LAST_ROW], last[_MOVED_MS]
+        has_switched = last[_SWITCHES] != switches[member]
+        has_released = last[_RELEASES] != releases[group]
+        last[_LAST_ROW], last[_MOVED_MS] = row, _NEVER
+        last[_SWITCHES], last[_RELEASES] = switches[member], releases[group]
+        before = _u(last_row)
+        if last_row < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
         said = headers[row, _INTERVAL]
         every_ms = interval_ms if forced or said < 0 else said
         if (
-            addresses[before] != address
-            or switched[before] != switched[row]
-            or released[before] != released[row]
+            _u(addresses[before]) != address
+            or has_switched
+            or has_released
             or versions[before] != versions[row]
             or versions[row] > 1
             or versions[row] < 0
@@ -314,19 +476,19 @@ def _find(  # type: ignore[no-untyped-def]
         moved = numbers[row] != numbers[before]
         first = leader[before]
         if first < 0 and unix_s[before] > 0 and headers[before, 0] < offsets[before]:
-            first = before
+            first = last_row
         if first < 0 or (
             offsets[row] - offsets[first] > _SPAN_MAX
             or clock_ms[row] - clock_ms[first] > _SPAN_MAX
             or (
                 moved
-                and moved_ms[before] != _NEVER
-                and clock_ms[before] - moved_ms[before] >= rest_intervals * every_ms
+                and moved_before_ms != _NEVER
+                and clock_ms[before] - moved_before_ms >= rest_intervals * every_ms
             )
         ):
-            first = row
+            first = np.int64(row)
         leader[row] = leader[first] = first
         if moved:
-            moved_ms[row] = clock_ms[row]
-        elif first != row:
-            moved_ms[row] = moved_ms[before]
+            last[_MOVED_MS] = clock_ms[row]
+        elif first != np.int64(row):
+            last[_MOVED_MS] = moved_before_ms

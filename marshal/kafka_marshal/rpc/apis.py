@@ -26,7 +26,6 @@ from kafka_marshal.rpc.fields import (
     STRING,
     Array,
     RpcField,
-    Struct,
     struct,
 )
 
@@ -65,11 +64,7 @@ _PLACES: Final = Array(struct(_TOPIC, _WIDE))
 _NARROW_OFFSETS: Final = Array(struct(_TOPIC, _NARROW, _OFFSET))
 _WIDE_OFFSETS: Final = Array(struct(_TOPIC, _WIDE, _OFFSET))
 _POSITIONS: Final = Array(struct(_TOPIC, _WIDE, _OFFSET, _TENURE))
-
-
-def _broker(port: RpcField) -> Struct:
-    return struct(RpcField("BrokerId", INT32, empty=-1), RpcField("Host", STRING), port)
-
+_BROKER: Final = (RpcField("BrokerId", INT32, empty=-1), RpcField("Host", STRING))
 
 APIS: Final = (
     Api(
@@ -95,7 +90,7 @@ APIS: Final = (
                         RpcField("GroupName", STRING),
                         RpcField("GroupMembers", Array(STRING)),
                         RpcField("Topics", Array(STRING)),
-                        RpcField("ControllerBroker", _broker(RpcField("Port", PORT))),
+                        RpcField("ControllerBroker", struct(*_BROKER, RpcField("Port", PORT))),
                         RpcField("SessionTimeout", INT64),
                     )
                 ),
@@ -139,7 +134,7 @@ APIS: Final = (
             _CODE,
             RpcField(
                 "ControllerBroker",
-                _broker(RpcField("Port", INT32)),
+                struct(*_BROKER, RpcField("Port", INT32)),
                 "the document's text has it, its table has not",
                 since=1,
             ),
@@ -191,7 +186,12 @@ APIS: Final = (
             RpcField("ConsumerGroup", STRING, since=1),
             RpcField("ConsumerId", STRING, since=1),
             RpcField("Generation", INT64, "of the last answer to RegisterConsumer", since=1),
-            RpcField("MaxWaitMs", INT32, "how long the answer may wait for a change", since=1),
+            RpcField(
+                "MaxWaitMs",
+                INT32,
+                "how long its answer may wait for a change; the first over a connection never does",
+                since=1,
+            ),
         ),
         answer=(
             RpcField("ControllerGeneration", INT64, "the group's generation", empty=-1),

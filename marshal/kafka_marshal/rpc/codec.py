@@ -25,8 +25,8 @@ from attrs import frozen
 
 from kafka_marshal.rpc.apis import BY_KEY, BY_NAME, Api, fields_of
 from kafka_marshal.rpc.error_codes import ErrorCode
-from kafka_marshal.rpc.fields import INT16, INT64, STRING, Body, empty_value
-from kafka_marshal.rpc.walker import Malformed, MessageReader, Unencodable, written, written_value
+from kafka_marshal.rpc.fields import INT16, INT64, STRING, Body, RpcField, empty_value
+from kafka_marshal.rpc.walker import Malformed, MessageReader, Unencodable, written
 
 __all__ = [
     "ANSWER_BYTES_MAX",
@@ -49,7 +49,9 @@ REQUEST_BYTES_MAX: Final = 2**20
 """The most bytes that may follow the size of a request's frame."""
 ANSWER_BYTES_MAX: Final = 2**22
 """The same of an answer: what describes the largest group with the longest names fits."""
-_SIZE_BYTES: Final = 4
+_SIZE: Final = struct.Struct(">i")
+_ANSWER_HEAD: Final = (RpcField("Version", INT16), RpcField("CorrelationId", INT64))
+_REQUEST_HEAD: Final = (RpcField("ApiKey", INT16), *_ANSWER_HEAD, RpcField("ClientId", STRING))
 
 
 @frozen
@@ -134,14 +136,14 @@ class Frames:
                 connection ends.
         """
         self._buffer += data
-        while len(self._buffer) >= _SIZE_BYTES:
-            [size] = struct.unpack_from(">i", self._buffer)
+        while len(self._buffer) >= _SIZE.size:
+            [size] = _SIZE.unpack_from(self._buffer)
             if not 0 <= size <= self._bytes_max:
                 raise Malformed("size", f"{size} is not in 0..{self._bytes_max}")
-            end = _SIZE_BYTES + size
+            end = _SIZE.size + size
             if len(self._buffer) < end:
                 return
-            message = bytes(self._buffer[_SIZE_BYTES:end])
+            message = bytes(self._buffer[_SIZE.size : end])
             del self._buffer[:end]
             yield message
 
@@ -149,7 +151,7 @@ class Frames:
 def _framed(message: bytes, bytes_max: int) -> bytes:
     if len(message) > bytes_max:
         raise Unencodable("message", f"{len(message)} bytes, at most {bytes_max} fit a frame")
-    return struct.pack(">i", len(message)) + message
+    return _SIZE.pack(len(message)) + message
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -163,14 +165,14 @@ def encode_request(request: RpcRequest) -> bytes:
     """
     api = request.api
     _expect_version(api, request.version)
-    head = (
-        written_value(INT16, api.key, "ApiKey"),
-        written_value(INT16, request.version, "Version"),
-        written_value(INT64, request.correlation_id, "CorrelationId"),
-        written_value(STRING, request.client_id, "ClientId"),
-    )
+    head: Body = {
+        "ApiKey": api.key,
+        "Version": request.version,
+        "CorrelationId": request.correlation_id,
+        "ClientId": request.client_id,
+    }
     body = written(fields_of(api.request, request.version), request.body)
-    return _framed(b"".join([*head, body]), REQUEST_BYTES_MAX)
+    return _framed(written(_REQUEST_HEAD, head) + body, REQUEST_BYTES_MAX)
 
 
 def decode_request(message: bytes) -> RpcRequest:
@@ -182,11 +184,8 @@ def decode_request(message: bytes) -> RpcRequest:
             read an answer, so the connection ends.
     """
     reader = MessageReader(message)
-    key, version = reader.value(INT16, "ApiKey"), reader.value(INT16, "Version")
-    correlation_id = reader.value(INT64, "CorrelationId")
-    assert isinstance(key, int)
-    assert isinstance(version, int)
-    assert isinstance(correlation_id, int)
+    key = reader.number(INT16, "ApiKey")
+    version, correlation_id = _answer_head(reader)
     api = BY_KEY.get(key)
     if api is None:
         raise Malformed("ApiKey", f"{key} is unknown")
@@ -198,8 +197,7 @@ def decode_request(message: bytes) -> RpcRequest:
         reason = f"{api.name} has no version {version}"
         raise refused("Version", reason, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        client_id = reader.value(STRING, "ClientId")
-        assert isinstance(client_id, str)
+        client_id = reader.text("ClientId")
         body = reader.body(fields_of(api.request, version))
         reader.end()
     except Malformed as error:
@@ -214,12 +212,9 @@ def encode_answer(answer: RpcAnswer) -> bytes:
         Unencodable: the api has no such version, or a field cannot be written.
     """
     _expect_version(answer.api, answer.version)
-    head = (
-        written_value(INT16, answer.version, "Version"),
-        written_value(INT64, answer.correlation_id, "CorrelationId"),
-    )
+    head: Body = {"Version": answer.version, "CorrelationId": answer.correlation_id}
     body = written(fields_of(answer.api.answer, answer.version), answer.body)
-    return _framed(b"".join([*head, body]), ANSWER_BYTES_MAX)
+    return _framed(written(_ANSWER_HEAD, head) + body, ANSWER_BYTES_MAX)
 
 
 def correlation_id_of(message: bytes) -> int:
@@ -228,10 +223,7 @@ def correlation_id_of(message: bytes) -> int:
     Raises:
         Malformed: it is too short.
     """
-    reader = MessageReader(message)
-    reader.value(INT16, "Version")
-    correlation_id = reader.value(INT64, "CorrelationId")
-    assert isinstance(correlation_id, int)
+    _, correlation_id = _answer_head(MessageReader(message))
     return correlation_id
 
 
@@ -245,14 +237,17 @@ def decode_answer(api: Api, message: bytes) -> RpcAnswer:
         Malformed: it is not an answer of the api, or of a version that is unknown here.
     """
     reader = MessageReader(message)
-    version, correlation_id = reader.value(INT16, "Version"), reader.value(INT64, "CorrelationId")
-    assert isinstance(version, int)
-    assert isinstance(correlation_id, int)
+    version, correlation_id = _answer_head(reader)
     if version not in api.versions:
         raise Malformed("Version", f"{api.name} has no version {version}")
     body = reader.body(fields_of(api.answer, version))
     reader.end()
     return RpcAnswer(api, version, correlation_id, body)
+
+
+def _answer_head(reader: MessageReader) -> tuple[int, int]:
+    """The version and the correlation id, with which a request goes on behind its key."""
+    return reader.number(INT16, "Version"), reader.number(INT64, "CorrelationId")
 
 
 def _expect_version(api: Api, version: int) -> None:

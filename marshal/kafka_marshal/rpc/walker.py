@@ -38,12 +38,10 @@ class Malformed(ValueError):
 
 
 class Unencodable(ValueError):
-    """A value that its field cannot hold: `field` names the place, `reason` the fault."""
+    """A value that its field cannot hold: the text names the place and the fault."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"cannot encode {field}: {reason}")
-        self.field = field
-        self.reason = reason
 
 
 class MessageReader:
@@ -87,15 +85,20 @@ class MessageReader:
         """
         match type_:
             case Number():
-                return self._number(type_, name)
+                return self.number(type_, name)
             case Text():
-                return self._text(name)
+                return self.text(name)
             case Array():
                 return self._array(type_, name)
             case Struct():
                 return self.body(type_.fields, f"{name}.")
 
-    def _number(self, type_: Number, name: str) -> int:
+    def number(self, type_: Number, name: str) -> int:
+        """Read a number.
+
+        Raises:
+            Malformed: it is none of this type.
+        """
         if self.left < type_.size:
             raise Malformed(name, f"{self.left} bytes are left, {type_.size} are needed")
         [number] = struct.unpack_from(type_.code, self._data, self._at)
@@ -107,8 +110,13 @@ class MessageReader:
             raise Malformed(name, f"{number} is not in {type_.least}..{type_.greatest}")
         return number
 
-    def _text(self, name: str) -> str:
-        length = self._number(Number.INT16, name)
+    def text(self, name: str) -> str:
+        """Read a string.
+
+        Raises:
+            Malformed: it is none.
+        """
+        length = self.number(Number.INT16, name)
         if length < 0:
             raise Malformed(name, f"its length is {length}")
         if length > self.left:
@@ -116,12 +124,12 @@ class MessageReader:
         data = self._data[self._at : self._at + length]
         self._at += length
         try:
-            return data.decode("utf-8")
+            return data.decode()
         except UnicodeDecodeError as error:
             raise Malformed(name, f"it is not UTF-8: {error.reason}") from None
 
     def _array(self, type_: Array, name: str) -> list[Value]:
-        count = self._number(Number.INT32, name)
+        count = self.number(Number.INT32, name)
         if count < 0:
             raise Malformed(name, f"its count is {count}")
         needed = count * least_size(type_.of)
@@ -169,22 +177,26 @@ def written_value(type_: Type, value: Value, name: str) -> bytes:
                 raise Unencodable(name, f"{value} is not in {type_.least}..{type_.greatest}")
             if type_ is Number.ERROR_CODE and value not in set(ErrorCode):
                 raise Unencodable(name, f"{value} is no error code of ours")
-            return struct.pack(type_.code, value)
+            return _packed(type_, value)
         case Text(), str():
             try:
-                data = value.encode("utf-8")
+                data = value.encode()
             except UnicodeEncodeError as error:
                 raise Unencodable(name, f"it is not text: {error.reason}") from None
             if len(data) > _STRING_BYTES_MAX:
                 raise Unencodable(name, f"{len(data)} bytes, at most {_STRING_BYTES_MAX} fit")
-            return struct.pack(">h", len(data)) + data
+            return _packed(Number.INT16, len(data)) + data
         case Array(), list():
             each = [
                 written_value(type_.of, inner, f"{name}[{index}]")
                 for index, inner in enumerate(value)
             ]
-            return struct.pack(">i", len(each)) + b"".join(each)
+            return _packed(Number.INT32, len(each)) + b"".join(each)
         case Struct(), dict():
             return written(type_.fields, value, f"{name}.")
         case _:
             raise Unencodable(name, f"a {type(value).__name__} is of another type")
+
+
+def _packed(type_: Number, number: int) -> bytes:
+    return struct.pack(type_.code, number)

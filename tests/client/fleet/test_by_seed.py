@@ -27,7 +27,7 @@ from tools.simulate.faults.originals import Noted
 from tools.simulate.mutants import worlds
 from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
-from tools.simulate.setting import SHARED, SMALL
+from tools.simulate.setting import SHARED, SMALL, Setting, limited
 
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
@@ -99,6 +99,14 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
     )
     assert ran.stdout.strip() == reports[4].digest
     assert len({one.digest for one in reports}) == len(reports)
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("base", [SMALL, SHARED], ids=["claims", "ranges"])
+def test_every_promise_holds_where_limits_are_near(base: Setting) -> None:
+    reports = [simulate(seed, limited(seed, settings(seed, base))) for seed in range(12)]
+    assert [(each.seed, each.violations) for each in reports if each.violations] == []
+    assert len({each.setting.bounds for each in reports}) > 3
 
 
 def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:

@@ -16,7 +16,7 @@ from kafka_marshal.client.connect.environment import REAL, Deadline
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.connection import Controllers
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
-from kafka_marshal.client.groups.observing import ControllerObserver
+from kafka_marshal.client.observe.controller_observers import ControllerObserver
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing import Broker

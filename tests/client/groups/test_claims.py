@@ -12,6 +12,7 @@ from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.client.groups.claims import Claims
 from kafka_marshal.client.groups.event_log import (
+    PARTITIONS,
     EventLog,
     PartitionBegun,
     Reached,
@@ -19,7 +20,7 @@ from kafka_marshal.client.groups.event_log import (
     ensure_groups_topic,
     starts_of,
 )
-from kafka_marshal.core.groups.events import ControllerStarted, EventRecord
+from kafka_marshal.core.groups.events import ControllerStarted, EventRecord, MemberLeft
 from kafka_marshal.testing import Broker
 from tests.client.crew import until
 from tests.client.hands import new_name
@@ -47,6 +48,22 @@ def test_a_claims_position_is_where_the_next_reader_begins(kafka_broker: Broker)
     assert second.positions(lambda: False) == {0: 0, 1: 7}
     second.close(10)
     assert second.positions(lambda: True) == {}
+
+
+def test_events_that_are_sent_together_fit_a_log_that_takes_little(kafka_broker: Broker) -> None:
+    """A broker refuses a batch that is too large, and each of its events would end the epoch."""
+    topic, settings = new_name("groups"), settings_of(kafka_broker.bootstrap)
+    cluster = ClusterClient(settings)
+    cluster.create_topic(topic, PARTITIONS, 1, {"max.message.bytes": "5000"})
+    takes = ensure_groups_topic(cluster, topic)
+    assert takes.batch_bytes_max == 5_000
+    failed: list[object] = []
+    log = EventLog(settings, topic, lambda _: None, failed.append, takes.batch_bytes_max)
+    left = MemberLeft("m", "x" * (takes.event_bytes_max - 200))
+    for number in range(30):
+        log.append(EventRecord(3, -1, -1, left, "g", 1, number), failed.append)
+    log.close()  # waits for outcomes
+    assert failed == []
 
 
 def test_only_the_claims_position_is_a_place_to_begin_in_the_middle() -> None:

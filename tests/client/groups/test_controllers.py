@@ -20,9 +20,9 @@ from kafka_marshal.client.groups.connection import (
     RequestRefused,
     ServerUnreachable,
 )
-from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.client.groups.permissions import permissions_of
 from kafka_marshal.client.groups.tls import server_context
+from kafka_marshal.client.observe.controller_observers import AnsweredRequest, ControllerObserver
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.groups.server import ServerSettings
@@ -45,10 +45,11 @@ class Counted(ControllerObserver):
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         self.events[f"{event} {accepted}"] += 1
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self.requests[f"{api} {code.name}"] += 1
+    def answered(self, request: AnsweredRequest) -> None:
+        self.requests[f"{request.api} {request.code.name}"] += 1
 
-    def serving(self, partition: int, *, serves: bool) -> None:
+    def serving(self, partition: int, *, serves: bool, after_s: float) -> None:
+        assert after_s >= 0
         (self.served.add if serves else self.served.remove)(partition)
 
 

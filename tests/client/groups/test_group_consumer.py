@@ -193,6 +193,8 @@ def test_a_callback_that_closes_ends_the_poll_and_leaves_no_member(kafka_broker:
         ({"group_id": ""}, "group_id is a name"),
         ({"controllers": "nowhere"}, "controllers must be host:port"),
         ({"auto_offset_reset": "none"}, "auto_offset_reset is earliest or latest"),
+        ({"group_id": "g\udcff"}, r"group_id is text, not 'g\\udcff'"),
+        ({"client_id": "c\udcff"}, r"client_id is text, not 'c\\udcff'"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(option: dict[str, Any], words: str) -> None:

@@ -12,7 +12,9 @@ from functools import partial
 import pytest
 
 from kafka_marshal import GroupConsumer
+from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
+from kafka_marshal.client.groups.port import PortLimits
 from kafka_marshal.client.message import Claim
 from kafka_marshal.testing.in_memory import (
     InMemoryKafka,
@@ -175,6 +177,48 @@ def test_a_commit_is_answered_soon_after_another_controller_took_over(seed: int)
             killed_s = scheduler.clock.monotonic()
             consumer.commit()
             assert scheduler.clock.monotonic() - killed_s < 2.2
+
+
+def test_a_member_that_finds_no_room_logs_why_and_is_served_when_there_is_some(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`poll` returns no messages, as where there are none."""
+    with Scheduler(1) as scheduler:
+        kafka = InMemoryKafka(1, scheduler)
+        kafka.create("orders")
+        options = ControllerOptions(host="a", port=1, limits=PortLimits(connections_max=1))
+        service = ControllerService(kafka.settings(), options)
+        scheduler.begin("controller", lambda: service.run(lambda: False))
+
+        def member() -> GroupConsumer:
+            consumer = GroupConsumer(
+                settings=kafka.settings(),
+                controllers="a:1",
+                group_id="g",
+                client_id="m",
+                session_timeout_s=6.0,
+            )
+            consumer.add_topic("orders")
+            return consumer
+
+        with member() as second:
+            with member() as first:
+                while not first.claims:
+                    first.poll(0.1)
+                for _ in range(140):
+                    second.poll(0.1)
+                    first.poll(0.0)
+                assert not second.is_current
+                lines = [one for one in caplog.records if getattr(one, "event", "") == "unserved"]
+                assert [one.getMessage() for one in lines] == [
+                    f"group g serves member {second._member_id} no messages for 6 s: a:1: "
+                    "ListGroups of group g: There are too many connections: wait. "
+                    "(THROTTLING_QUOTA_EXCEEDED, 89)"
+                ]
+                with pytest.raises(OutcomeUnknown, match="THROTTLING_QUOTA_EXCEEDED"):
+                    second.rewind({("orders", 0): 0}, timeout_s=1.0)
+            while not second.claims:
+                second.poll(0.1)
 
 
 def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:

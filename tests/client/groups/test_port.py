@@ -16,13 +16,15 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_marshal.client.groups import port
 from kafka_marshal.client.groups.connection import Address, ServerConnection
-from kafka_marshal.client.groups.observing import (
+from kafka_marshal.client.groups.port import Peer, Port, PortLimits
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
     ControllerObserver,
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.groups.port import Peer, Port, PortLimits
 from kafka_marshal.rpc.apis import BY_NAME
 from kafka_marshal.rpc.codec import (
     ANSWER_BYTES_MAX,
@@ -59,8 +61,8 @@ class Heard(ControllerObserver):
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         self.hung_up_for.append(why)
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self.codes.append(code)
+    def answered(self, request: AnsweredRequest) -> None:
+        self.codes.append(request.code)
 
 
 class Answering:
@@ -168,7 +170,7 @@ async def listening(
         for client in it.clients:
             client.writer.transport.abort()
         await it.port.close()
-        await until_async(lambda: not it.port.open)
+        await until_async(lambda: not it.port.open + it.port.refused)
         assert not it.receiver.open
         assert not it.port.strangers
         assert set(it.receiver.ever.values()) <= {1}
@@ -295,8 +297,7 @@ async def test_a_host_has_a_share_of_the_connections_until_its_members_are_heard
         third = await it.client()
         assert await third.asks(heartbeat()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert await third.code() is None
-        third.writer.close()
-        await until_async(lambda: it.port.open == 2)
+        assert it.port.open == 2
         assert await first.asks(register(), api="RegisterConsumer") is ErrorCode.NONE
         fourth = await it.client()
         assert await fourth.asks(heartbeat()) is ErrorCode.NONE
@@ -351,15 +352,50 @@ async def test_a_connection_that_its_client_has_reset_can_be_hung_up() -> None:
 
 
 @story
-async def test_connections_above_the_limit_are_closed() -> None:
+async def test_connections_above_the_limit_are_answered_so_and_closed() -> None:
     async with listening(PortLimits(connections_max=1)) as it:
         first = await it.client()
         assert await first.asks(heartbeat()) is ErrorCode.NONE
-        assert await (await it.client()).code() is None
+        second = await it.client()
+        assert await second.asks(heartbeat()) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert await second.code() is None
         assert it.heard.hung_up_for == [HungUp.TOO_MANY]
         first.writer.close()
         await until_async(lambda: not it.port.open)
         assert await (await it.client()).asks(heartbeat()) is ErrorCode.NONE
+
+
+@story
+async def test_who_is_refused_takes_no_place_from_others() -> None:
+    """Those that are refused come back at once, so there are always some of them."""
+    async with listening(PortLimits(connections_max=2, strangers_max=1)) as it:
+        first = await it.client()
+        assert await first.asks(heartbeat()) is ErrorCode.NONE
+        second = await it.client()
+        await until_async(lambda: it.port.open == 2)
+        refused = [await it.client() for _ in range(3)]
+        await until_async(lambda: it.port.refused == 3)
+        second.writer.close()
+        await until_async(lambda: it.port.open == 1)
+        assert await (await it.client()).asks(heartbeat()) is ErrorCode.NONE
+        assert it.port.refused == len(refused)
+
+
+@story
+async def test_of_those_that_are_refused_some_wait_and_the_others_are_closed_at_once() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(port, "REFUSED_MAX", 1)
+        async with listening(PortLimits(connections_max=1)) as it:
+            await it.client()
+            await until_async(lambda: it.port.open == 1)
+            second = await it.client()
+            await until_async(lambda: it.port.refused == 1)
+            assert await (await it.client()).code() is None
+            it.clock.now_s = 10.1  # it says nothing for that long
+            assert await second.code() is None
+            assert it.heard.hung_up_for == [HungUp.TOO_MANY, HungUp.IDLE]
+            second.writer.close()
+            await until_async(lambda: not it.port.refused)
 
 
 @story
@@ -425,11 +461,12 @@ async def test_who_does_not_end_the_handshake_counts_for_its_host() -> None:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     ours.issue_cert("localhost").configure_cert(server)
     async with listening(PortLimits(strangers_max=2, half_frame_s=1.0), server) as it:
-        for _ in range(4):
+        for _ in range(3):
             await it.client()
-        assert await (await it.client()).code() is None
-        assert HungUp.TOO_MANY in it.heard.hung_up_for
-        await until_async(lambda: not it.port.open)
+        await until_async(lambda: it.port.refused == 1)
+        assert it.port.open == 2
+        await until_async(lambda: it.heard.hung_up_for == [HungUp.TLS] * 3)
+        await until_async(lambda: not it.port.open + it.port.refused)
 
 
 # --- any bytes ------------------------------------------------------------------------------------

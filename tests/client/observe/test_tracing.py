@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from confluent_kafka import Producer
 from opentelemetry import propagate
@@ -11,9 +15,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from kafka_marshal.client.api.consumer import Message
+from kafka_marshal.client.groups.connection import Controllers, RequestRefused
+from kafka_marshal.client.observe.controller_tracing import OpenTelemetryControllerObserver
 from kafka_marshal.client.observe.tracing import OpenTelemetryObserver
 from kafka_marshal.testing import Broker
 from tests.client.crew import Stage
+from tests.client.groups.controllers import Fleet, create, patiently
 
 
 @pytest.fixture
@@ -112,3 +119,60 @@ def test_the_senders_span_may_be_a_link_instead(stage: Stage) -> None:
     [link] = first.links
     assert link.context.span_id == order.span_id
     assert not second.links
+
+
+def test_a_controller_makes_a_span_of_each_request_and_of_each_partition_that_it_takes_over(
+    kafka_broker: Broker,
+) -> None:
+    fleet, spans = Fleet(kafka_broker), Spans()
+    observer = OpenTelemetryControllerObserver(spans.provider)
+    with (
+        fleet.controller(observer) as address,
+        Controllers([address], "somebody") as controllers,
+    ):
+        create(controllers, "g", fleet.topic)
+        controllers.asked("DeleteGroup", "g", {"ConsumerGroup": ["g"]}, patiently())
+        with pytest.raises(RequestRefused, match="69"):
+            controllers.described(["h"], patiently())
+    over = [span for span in spans.ended if span.name == "take over groups"]
+    taken = [span.attributes["marshal.partition"] for span in over if span.attributes]
+    assert set(taken) == {*range(16)}
+    assert len(taken) == 16
+    assert all(
+        span.start_time < span.end_time for span in over if span.start_time and span.end_time
+    )
+    asked = [span for span in spans.ended if span.name == "marshal.Controller/CreateGroup"]
+    assert {span.kind for span in asked} == {SpanKind.SERVER}
+    assert all(span.parent is None for span in asked)
+    assert asked[-1].status.status_code is StatusCode.UNSET
+    assert asked[-1].attributes == {
+        "rpc.system": "marshal",
+        "rpc.service": "marshal.Controller",
+        "rpc.method": "CreateGroup",
+        "client.address": "127.0.0.1",
+        "messaging.client.id": "somebody",
+        "marshal.group": "g",
+    }
+    [deleted] = [span for span in spans.ended if span.name == "marshal.Controller/DeleteGroup"]
+    assert deleted.attributes is not None
+    assert "marshal.group" not in deleted.attributes
+    [*_, refused] = [span for span in spans.ended if span.name == "marshal.Controller/ListGroups"]
+    assert refused.status.status_code is StatusCode.ERROR
+    assert refused.attributes is not None
+    assert refused.attributes["error.type"] == "GROUP_ID_NOT_FOUND"
+    assert "marshal.group" not in refused.attributes
+
+
+def test_spans_that_nothing_takes_are_an_error_and_not_silence() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "kafka_marshal.cli", "controller", "--spans"],
+        env={**os.environ, "MARSHAL_CONFIG": os.devnull, "MARSHAL_BOOTSTRAP": "127.0.0.1:1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert " ".join(ran.stderr.split()) == (
+        "marshal: nothing takes spans: set up an SDK of OpenTelemetry; with --spans, run the "
+        "command with opentelemetry-instrument"
+    )

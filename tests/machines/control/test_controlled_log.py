@@ -10,7 +10,7 @@ from kafka_marshal.core.groups.events import (
     ControllershipSnapshot,
     ControllerStarted,
     EventRecord,
-    GroupCreated,
+    GroupSnapshot,
 )
 from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.core.groups.verdicts import GroupAccepted
@@ -22,7 +22,6 @@ from kafka_marshal.machines.groups.control.controlled_log import (
     LogKnowledge,
 )
 from kafka_marshal.machines.groups.effects import AskEnd
-from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import Desk, at
 
 START = EventRecord(0, 0, 0, ControllerStarted(-1, 1, "a", 9))
@@ -149,13 +148,14 @@ def test_what_was_judged_before_it_was_sent_is_not_judged_again(
     assert desk.servers[0].view(0) == desk.state
 
 
-def test_an_event_may_be_as_large_as_the_log_takes() -> None:
-    events = [record.event for record in Desk().serve().create().log]
-    [size] = [len(encode_event(each)) for each in events if isinstance(each, GroupCreated)]
-    Desk(event_bytes_max=size).serve().create()
-    desk = Desk(event_bytes_max=size - 1).serve()
-    told = desk.told("CreateGroup", desk.connect())
-    assert told["ErrorCode"] is Code.MESSAGE_TOO_LARGE
+@pytest.mark.parametrize("less", [0, 1])
+def test_an_event_may_be_as_large_as_the_log_takes(less: int) -> None:
+    desk = Desk().serve().create()
+    size = len(encode_event(GroupSnapshot(desk.group)))
+    other = desk.start(event_bytes_max=size - less, snapshot_interval_ms=1_000)
+    desk.settled().serve(other).pass_ms(1_500, other)
+    assert len(desk.positions) == 1 - less
+    assert desk.too_large == [(GroupSnapshot, size)] * less
 
 
 @pytest.mark.parametrize("serves", [False, True])

@@ -54,7 +54,8 @@ class Desk:
     def start(self, begin: int = 0, *, at_position: bool = False, **settings: Any) -> int:
         """One more server, which reads from here."""
         number = len(self.servers)
-        mine = ServerSettings(number, f"host{number}", 9, 1, **{**self.settings, **settings})
+        settings = {"partitions": 1, **self.settings, **settings}
+        mine = ServerSettings(number, f"host{number}", 9, **settings)
         self.servers.append(GroupServer(mine))
         self.unread.append(begin)
         self.sent.append([])

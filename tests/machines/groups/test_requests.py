@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from kafka_marshal.core.groups.events import GroupSnapshot, MemberRegistered
+from kafka_marshal.core.groups.events import (
+    GroupCreated,
+    GroupSnapshot,
+    MemberRegistered,
+    PartitionsCounted,
+)
 from kafka_marshal.core.groups.state import Topic
 from kafka_marshal.machines.groups.control import partition
+from kafka_marshal.machines.groups.control.sizes import event_bytes
 from kafka_marshal.machines.groups.effects import FORWARDED
 from kafka_marshal.rpc.error_codes import ErrorCode as Code
 from tests.machines.groups.desk import GROUP, SESSION_MS, Desk, at, held, place
@@ -218,16 +224,16 @@ def test_a_connection_carries_no_more_members_than_there_are() -> None:
 
 
 def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on() -> None:
-    desk = Desk(event_bytes_max=600).serve().create()
+    desk = Desk(event_bytes_max=2_000).serve().create()
     member, _ = desk.join("m1")
     desk.pass_ms(100)
     epoch, generation = desk.state.epoch, desk.group.generation
-    topics = ["t", *(f"topic-{number}" for number in range(60))]
+    topics = ["t", *(f"topic-{number}" for number in range(200))]
     told = desk.told("RegisterConsumer", member, Generation=generation, Topics=topics)
     assert told["ErrorCode"] is Code.MESSAGE_TOO_LARGE
     [(kind, size_bytes)] = desk.too_large
     assert kind is MemberRegistered
-    assert size_bytes > 600
+    assert size_bytes > 2_000
     told = desk.told("CommitOffsets", member, PositionsV1=at(t0=(generation, 5)))
     assert told["ErrorCode"] is Code.NONE
     assert desk.state.epoch == epoch
@@ -235,15 +241,51 @@ def test_an_event_that_is_too_large_for_the_log_is_refused_and_the_epoch_goes_on
 
 
 def test_no_reader_begins_at_snapshots_of_which_one_is_too_large() -> None:
-    desk = Desk(event_bytes_max=600, snapshot_interval_ms=1_000).serve().create()
-    desk.pass_ms(1_500)
-    assert len(desk.positions) == 1
+    """The log takes less than when the group was made. Its members come and go all the same."""
+    desk = Desk().serve().create()
     for number in range(3):
         desk.join(f"m{number}")
-    desk.pass_ms(3_000)
+    desk.do(0, desk.servers[0].unclaimed(0, desk.now_ms))
+    other = desk.start(event_bytes_max=600, snapshot_interval_ms=1_000)
+    desk.settled().serve(other).pass_ms(1_500, other)
     assert {kind for kind, _ in desk.too_large} == {GroupSnapshot}
-    assert len(desk.positions) == 1
-    assert desk.servers[0].serves(0)
+    assert desk.positions == []
+    desk.join("m0", other)
+    assert desk.servers[other].serves(0)
+
+
+def test_a_group_is_made_only_if_all_its_records_will_fit() -> None:
+    needed = event_bytes(Desk().serve().create().group)
+    Desk(event_bytes_max=needed).serve().create()
+    desk = Desk(event_bytes_max=needed - 1).serve()
+    told = desk.told("CreateGroup", desk.connect())
+    assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
+    assert desk.too_large == [(GroupCreated, needed)]
+
+
+def test_nobody_joins_a_group_whose_snapshot_might_not_fit_until_another_leaves() -> None:
+    both = Desk().serve().create()
+    for member in ("m1", "m2"):
+        both.join(member)
+    desk = Desk(event_bytes_max=event_bytes(both.pass_ms(100).group)).serve().create()
+    first, _ = desk.join("m1")
+    desk.join("m2")
+    desk.pass_ms(100)
+    third = desk.connect()
+    told = desk.told("RegisterConsumer", third, ConsumerId="m3", Generation=-1)
+    assert told["ErrorCode"] is Code.GROUP_MAX_SIZE_REACHED
+    assert [kind for kind, _ in desk.too_large] == [MemberRegistered]
+    desk.told("DeregisterConsumer", first, ConsumerId="m1")
+    desk.pass_ms(100)
+    desk.join("m3")
+
+
+def test_partitions_are_not_counted_where_their_group_might_not_fit() -> None:
+    desk = Desk(event_bytes_max=3_000).serve().create()
+    desk.topics["t"] = Topic(100, "first")
+    desk.pass_ms(61_000)
+    assert desk.group.topics["t"].count == 2
+    assert {kind for kind, _ in desk.too_large} == {PartitionsCounted}
 
 
 def test_any_server_lists_groups_and_names_their_controller() -> None:
@@ -378,10 +420,12 @@ def test_two_members_of_version_0_come_to_rest() -> None:
 def test_a_member_of_version_0_waits_for_its_answers() -> None:
     desk, _ = a_group()
     connection, _ = old_member(desk)
-    desk.ask("Heartbeat", connection, version=0)
+    first = desk.ask("Heartbeat", connection, version=0)
     second = desk.ask("RegisterConsumer", connection, version=0)
     assert desk.code(second) is Code.INVALID_REQUEST
     assert connection in desk.closed
+    desk.settled()
+    assert desk.code(first) is None  # it is closed
 
 
 def test_what_was_answered_over_a_connection_of_both_versions_is_waited_for_no_more() -> None:

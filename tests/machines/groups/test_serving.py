@@ -248,10 +248,33 @@ def test_a_heartbeat_that_hears_of_no_change_is_answered_when_it_has_waited() ->
     assert desk.code(other) is Code.NONE
 
 
+def test_a_heartbeat_waits_for_a_third_of_the_session_in_whole_milliseconds() -> None:
+    desk = Desk().serve().create(SessionTimeout=1_000)
+    connection, _ = desk.join("m1")
+    desk.pass_ms(100)
+    beat = desk.ask("Heartbeat", connection, Generation=desk.group.generation, MaxWaitMs=1_000)
+    desk.settled()
+    for waited_ms, code in ((332, None), (1, Code.NONE)):
+        desk.now_ms += waited_ms
+        desk.tick()
+        assert desk.code(beat) is code
+
+
+def test_the_first_heartbeat_over_a_connection_is_answered_at_once() -> None:
+    """Who was a member before a failover shows it by that, and is a stranger no more."""
+    desk, _, tenure = owner()
+    again = desk.connect()
+    for code in (Code.NONE, None):
+        beat = desk.ask("Heartbeat", again, Generation=tenure, MaxWaitMs=1_000)
+        desk.settled()
+        assert desk.code(beat) is code
+
+
 @pytest.mark.parametrize("max_wait_ms", [0, 1_000])
 def test_others_are_answered_when_a_connection_ends(max_wait_ms: int) -> None:
     desk, connection, tenure = owner()
     ends = desk.connect()
+    desk.told("Heartbeat", ends, Generation=tenure)
     desk.ask("Heartbeat", ends, Generation=tenure, MaxWaitMs=max_wait_ms)
     beat = desk.ask("Heartbeat", connection, Generation=tenure, MaxWaitMs=max_wait_ms)
     if max_wait_ms:

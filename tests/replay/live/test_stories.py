@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import attrs
 import pytest
 
 from kafka_marshal.core.state import RuleSet
@@ -133,3 +134,18 @@ def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> Non
     read = json.loads(line)
     assert (read["event"], read["state"], read["sentence"]) == ("finding", "begun", "caf\\xe9")
     assert read["topic"] is None
+    assert {"type", "sender_client"}.isdisjoint(read["records"][0])
+
+
+@pytest.mark.parametrize("name", sorted(NIGHTS))
+def test_a_line_says_each_column_of_its_row_and_of_the_rows_in_it(name: str) -> None:
+    live = LiveFold(LogPartition("log", 2), JudgingOptions(tuple(RuleSet), INTERVAL_MS))
+    of_messages = {"type", "sender_instance", "sender_client", "verdict"}
+    for event in [each for raw in NIGHTS[name] for each in live.fold(raw)]:
+        columns = attrs.asdict(
+            event.row,
+            filter=lambda column, value: value is not None or column.name not in of_messages,
+        )
+        said = json.loads(event.json())
+        del said["event"], said["state"]
+        assert said == json.loads(json.dumps(columns))

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.errors import BrokerFailed
@@ -140,6 +142,68 @@ def test_a_watch_that_is_killed_anywhere_tells_everything_once(
     watched(kafka_broker, night, out=out, checkpoint=folder)
     assert lines(out) == uninterrupted
     assert sizes
+
+
+class Interrupted(Exception):
+    """What ends a watch in the middle."""
+
+
+class GoesOn(Heard):
+    """A sink that has no commit end before more was reported, and then ends the watch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits, self.later = 0, 0
+        self.went_on = threading.Event()
+        self.emit = self.heard
+
+    def heard(self, event: LiveEvent) -> None:
+        self.later += self.commits > 1
+        if self.later == 5:
+            self.went_on.set()
+            raise Interrupted
+
+    def settle(self) -> None:
+        self.commits += 1
+        if self.commits == 2:  # the first one is before anything is read
+            assert self.went_on.wait(60), "the fold waits for the commit"
+
+
+def in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = CoordinationReader._messages
+    monkeypatch.setattr(CoordinationReader, "_messages", lambda self: read(self, 20))
+
+
+def test_a_commit_covers_what_was_folded_when_it_began_and_no_more(
+    kafka_broker: Broker,
+    night: str,
+    uninterrupted: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_small_batches(monkeypatch)
+    out, folder = tmp_path / "out.jsonl", tmp_path / "checkpoint"
+    to: dict[str, Any] = {"out": out, "checkpoint": folder}
+    with pytest.raises(Interrupted):
+        watched(kafka_broker, night, checkpoint_every_s=0.0, sinks=(GoesOn(),), **to)
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    assert 0 < manifest["beside"]["out_bytes"] < out.stat().st_size
+    watched(kafka_broker, night, **to)
+    assert lines(out) == uninterrupted
+
+
+def test_a_commit_that_fails_ends_the_watch(
+    kafka_broker: Broker, night: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_small_batches(monkeypatch)
+
+    class Full(Heard):
+        def settle(self) -> None:
+            if self.told:
+                raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        watched(kafka_broker, night, checkpoint_every_s=0.0, sinks=(Full(),))
 
 
 def test_what_goes_to_a_topic_is_what_goes_to_the_file(

@@ -18,7 +18,12 @@ from tools.simulate.groups.processes import GROUP
 from tools.simulate.groups.world import PARTITION
 
 from kafka_marshal.client.groups.event_log import GROUPS_TOPIC
-from kafka_marshal.core.groups.events import PartitionsRewound, Reconciled
+from kafka_marshal.core.groups.events import (
+    MemberExpired,
+    MemberLeft,
+    PartitionsRewound,
+    Reconciled,
+)
 from kafka_marshal.core.groups.invariants import STEP_CHECKS, GroupStep, impossible
 from kafka_marshal.core.groups.reducer import step
 from kafka_marshal.core.groups.state import (
@@ -29,7 +34,12 @@ from kafka_marshal.core.groups.state import (
     TopicPartition,
 )
 from kafka_marshal.core.groups.verdicts import GroupAccepted, OfAPosition
+from kafka_marshal.rpc.error_codes import ErrorCode
 
+TOLD_S: Final = 65.0
+"""How long ago a member that is not served may have logged so last: it does once a minute."""
+FULL_S: Final = 10.0
+"""How long ago a group may have been full when a member hears so."""
 GIVEN_UP_S: Final = 5.0
 """How much longer it may take until a controller gives a member up that lets nothing go."""
 
@@ -339,6 +349,35 @@ def ended(judged: GroupsJudged) -> Iterator[str]:
     yield from judged.history.logged
 
 
+def fails_over(judged: GroupsJudged) -> Iterator[str]:
+    """While a controller dies, and nothing else happens, no member is given up, or leaves."""
+    began_s, until_s = judged.history.failed_over or (0.0, 0.0)
+    for one in judged.folded:
+        event = one.step.record.event
+        if began_s < one.at_s <= until_s and isinstance(event, MemberExpired | MemberLeft):
+            yield f"{one.at_s - began_s:.1f} s after a controller died: {event}"
+
+
+def limited(judged: GroupsJudged) -> Iterator[str]:
+    """Who is not served, since there is no room, knows it; who is refused for that, rightly so.
+
+    A group grows only as far as all of its later events fit the log.
+    """
+    history = judged.history
+    told = [(one.at_s, one.machine) for one in history.limited]
+    for at_s, machine in history.out:
+        since_s = at_s - TOLD_S - history.session_timeout_s
+        if not any(one == machine and since_s <= told_s for told_s, one in told):
+            yield f"the member of {machine} is not served at {at_s:.1f} s, and was not told why"
+    yield from history.unforeseen
+    for one in history.limited:
+        if not history.sizes_met and ErrorCode.GROUP_MAX_SIZE_REACHED.name in one.why:
+            there = judged.within(one.at_s - FULL_S, one.at_s)
+            most = max((len(each.group.members) for each in there if each.group), default=0)
+            if most < history.members_max:
+                yield f"{one}, and the group had {most} members"
+
+
 def left(judged: GroupsJudged) -> Iterator[str]:
     """When everybody has ended, no thread is left, no connection, and nobody listens."""
     yield from judged.history.left
@@ -358,6 +397,8 @@ CHECKERS: Final[dict[str, Callable[[GroupsJudged], Iterator[str]]]] = {
         progress,
         rebalance_ends,
         ended,
+        fails_over,
+        limited,
         left,
     )
 }

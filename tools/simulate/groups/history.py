@@ -53,6 +53,16 @@ class Done:
 
 
 @frozen
+class Limited:
+    """A member's application heard, or its log has, that it is not served."""
+
+    at_s: float
+    process: str
+    machine: str
+    why: str
+
+
+@frozen
 class AtTheEnd:
     """What a process knew when nothing had been a fault for a while."""
 
@@ -90,12 +100,27 @@ class GroupsHistory:
     """Who ended by itself: when, who, and by which error."""
     logged: list[str] = field(factory=list)
     """Exceptions that were logged."""
+    limited: list[Limited] = field(factory=list)
+    too_large: list[str] = field(factory=list)
+    """Lines of controllers about events that their log does not take, until there was room."""
+    unforeseen: list[str] = field(factory=list)
+    """Those about events that make no group larger: it should have been refused before."""
+    out: list[tuple[float, str]] = field(factory=list)
+    """When, and which machines' members were not served, since there was no room for all."""
+    failed_over: tuple[float, float] | None = None
+    """From when, and until when a controller was gone, and nothing else was wrong."""
+    sizes_met: bool = False
+    """A group was as large as its log allows, at some time."""
+    members_max: int = 0
+    """How many members a group might have, before there was room for all."""
     left: list[str] = field(factory=list)
     """What was there when everybody had ended."""
     faults: list[tuple[float, str, str]] = field(factory=list)
     """Since the beginning: when, which, and what it did."""
     answers: Counter[str] = field(factory=Counter)
     """What controllers answered, by request and code."""
+    met: Counter[str] = field(factory=Counter)
+    """Limits that were met: why controllers hung up, and what members heard."""
     finished: bool = False
     """All was consumed, in balance, within the bound."""
     mended_s: float = 0.0

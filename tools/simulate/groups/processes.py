@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from attrs import define, field
-from tools.simulate.groups.history import Done, HandedOut, Place, Told
+from tools.simulate.groups.history import Done, GroupsHistory, HandedOut, Place, Told
 
 from kafka_marshal import Fenced, GroupConsumer, MarshalError
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.groups.connection import RequestRefused
 from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
-from kafka_marshal.client.groups.observing import ControllerObserver
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
+    ControllerObserver,
+    HungUp,
+)
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.rpc.error_codes import ErrorCode
 from kafka_marshal.testing.in_memory import ScheduledThread
@@ -37,6 +41,8 @@ WORK_S: Final = (0.01, 0.2, 1.0, 8.0)
 WORKS: Final = 0.01
 """How often a message takes time."""
 COMMIT_S: Final = 8.0
+OF_LIMITS: Final = {ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.MESSAGE_TOO_LARGE}
+"""Codes by which a member hears that there is no room for it."""
 
 
 @define(eq=False)
@@ -86,7 +92,7 @@ class GroupsProcess:
 
     def runs(self) -> None:
         """Its first thread."""
-        error = ""
+        error, limited = "", False
         try:
             if self.machine.startswith("c"):
                 self._controls()
@@ -94,13 +100,14 @@ class GroupsProcess:
                 self._consumes()
         except MarshalError as met:
             error = f"{type(met).__name__}: {met}"
-        self.world.ended(self, error)
+            limited = isinstance(met, RequestRefused) and met.code in OF_LIMITS
+        self.world.ended(self, error, limited=limited)
 
     # --- a controller -----------------------------------------------------------------------------
 
     def _controls(self) -> None:
-        options = ControllerOptions(host=self.machine, port=PORT)
-        observer = _Counting(self.world.history.answers)
+        options = ControllerOptions(host=self.machine, port=PORT, limits=self.world.limits.port)
+        observer = _Counting(self.world.history)
         listened = list[str]()
         while not self.stopping:
             try:
@@ -126,6 +133,7 @@ class GroupsProcess:
             session_timeout_s=world.setting.session_timeout_s,
             strategy=world.strategy,
             rebalance=world.rebalance,
+            bounds=world.setting.limits.fetched,
             on_assigned=partial(self._told, "assigned"),
             on_revoked=partial(self._told, "revoked"),
         ) as consumer:
@@ -213,8 +221,12 @@ class GroupsProcess:
 
 
 class _Counting(ControllerObserver):
-    def __init__(self, answers: Any) -> None:
-        self._answers = answers
+    def __init__(self, history: GroupsHistory) -> None:
+        self._history = history
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self._answers[f"{api} {code.name}"] += 1
+    def answered(self, request: AnsweredRequest) -> None:
+        self._history.answers[f"{request.api} {request.code.name}"] += 1
+
+    def hung_up(self, host: str, why: HungUp, detail: str) -> None:
+        if why not in (HungUp.STOPPED, HungUp.CONTROLLER):
+            self._history.met[f"hung up: {why.value}"] += 1

@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -15,6 +15,7 @@ from tools.simulate.faults.fault import Happening
 from tools.simulate.groups.checkers import CHECKERS, GroupsJudged, violations
 from tools.simulate.groups.faults import FAULTS
 from tools.simulate.groups.history import GroupsHistory
+from tools.simulate.groups.limits import drawn
 from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.groups.world import GroupsWorld
 from tools.simulate.runs import of_seeds, with_fewer_faults
@@ -41,6 +42,8 @@ class GroupsReport:
     switched: int
     faults: Counter[str]
     answers: Counter[str]
+    met: Counter[str]
+    """Limits that were met, by what applications heard, and logs have."""
     did: Counter[str]
     """What records of the log did, by the names of the specification."""
     story: tuple[str, ...]
@@ -71,6 +74,7 @@ def simulate(
         history.switched,
         Counter(name for _, name, _ in history.faults),
         history.answers,
+        history.met,
         Counter(one.step.outcome.verdict.value for one in judged.folded),
         tuple(_story(world)),
     )
@@ -123,6 +127,7 @@ class GroupsTotal:
     switched: int = 0
     faults: Counter[str] = field(factory=Counter)
     answers: Counter[str] = field(factory=Counter)
+    met: Counter[str] = field(factory=Counter)
     did: Counter[str] = field(factory=Counter)
     failed: list[int] = field(factory=list)
 
@@ -131,7 +136,7 @@ class GroupsTotal:
         self.runs += 1
         for each in ("simulated_s", "cpu_s", "events", "handed_out", "processes", "switched"):
             setattr(self, each, getattr(self, each) + getattr(report, each))
-        for each in ("faults", "answers", "did"):
+        for each in ("faults", "answers", "met", "did"):
             getattr(self, each).update(getattr(report, each))
         if report.violations:
             self.failed.append(report.seed)
@@ -157,6 +162,9 @@ def table(total: GroupsTotal, took_s: float) -> str:
             f"{'what was answered':56}times",
             *(f"{name:56}{times}" for name, times in sorted(total.answers.items())),
             "",
+            f"{'limits that were met':32}times",
+            *(f"{name:32}{times}" for name, times in sorted(total.met.items())),
+            "",
             f"checkers: {', '.join(CHECKERS)}",
         ]
     )
@@ -174,7 +182,14 @@ def story(report: GroupsReport) -> str:
     )
 
 
-def many(first: int, hours: float, jobs: int, setting: GroupsSetting) -> Iterator[GroupsReport]:
-    """Runs from this seed on, until this many hours are simulated."""
-    run = partial(simulate, setting=setting)
-    return of_seeds(run, first, hours, jobs, setting.simulated_s)
+def run_of(seed: int, base: GroupsSetting, given: Collection[str] = ()) -> GroupsReport:
+    """The run of a seed, in the world that it has: every second one has limits that are near."""
+    return simulate(seed, drawn(seed, base, given) if seed % 2 else base)
+
+
+def many(
+    first: int, hours: float, jobs: int, base: GroupsSetting, given: Collection[str] = ()
+) -> Iterator[GroupsReport]:
+    """Runs from this seed on, until this many hours are simulated; `given` numbers stay."""
+    run = partial(run_of, base=base, given=given)
+    return of_seeds(run, first, hours, jobs, base.simulated_s)

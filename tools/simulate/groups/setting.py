@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
+from tools.simulate.groups.limits import GroupsLimits
 
 
 @frozen
@@ -26,3 +27,4 @@ class GroupsSetting:
     count partitions once a minute."""
     faults: tuple[str, ...] = ()
     """Which faults there are; without any, all."""
+    limits: GroupsLimits = field(factory=GroupsLimits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -17,10 +17,12 @@ from typing import Any, Final
 from attrs import define, field
 from tools.simulate.faults.fault import Happening
 from tools.simulate.groups import faults
-from tools.simulate.groups.history import AtTheEnd, GroupsHistory
+from tools.simulate.groups.history import AtTheEnd, GroupsHistory, Limited
+from tools.simulate.groups.limits import AROUND_BYTES, GroupsLimits
 from tools.simulate.groups.processes import GROUP, GroupsProcess
 from tools.simulate.groups.setting import GroupsSetting
 
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, settings_for
 from kafka_marshal.client.connect.reader import CONNECT_S
 from kafka_marshal.client.groups.event_log import GROUPS_TOPIC, PARTITIONS
 from kafka_marshal.codec import coordinating_partition
@@ -28,6 +30,7 @@ from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.reducer import step
 from kafka_marshal.core.groups.state import Controllership, is_due, wanted
 from kafka_marshal.group_codec.records import decode_record
+from kafka_marshal.machines.groups.control.sizes import GROWS
 from kafka_marshal.testing.in_memory import (
     LANDS,
     InMemoryKafka,
@@ -46,6 +49,12 @@ LATENCIES: Final = (
     Wire(latency_s=0.01, jitter_s=0.05),
 )
 STRATEGIES: Final = ("sticky", "range", "round_robin")
+TAKES_OVER_S: Final = 6.0
+"""Within what time another controller serves, in seconds, and what is read late is read."""
+TOO_LARGE: Final = "it is not appended"
+"""What a controller logs of an event that is larger than its log takes."""
+SIZES_S: Final = 20.0
+"""How long the end waits for a group of which an event is too large, in seconds."""
 
 
 class NotedKafka(InMemoryKafka):
@@ -84,6 +93,11 @@ class GroupsWorld:
     """There are no more faults, and no more messages."""
     mended: bool = False
     """Those that lasted are taken back, too."""
+    limits: GroupsLimits = field(init=False)
+    """Of controllers that start now."""
+    absent: set[str] = field(factory=set)
+    """Machines of members that have left for good."""
+    _holding: ExitStack = field(factory=ExitStack)
     _numbers: int = 0
     _began_s: float = 0.0
 
@@ -100,7 +114,13 @@ class GroupsWorld:
         self.static = chance.random() < 0.2
         self.kafka = NotedKafka(2, self.scheduler, 3)
         self.kafka.history = self.history
-        self.kafka.network.wires = self._wire
+        self.kafka.network.wires, self.kafka.network.hosts = self._wire, self._host
+        self.limits = setting.limits
+        if setting.limits.event_bytes_max:
+            log = settings_for(TopicSpec(GROUPS_TOPIC), 3)
+            bytes_max = setting.limits.event_bytes_max + AROUND_BYTES
+            log["max.message.bytes"] = str(bytes_max)
+            self.kafka.create(GROUPS_TOPIC, PARTITIONS, settings=log)
         for topic in setting.topics:
             self.kafka.create(topic, setting.partitions)
 
@@ -112,7 +132,12 @@ class GroupsWorld:
     @property
     def members(self) -> list[str]:
         """Their machines."""
-        return [f"m{number}" for number in range(self.setting.members)]
+        every = (f"m{number}" for number in range(self.setting.members))
+        return [one for one in every if one not in self.absent]
+
+    def _host(self, process: str) -> str:
+        machine = process.partition(",")[0]
+        return "gateway" if self.setting.limits.one_host and machine[0] == "m" else machine
 
     def _wire(self, sender: str, receiver: str) -> Wire:
         a, b = sender.partition(",")[0], receiver.partition(",")[0]
@@ -156,13 +181,22 @@ class GroupsWorld:
         assert process.thread is not None
         process.thread.join()
 
-    def ended(self, process: GroupsProcess, error: str) -> None:
+    def ended(self, process: GroupsProcess, error: str, *, limited: bool = False) -> None:
         """A process ended; who was not asked to is started again, as a supervisor does it."""
-        if not process.stopping or error:
+        if limited:
+            self.limited(process.name, error)
+        elif not process.stopping or error:
             self.history.ended.append((self.scheduler.clock.monotonic(), process.name, error))
         if not process.stopping and self.processes.get(process.machine) is process:
             del self.processes[process.machine]
             self.scheduler.begin("supervisor", partial(self._again, process.machine))
+
+    def limited(self, process: str, why: str) -> None:
+        """An application heard, or its log has, that it is not served, and why."""
+        now_s = self.scheduler.clock.monotonic()
+        self.history.limited.append(Limited(now_s, process, process.partition(",")[0], why))
+        code = why.rpartition("(")[2].partition(",")[0]
+        self.history.met[f"told: {code if code.isupper() else 'no connection'}"] += 1
 
     def _again(self, machine: str) -> None:
         self.scheduler.sleep(self.scheduler.chance.uniform(0.1, 3.0))
@@ -186,6 +220,7 @@ class GroupsWorld:
         self.mended = True
         self.history.mended_s = self.scheduler.clock.monotonic()
         self.history.session_timeout_s = self.setting.session_timeout_s
+        self.history.members_max = self.limits.members_max
         self.kafka.appends = lambda _: LANDS
         self.kafka.other_appends = lambda _: LANDS
         self.kafka.flow()
@@ -200,7 +235,8 @@ class GroupsWorld:
         gc.collect()
         gc.disable()  # what it collects, and when, depends on what the process did before
         try:
-            with self._listening():
+            with self._listening(), self._holding:
+                self._holding.enter_context(self.limits.hold())
                 self._run()
         finally:
             self.scheduler.close()
@@ -228,12 +264,13 @@ class GroupsWorld:
         for thread in threads:
             thread.join()
         self.mend()
-        until_s = scheduler.clock.monotonic() + setting.ends_within_s
-        while scheduler.clock.monotonic() < until_s and not self.history.finished:
-            for machine in (*self.controllers, *self.members):
-                self.start(machine)
-            scheduler.sleep(1.0)
-            self.history.finished = self.settled
+        self._settles()
+        if not self.has_room and (self.history.finished or self.history.too_large):
+            self._note_who_is_out()
+            self._makes_room()
+            self._settles()
+        if self.history.finished:
+            self._fails_over()
         scheduler.sleep(2.0)  # everybody hears of it
         self._look_at_the_end()
         leaving = [*self.processes.values()]
@@ -253,6 +290,73 @@ class GroupsWorld:
         self.history.left += [
             f"thread {one.name} of {one.process}" for one in scheduler.threads[1:]
         ]
+
+    @property
+    def has_room(self) -> bool:
+        """Everybody who is there may be served within the limits."""
+        return len(self.members) <= self.limits.room() and not self.history.too_large
+
+    def _settles(self) -> None:
+        """Wait until the group is settled; where there is no room for all, until they know it."""
+        scheduler, setting = self.scheduler, self.setting
+        began_s = scheduler.clock.monotonic()
+        within_s = SIZES_S if self.history.too_large else setting.ends_within_s
+        knows_s = 0.0 if self.has_room else 3 * setting.session_timeout_s
+        self.history.finished = False
+        while not self.history.finished and scheduler.clock.monotonic() < began_s + within_s:
+            for machine in (*self.controllers, *self.members):
+                self.start(machine)
+            scheduler.sleep(1.0)
+            late = scheduler.clock.monotonic() >= began_s + knows_s
+            self.history.finished = late and self.settled
+
+    def _fails_over(self) -> None:
+        """The controller is killed, and nothing else is wrong; then it comes back."""
+        serves = [
+            one
+            for one in self.processes.values()
+            if one.service is not None and one.service._server.serves(PARTITION)
+        ]
+        scheduler, chance = self.scheduler, self.scheduler.chance
+        if len(serves) != 1 or len(self.controllers) < 2:
+            return
+        began_s = scheduler.clock.monotonic()
+        self.kill(serves[0], silently=chance.random() < 0.3)
+        scheduler.sleep(TAKES_OVER_S + 2 * self.setting.session_timeout_s)
+        self.history.failed_over = began_s, scheduler.clock.monotonic()
+        self._settles()
+
+    def _note_who_is_out(self) -> None:
+        """Who is not served must know why by now."""
+        group = self._folded.groups.get(GROUP)
+        for machine in self.members:
+            one = self.processes.get(machine)
+            consumer = None if one is None else one.consumer
+            if group is None or consumer is None or consumer._member_id not in group.members:
+                self.history.out.append((self.scheduler.clock.monotonic(), machine))
+
+    def _makes_room(self) -> None:
+        """Some members leave, or controllers come that allow more."""
+        room, chance = self.limits.room(), self.scheduler.chance
+        if self.limits.leaves and not self.history.too_large:
+            for machine in chance.sample(self.members, len(self.members) - room):
+                self.absent.add(machine)
+                if machine in self.processes:
+                    self.end(self.processes[machine])
+            return
+        self.limits = GroupsLimits()
+        self._holding.enter_context(self.limits.hold())
+        if GROUPS_TOPIC in self.kafka.topics:
+            log = {**self.kafka.topic_settings[GROUPS_TOPIC], "max.message.bytes": "1048588"}
+            self.kafka.topic_settings[GROUPS_TOPIC] = log
+            for each in self.kafka.topics[GROUPS_TOPIC]:
+                each.settings = log
+        for machine in self.controllers:
+            if machine in self.processes:
+                self.end(self.processes[machine])
+            self.start(machine)
+            self.scheduler.sleep(1.0)
+        self.history.too_large.clear()  # also what the last of the old ones logged
 
     def _look_at_the_end(self) -> None:
         history = self.history
@@ -301,10 +405,7 @@ class GroupsWorld:
         now_s = self.scheduler.clock.monotonic()
         if any(one.hangs_until_s > now_s for one in self.processes.values()):
             return False
-        view = Controllership()
-        for record in self.events():
-            view = step(view, record).controllership
-        group = view.groups.get(GROUP)
+        group = self._folded.groups.get(GROUP)
         if group is None or is_due(group):
             return False
         places = wanted(group)
@@ -316,7 +417,8 @@ class GroupsWorld:
         wants = sum(len(self.kafka.topics[topic]) for topic in self.setting.topics)
         return (
             len(places) == wants
-            and group.members.keys() == live
+            and group.members.keys() <= live
+            and len(group.members) == min(len(self.members), self.limits.room())
             and all(
                 (one := group.partitions[tp]).owner == one.target
                 and not one.revoking
@@ -324,6 +426,14 @@ class GroupsWorld:
                 for tp in places
             )
         )
+
+    @property
+    def _folded(self) -> Controllership:
+        """The group's partition of the log."""
+        view = Controllership()
+        for record in self.events():
+            view = step(view, record).controllership
+        return view
 
     @property
     def _even(self) -> bool:
@@ -355,11 +465,19 @@ class _Noting(logging.Handler):
         self._world = world
 
     def emit(self, record: logging.LogRecord) -> None:
+        process, line = self._world.scheduler.current.process, record.getMessage()
+        if getattr(record, "event", "") == "unserved":
+            self._world.limited(process, line)
+        if TOO_LARGE in line:
+            self._world.history.too_large.append(line)
+            self._world.history.sizes_met = True
+            self._world.history.met["an event is too large"] += 1
+            if not any(each.__name__ in line for each in GROWS):
+                self._world.history.unforeseen.append(line)
         if record.exc_info is None and record.levelno < logging.ERROR:
             return
         error = None if record.exc_info is None else record.exc_info[1]
         if isinstance(error, Killed):
             return
-        who = self._world.scheduler.current.process
         what = "" if error is None else f": {type(error).__name__}: {error}"
-        self._world.history.logged.append(f"{who}: {record.getMessage()}{what}")
+        self._world.history.logged.append(f"{process}: {line}{what}")

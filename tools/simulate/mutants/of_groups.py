@@ -17,6 +17,7 @@ _PARTITION = "machines/groups/control/partition.py"
 _ANSWERING = "machines/groups/control/answering.py"
 _SESSIONS = "machines/groups/control/sessions.py"
 _HOUSEKEEPING = "machines/groups/control/housekeeping.py"
+_PORT = "client/groups/port.py"
 
 OF_GROUPS: Final = (
     # --- a controller
@@ -39,6 +40,16 @@ OF_GROUPS: Final = (
     Edit(_CONTROLLER, "is_void", "connection < newest_of(c, key)", "False"),
     Edit(_PARTITION, "PartitionController._register", "holds_nothing and", "False and"),
     Edit(_PARTITION, "PartitionController._rewound", "offset >= least", "True"),
+    Edit(_ANSWERING, "Answering._answer_heartbeat", " and wait.connection.is_of_member", ""),
+    # --- its port, and limits
+    Edit(_LOG, "ControlledLog.decide", "isinstance(event, GROWS) and ", "False and "),
+    Edit(
+        _PORT,
+        "Peer.answer",
+        "code in _OF_MEMBERS.get(answer.api.name, ())",
+        'answer.api.name == "RegisterConsumer" and code is ErrorCode.NONE',
+    ),
+    Edit(_PORT, "Peer._gone", "port.open -= 1", "pass"),
     # --- a member
     Edit(_MEMBER, "is_old", "answer.generation < member.generation", "False"),
     Edit(_MEMBER, "goes_on", " and member.at[tp].tenure == answer.own[tp].tenure", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
+from tools.simulate.groups.limits import drawn
 from tools.simulate.groups.setting import GroupsSetting
 from tools.simulate.runs import settings
 from tools.simulate.setting import SMALL, Setting
@@ -105,16 +106,21 @@ LATE: Final = GroupsSetting(
     fault_every_s=1.0,
 )
 """Members that connect again while their earlier requests are still under way."""
+LIMITED: Final = "limited"
+"""A world whose limits are drawn, near to what its members need."""
 GROUPS_WORLDS: Final[dict[str, GroupsSetting]] = {
     "everything": GroupsSetting(),
     "quiet": QUIET,
     "late": LATE,
+    LIMITED: GroupsSetting(),
 }
 
 
 def groups_setting(seed: int, world: str = GROUPS) -> GroupsSetting:
     """The world of groups of a seed, each in turn where none is named."""
-    return GROUPS_WORLDS.get(world) or [*GROUPS_WORLDS.values()][seed % len(GROUPS_WORLDS)]
+    names = [*GROUPS_WORLDS]
+    name = world if world in names else names[seed % len(names)]
+    return drawn(seed, GROUPS_WORLDS[name]) if name == LIMITED else GROUPS_WORLDS[name]
 
 
 def setting(seed: int, world: str = "") -> Setting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +23,10 @@ from kafka_marshal.cli.common import (
     one_sentence,
 )
 from kafka_marshal.errors import COORDINATION_TOPIC, MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.client.observe.controller_observers import ControllerObserver
+    from kafka_marshal.client.observe.observers import Observer
 
 _EVERYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104  # only named here
 _FILES_BESIDE: Final = 200
@@ -96,6 +100,14 @@ def controller(
             metavar="[HOST:]PORT", show_default=False, help="Metrics for Prometheus, at /metrics."
         ),
     ] = None,
+    spans: Annotated[
+        bool,
+        typer.Option(
+            "--spans",
+            help="Spans for the SDK of OpenTelemetry that the process runs under: a span a "
+            "request, and one for each partition that it takes over.",
+        ),
+    ] = False,
     forget: Annotated[
         bool,
         typer.Option(
@@ -122,10 +134,10 @@ def controller(
 
         from kafka_marshal.client.groups.connection import Address
         from kafka_marshal.client.groups.controller import ControllerOptions, ControllerService
-        from kafka_marshal.client.groups.metrics import PrometheusControllerObserver
         from kafka_marshal.client.groups.permissions import permissions_of
-        from kafka_marshal.client.groups.port import PortLimits
+        from kafka_marshal.client.groups.port import REFUSED_MAX, PortLimits
         from kafka_marshal.client.groups.tls import client_context, server_context
+        from kafka_marshal.client.observe.controller_metrics import PrometheusControllerObserver
         from kafka_marshal.client.observe.metrics import PrometheusObserver
     if (tls_cert is None) is not (tls_key is None):
         fail("--tls-cert and --tls-key belong together")
@@ -150,12 +162,19 @@ def controller(
         logging.basicConfig(
             level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
         )
-        observers, claim_observers = [], []
+        observers: list[ControllerObserver] = []
+        claim_observers: list[Observer] = []
         if metrics is not None:
             counted = PrometheusControllerObserver()
             counted.serve(metrics)
             observers.append(counted)
             claim_observers.append(PrometheusObserver())
+        if spans:
+            with needs("otel"):
+                from kafka_marshal.client.observe.controller_tracing import (
+                    OpenTelemetryControllerObserver,
+                )
+            observers.append(OpenTelemetryControllerObserver())
         stop = Stop(
             first="stopping: giving the claims back; a second Ctrl-C ends it at once",
             second="its claims become stale, and others take over after 2 s",
@@ -169,7 +188,9 @@ def controller(
                 client_id=client_id or "",
                 topic=topic,
                 coordination_topic=coordination_topic,
-                limits=PortLimits(connections_max=_connections_max(PortLimits().connections_max)),
+                limits=PortLimits(
+                    connections_max=_connections_max(PortLimits().connections_max, REFUSED_MAX)
+                ),
                 tls=tls,
                 permissions=permissions,
                 tls_to_others=to_others,
@@ -181,14 +202,18 @@ def controller(
         running.run(stop, lambda *at: console.print(str(Address(*at)), markup=False))
 
 
-def _connections_max(wanted: int) -> int:
-    """How many connections the process may have; the limit of open files is raised for that."""
+def _connections_max(wanted: int, refused: int) -> int:
+    """How many connections the process may have; the limit of open files is raised for that.
+
+    Beside them there are some that are being refused.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + _FILES_BESIDE
+    beside = refused + _FILES_BESIDE
+    needed = wanted + beside
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft != resource.RLIM_INFINITY and soft < needed:
-        wanted = max(1, soft - _FILES_BESIDE)
+        wanted = max(1, soft - beside)
         errors.print(f"Note: the limit of open files allows {wanted:,} connections")
     return wanted

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    Commands,
     Stop,
     console,
     duration,
@@ -48,7 +49,7 @@ _WHERE: Final = {"latest": -1, "earliest": -2}
 Described: TypeAlias = dict[str, Any]
 """A group, by the names of the fields of ListGroups."""
 
-group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+group = Commands(no_args_is_help=True, rich_markup_mode="rich")
 
 At = Annotated[
     str | None,

@@ -214,9 +214,9 @@ def replay(
     among the findings.
     """
     try:
-        from kafka_marshal.replay.without_pandas import without_pandas
+        from kafka_marshal.replay.own_process import prepare
 
-        without_pandas()
+        prepare()
         from kafka_marshal.replay import (
             Change,
             Exports,

@@ -67,6 +67,8 @@ REFUSED: Final = frozenset(
     }
 )
 """After these a record is nowhere. After any other error its outcome is unknown."""
+_BATCH_BYTES: Final = 1_000_000
+"""librdkafka's default of `batch.size`."""
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -322,6 +324,11 @@ class RecordWriter:
         self._on_error(sentence)
 
 
+def _batches(settings: Settings, bytes_max: int) -> dict[str, str]:
+    wanted = int(settings.values.get("batch.size", _BATCH_BYTES))
+    return {"batch_size": str(max(1, min(wanted, bytes_max)))}
+
+
 class LogWriter(RecordWriter):
     """A coordination topic to append to.
 
@@ -337,8 +344,12 @@ class LogWriter(RecordWriter):
         on_error: Callable[[str], None] = lambda _: None,
         on_statistics: Callable[[str], None] | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
+        batch_bytes_max: int | None = None,
     ) -> None:
         """Connect, as `RecordWriter` does.
+
+        The topic takes batches of `batch_bytes_max` (`max.message.bytes`). Of a larger one it
+        refuses all records, however small each is. None: it takes what the client sends.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -347,6 +358,7 @@ class LogWriter(RecordWriter):
         decided = {
             # A grant waits for its record; what is sent together shares a request anyway.
             "linger_ms": settings.values.get("linger.ms", "0"),
+            **({} if batch_bytes_max is None else _batches(settings, batch_bytes_max)),
             # How long an outcome may be open; then it is unknown. The option has two names.
             "message_timeout_ms": settings.values.get(
                 "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")

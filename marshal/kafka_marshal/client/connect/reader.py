@@ -29,7 +29,8 @@ CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
 SPREADS_S: Final = 2.0
 """How long the slowest broker may need to hear of a new topic."""
-BATCH_MAX: Final = 1000
+BATCH_MAX: Final = 4000
+"""Messages to take at once for who has a fixed cost a batch, as the kernel of a watch has."""
 FOLLOW_MAX: Final = 250
 """Messages to take at once. More would live long enough for Python to look through them for cycles,
 again and again."""

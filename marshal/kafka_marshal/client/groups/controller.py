@@ -29,15 +29,15 @@ from kafka_marshal.client.groups.event_log import (
     Read,
     ensure_groups_topic,
 )
-from kafka_marshal.client.groups.observing import (
+from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
+from kafka_marshal.client.groups.port import Port, PortLimits
+from kafka_marshal.client.groups.questions import Questions
+from kafka_marshal.client.observe.controller_observers import (
     ControllerObserver,
     ControllerObservers,
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.groups.permissions import Permissions, may_ask, without_others
-from kafka_marshal.client.groups.port import Port, PortLimits
-from kafka_marshal.client.groups.questions import Questions
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.state import TopicPartition
@@ -139,6 +139,8 @@ class ControllerService:
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: set[int] = set()
+        self._since_s: dict[int, float] = {}
+        """Since when the claim of each partition is won; once it is served, since when that is."""
         self._loop: asyncio.AbstractEventLoop
         self._server: GroupServer
         self._port: Port
@@ -173,7 +175,9 @@ class ControllerService:
     ) -> None:
         options, environment = self._options, self._environment
         self._loop = asyncio.get_running_loop()
-        self._log = EventLog(self._settings, options.topic, self._note, self._fail)
+        self._log = EventLog(
+            self._settings, options.topic, self._note, self._fail, self._topic.batch_bytes_max
+        )
         self._questions = Questions(self._cluster, options.topic, self._fail)
         self._port = Port(self, self._observers, environment.monotonic, options.limits, options.tls)
         host, port = await self._port.listen(options.host, options.port)
@@ -258,7 +262,10 @@ class ControllerService:
     def _see_what_is_served(self) -> None:
         now = {number for number in range(PARTITIONS) if self._server.serves(number)}
         for number in sorted(now ^ self._served):
-            self._observers.serving(number, serves=number in now)
+            now_s = self._environment.monotonic()
+            after_s = now_s - self._since_s.get(number, now_s)
+            self._since_s[number] = now_s
+            self._observers.serving(number, serves=number in now, after_s=after_s)
         self._served = now
 
     @property
@@ -341,6 +348,7 @@ class ControllerService:
 
     def _claimed(self, partition: int) -> None:
         if partition < PARTITIONS:
+            self._since_s[partition] = self._environment.monotonic()
             self._carry_out(self._server.claimed(partition, self._now_ms))
 
     def _unclaimed(self, partition: int) -> None:
@@ -386,9 +394,10 @@ class ControllerService:
             return
         self._too_large.add(kind)
         self._observers.note(
-            f"group {record.group}: {kind[1]} has {size_bytes:,} bytes, and {self._options.topic} "
-            f"takes {self._topic.event_bytes_max:,}: it is not appended. Raise max.message.bytes "
-            "of the topic and message.max.bytes of the controllers, or make the group smaller"
+            f"group {record.group}: {kind[1]} takes {size_bytes:,} bytes, now or later, and "
+            f"{self._options.topic} has room for {self._topic.event_bytes_max:,}: it is not "
+            "appended. Make the group smaller, or raise max.message.bytes of the topic and "
+            "message.max.bytes of the controllers, and start them again"
         )
 
     def _answered(self, ask: Callable[[], list[Effect]]) -> None:

@@ -79,6 +79,8 @@ class GroupsTopic:
     """How often snapshots must be written."""
     event_bytes_max: int
     """The largest event that it takes, and that a client of Kafka sends."""
+    batch_bytes_max: int
+    """The most that it takes of events that are sent together."""
 
 
 def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> GroupsTopic:
@@ -98,7 +100,9 @@ def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> Gr
     taken = _number(hold, "max.message.bytes", _TAKEN_BYTES)
     sent = _number(cluster.settings.values, "message.max.bytes", _SENT_BYTES)
     return GroupsTopic(
-        max(1, min(retention_ms, RETENTION_MS) // _QUARTER), min(taken, sent) - _AROUND_BYTES
+        max(1, min(retention_ms, RETENTION_MS) // _QUARTER),
+        min(taken, sent) - _AROUND_BYTES,
+        taken,
     )
 
 
@@ -116,6 +120,7 @@ class EventLog:
         topic: str,
         note: Callable[[str], None],
         failed: Callable[[BaseException], None],
+        batch_bytes_max: int | None = None,
     ) -> None:
         """Connect to append.
 
@@ -124,6 +129,7 @@ class EventLog:
             topic: the log's name.
             note: takes sentences about the cluster; any thread calls it.
             failed: takes what ended reading, or appending; any thread calls it.
+            batch_bytes_max: the topic's `max.message.bytes`.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -131,7 +137,9 @@ class EventLog:
         self._settings = attrs.evolve(settings, keyring=None)
         self._topic = topic
         self._failed = failed
-        self._writer = LogWriter(self._settings, topic, note, on_failure=failed)
+        self._writer = LogWriter(
+            self._settings, topic, note, on_failure=failed, batch_bytes_max=batch_bytes_max
+        )
         self._stopped = False
         self._room = settings.environment.threads.semaphore(_BATCHES_MAX)
         self._thread: Thread | None = None

@@ -40,6 +40,7 @@ from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import ConsumerClosed, Fenced, InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.groups.membership import (
@@ -63,10 +64,14 @@ LOOK_S: Final = 0.05
 CONNECT_S: Final = 1.0
 """How long one controller may take to accept a connection, in seconds."""
 COMMIT_S: Final = 30.0
+UNSERVED_AGAIN_S: Final = 60.0
+"""How often it logs that no controller serves it, in seconds."""
 CLOSE_S: Final = 5.0
 """How long the goodbye may take, in seconds. A member that cannot say it is given up later."""
 
 Claims = Sequence[Claim]
+_SERVED: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
+"""Codes that refuse nothing."""
 _OF_COMMITS: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -150,26 +155,34 @@ class GroupConsumer:
             raise InvalidOption(
                 f"session_timeout_s is from 1 s to 30 minutes, not {session_timeout_s!r}"
             )
+        _expect_text(group_id=group_id, client_id=client_id)
         servers = addresses_of(controllers, "controllers")
         made_of = connection(bootstrap, settings, oauth_cb)
         self._environment = made_of.environment
         self._group_id, self._client_id, self._tls = group_id, client_id, tls
         self._member_id = f"{client_id}-{self._environment.new_id()[:12]}"
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
+        self._session_ms = int(session_timeout_s * 1000)
         self._membership = Membership(
             MembershipSettings(
                 group_id,
                 self._member_id,
                 tuple((each.host, each.port) for each in servers),
-                int(session_timeout_s * 1000),
+                self._session_ms,
                 Rebalance(rebalance),
                 strategy,
             )
         )
         self._fetch = AssignedFetch(made_of, group_id, auto_offset_reset, bounds or BufferLimits())
         self._connection: ServerConnection | None = None
-        self._trouble = "no controller was asked yet"
-        """Why there is no connection."""
+        self._trouble = "no controller has answered yet"
+        """Why no controller serves it, as far as is known."""
+        self._was_refused = False
+        """That came over the connection that there is, or was last."""
+        self._unserved_ms: int | None = None
+        """Since when it asks, and no controller serves it; None while one does."""
+        self._warn_at_ms = 0
+        """When to log that, while it lasts."""
         self._topics: set[str] = set()
         self._static: set[TopicPartition] = set()
         self._claims: dict[TopicPartition, Claim] = {}
@@ -217,9 +230,11 @@ class GroupConsumer:
         as that lives.
 
         Raises:
+            InvalidOption: the topic's name is no text.
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
+        _expect_text(topic=topic)
         if partition is None:
             self._topics.add(topic)
         else:
@@ -367,6 +382,7 @@ class GroupConsumer:
         # What the application does not know of yet it may still be at work with.
         may_let_go = may_let_go and not self._revoked
         self._carry_out(self._membership.tick(self._now_ms(), may_let_go=may_let_go))
+        self._see_whether_served()
 
     def _receive(self) -> None:
         while self._connection is not None:
@@ -377,12 +393,46 @@ class GroupConsumer:
                 return
             if answer is None:
                 return
+            if answer.code not in _SERVED:
+                self._was_refused = True
+                self._trouble = str(
+                    RequestRefused(
+                        self._connection.address,
+                        answer.api.name,
+                        f"of group {self._group_id}",
+                        answer.code,
+                    )
+                )
             self._carry_out(self._membership.answered(answer, self._now_ms()))
 
+    def _see_whether_served(self) -> None:
+        """Log it where no controller has served it for a session timeout: `poll` returns nothing.
+
+        What passed between two calls is the application's own time.
+        """
+        now_ms = self._now_ms()
+        if self.is_current:
+            self._unserved_ms = None
+        elif self._unserved_ms is None:
+            self._unserved_ms, self._warn_at_ms = now_ms, now_ms + self._session_ms
+        elif now_ms >= self._warn_at_ms:
+            self._warn_at_ms = now_ms + int(UNSERVED_AGAIN_S * 1000)
+            logger.warning(
+                "group %s serves member %s no messages for %.0f s: %s",
+                *(self._group_id, self._member_id, (now_ms - self._unserved_ms) / 1000),
+                self._trouble,
+                extra={"event": "unserved"},
+            )
+
     def _lost(self, error: ServerUnreachable) -> None:
-        self._trouble = str(error)
+        if not self._was_refused:  # else it was hung up on since it was
+            self._trouble = str(error)
         self._disconnect()
         self._membership.connection_lost(self._now_ms())
+
+    @property
+    def _has_trouble(self) -> bool:
+        return self._connection is None or self._was_refused
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -410,6 +460,7 @@ class GroupConsumer:
 
     def _connect(self, address: ServerAddress) -> None:
         self._disconnect()
+        self._was_refused = False
         try:
             self._connection = ServerConnection(
                 address, self._client_id, CONNECT_S, self._tls, self._environment
@@ -566,7 +617,7 @@ class GroupConsumer:
                 if not deadline.left_s:
                     raise OutcomeUnknown(
                         f"group {self._group_id}: it is not known whether {api} was carried out"
-                        f"{'' if self._connection is not None else f' ({self._trouble})'}"
+                        f"{f' ({self._trouble})' if self._has_trouble else ''}"
                     )
                 self._step(may_let_go=False)
                 if not self._told:
@@ -582,6 +633,17 @@ class GroupConsumer:
 
     def _now_ms(self) -> int:
         return self._environment.steady_ms()
+
+
+def _expect_text(**names: str) -> None:
+    """Refuse what no request can hold.
+
+    Raises:
+        InvalidOption: one is no text.
+    """
+    for option, name in names.items():
+        if not is_text(name):
+            raise InvalidOption(f"{option} is text, not {name!r}")
 
 
 def _call(callback: Callable[[Claims], None] | None, claims: Claims) -> None:

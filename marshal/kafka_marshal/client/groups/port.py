@@ -11,11 +11,15 @@ import os
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from attrs import field, frozen
 
-from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
+    ControllerObserver,
+    HungUp,
+)
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.rpc.codec import (
@@ -43,6 +47,9 @@ _OF_MEMBERS: Final = {
     "Heartbeat": {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS},
 }
 """Answers that only a member gets. Who was one before a failover does not register again."""
+REFUSED_MAX: Final = 100
+"""Connections beyond a limit that wait for their first request, to be answered that there are too
+many. Further ones are closed at once."""
 
 
 @frozen
@@ -52,7 +59,8 @@ class PortLimits:
     connections_max: int = field(default=10_000, validator=positive)
     strangers_max: int = field(default=1_000, validator=positive)
     """Connections of one host on which no member was heard of yet. All members of a host come at
-    once when their controller dies, and a group has as many."""
+    once when their controller dies, and a group has as many. Each place is free again as soon as
+    its member's first request is answered."""
     unread_bytes_max: int = field(default=2**20, validator=positive)
     """Answers that one client does not read, before it gets another one."""
     unanswered_max: int = field(default=64, validator=positive)
@@ -76,6 +84,15 @@ class Receiver(Protocol):
         """It is gone."""
 
 
+class _Asked(NamedTuple):
+    """A request without an answer: what is kept of it."""
+
+    api: str
+    client_id: str
+    group: str
+    came_s: float
+
+
 class Port:
     """A listening socket and its connections, in the thread of one event loop."""
 
@@ -97,7 +114,9 @@ class Port:
         self.peers: dict[int, Peer] = {}
         """Those that the receiver knows."""
         self.open = 0
-        """All connections, also those that are not let in yet."""
+        """Connections within the limits, also those whose handshake is not over."""
+        self.refused = 0
+        """Those beyond a limit. They take no place from others."""
         self.owed: Counter[str] = Counter()
         """Requests without an answer, by api."""
         self._last_number = 0
@@ -178,7 +197,7 @@ class Peer(asyncio.Protocol):
         self._frames = Frames()
         self._arrived: deque[bytes] = deque()
         """Messages that are whole and wait until earlier ones are answered."""
-        self._asked: dict[int, list[tuple[str, float]]] = {}
+        self._asked: dict[int, list[_Asked]] = {}
         """The apis of the requests without an answer and when they came, by CorrelationId."""
         self._unanswered = 0
         self._transport: asyncio.Transport | None = None
@@ -191,8 +210,8 @@ class Peer(asyncio.Protocol):
         self._is_counted = self._is_of_member = self._closing = False
         self._session_s = _SESSION_S_MAX
         """The session timeout of its member, as it was named last."""
-        self._refused = False
-        """Its first request is answered that there are too many connections, and no other one."""
+        self._refused = ""
+        """Which connections are too many: its first request is answered so, and no other one."""
         self._close_by_s: float | None = None
         self._working = False
 
@@ -204,16 +223,22 @@ class Peer(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer_name = transport.get_extra_info("peername")
         self.host = str(peer_name[0]) if peer_name else "?"
-        port.open += 1
-        port.strangers[self.host] += 1
-        self._is_counted = True
         self._heard_s = port.monotonic()
-        of_host = port.strangers[self.host]
-        if port.open > self._limits.connections_max or of_host > 2 * self._limits.strangers_max:
-            self._hung_up(HungUp.TOO_MANY, "there are too many connections")
+        self._is_counted = True
+        if port.open >= self._limits.connections_max:
+            self._refused = "there are too many connections"
+        elif port.strangers[self.host] >= self._limits.strangers_max:
+            self._refused = "there are too many connections of this host without a member"
+        if self._refused:
+            port.refused += 1
+            self._idle_s = min(self._idle_s, self._limits.half_frame_s)
+        else:
+            port.open += 1
+            port.strangers[self.host] += 1
+        if port.refused > REFUSED_MAX:
+            self._hung_up(HungUp.TOO_MANY, self._refused)
             self.abort()
             return
-        self._refused = of_host > self._limits.strangers_max
         if port.tls is None:
             self._let_in()
         else:
@@ -345,11 +370,14 @@ class Peer(asyncio.Protocol):
         self._closing = True
         if self._is_counted:
             self._is_counted = False
-            port.open -= 1
-            self._is_stranger_no_more(0)
+            if self._refused:
+                port.refused -= 1
+            else:
+                port.open -= 1
+                self._is_stranger_no_more(0)
         for asked in self._asked.values():
-            for api, _ in asked:
-                self._owes_no_more(api)
+            for each in asked:
+                self._owes_no_more(each.api)
         self._asked.clear()
         if port.peers.pop(self.number, None) is not None:
             port.observer.disconnected(self.host)
@@ -394,7 +422,8 @@ class Peer(asyncio.Protocol):
         try:
             request = decode_request(message)
         except RefusedRequest as error:
-            port.observer.answered(error.answer.api.name, error.code, 0.0)
+            told = AnsweredRequest(error.answer.api.name, error.code, 0.0, self.host)
+            port.observer.answered(told)
             self._write(encode_answer(error.answer))
             if error.code is ErrorCode.INVALID_REQUEST:
                 self.hang_up(HungUp.MALFORMED, f"{error.answer.api.name}: {error}")
@@ -404,13 +433,15 @@ class Peer(asyncio.Protocol):
             return
         self._unanswered += 1
         self._note_session(request.body)
-        api = request.api.name
-        port.owed[api] += 1
-        self._asked.setdefault(request.correlation_id, []).append((api, port.monotonic()))
+        port.owed[request.api.name] += 1
+        named = request.body.get("ConsumerGroup")
+        group = named if isinstance(named, str) else ""  # a DeleteGroup names several
+        asked = _Asked(request.api.name, request.client_id, group, port.monotonic())
+        self._asked.setdefault(request.correlation_id, []).append(asked)
         if self._refused:
             code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
             self.answer(refusal(request.api, request.version, request.correlation_id, code))
-            self.hang_up(HungUp.TOO_MANY, "there are too many connections of this host")
+            self.hang_up(HungUp.TOO_MANY, self._refused)
             return
         port.receiver.requested(self.number, request)
 
@@ -419,14 +450,23 @@ class Peer(asyncio.Protocol):
         asked = self._asked.get(answer.correlation_id)
         if not asked:
             return  # the receiver says more than it was asked
-        api, came_s = asked.pop(0)
+        settled = asked.pop(0)
         if not asked:
             del self._asked[answer.correlation_id]
-        self._owes_no_more(api)
+        self._owes_no_more(settled.api)
         self._unanswered -= 1
         now_s = self._port.monotonic()
         self._heard_s = now_s  # it could not say more while it waited
-        self._port.observer.answered(answer.api.name, answer.code, now_s - came_s)
+        self._port.observer.answered(
+            AnsweredRequest(
+                answer.api.name,
+                answer.code,
+                now_s - settled.came_s,
+                self.host,
+                settled.client_id,
+                settled.group,
+            )
+        )
 
     def _owes_no_more(self, api: str) -> None:
         self._port.owed[api] -= 1

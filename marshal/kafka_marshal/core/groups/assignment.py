@@ -24,7 +24,8 @@ import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import product
+from math import inf
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
@@ -70,8 +71,7 @@ def range_assignor(
     for topic, wanting in _wanting(members, partitions).items():
         shared = [place for place in _places(topic, partitions) if place not in target]
         loads = {member: of_topic[topic, member] for member in wanting}
-        quotas = _quotas(wanting, loads, len(shared), key=lambda member: member)
-        takers = (member for member in wanting for _ in range(quotas[member]))
+        takers = Counter(_quotas(wanting, loads, len(shared))).elements()
         target.update(zip(shared, takers, strict=True))
     return target
 
@@ -162,7 +162,7 @@ def static_owners(members: Members, partitions: Mapping[str, int]) -> Target:
 
 
 def _places(topic: str, partitions: Mapping[str, int]) -> Iterator[TopicPartition]:
-    return zip(repeat(topic), range(partitions[topic]), strict=False)
+    return product([topic], range(partitions[topic]))
 
 
 def _wanting(members: Members, partitions: Mapping[str, int]) -> dict[str, list[str]]:
@@ -189,22 +189,18 @@ def _level(loads: Iterable[int], units: int) -> tuple[int, int]:
     return divmod(units + sum_below, below)
 
 
-def _quotas(
-    ids: Sequence[str], loads: Mapping[str, int], units: int, key: Callable[[str], object]
-) -> dict[str, int]:
+def _quotas(ids: Sequence[str], loads: Mapping[str, int], units: int) -> dict[str, int]:
     """How many units each gets, so that loads are as even as can be.
 
-    What is left over goes to those that come first by `key`.
+    What is left over goes to those that come first.
     """
     level, left = _level((loads[member] for member in ids), units)
     able = [member for member in ids if loads[member] <= level]
     quotas = dict.fromkeys(ids, 0)
     for member in able:
         quotas[member] = level - loads[member]
-    if left:
-        able.sort(key=key)  # type: ignore[arg-type]  # whatever it is, it is ordered
-        for member in able[:left]:
-            quotas[member] += 1
+    for member in able[:left]:
+        quotas[member] += 1
     return quotas
 
 
@@ -226,9 +222,9 @@ def _shares(members: Members, partitions: Mapping[str, int]) -> list[_Share]:
     for member, wishes in members.items():
         alike.setdefault(frozenset(wishes.topics), []).append(member)
     existing: dict[frozenset[str], list[str]] = {}
-    not_empty = {topic for topic, count in partitions.items() if count > 0}
+    known = frozenset(partitions)
     for topics, ids in alike.items():
-        existing.setdefault(topics & not_empty, []).extend(ids)
+        existing.setdefault(topics & known, []).extend(ids)
     shares: list[_Share] = []
     for topics, ids in existing.items():
         if not topics:
@@ -258,21 +254,17 @@ def _levelled(
     A few passes over all partitions, each of them one call of C: a group of 10,000 members and
     100,000 partitions takes tens of milliseconds.
     """
-    holders = list(map(owners.get, shared))
-    held = Counter(holders)
+    target = {place: owners.get(place) for place in shared}
+    held = Counter(target.values())
     loads = {member: static_loads.get(member, 0) for member in ids}
     level, _ = _level(loads.values(), len(shared))
-    quotas = _quotas(
-        ids,
-        loads,
-        len(shared),
-        # One more goes to those that need not let it go.
-        key=lambda member: (loads[member] + held[member] <= level, member),
-    )
+    # One more goes to those that would let it go otherwise.
+    first = sorted(ids, key=lambda member: loads[member] + held[member] <= level)
+    quotas = _quotas(first, loads, len(shared))
     surplus = {m: held[m] - quota for m, quota in quotas.items() if held[m] > quota}
     pool = []
     # Backwards: a member keeps its first partitions.
-    for place, holder in zip(reversed(shared), reversed(holders), strict=True):
+    for place, holder in reversed(target.items()):
         if holder not in quotas:
             pool.append(place)
         elif surplus and holder in surplus:
@@ -281,17 +273,16 @@ def _levelled(
             if not surplus[holder]:
                 del surplus[holder]
     pool.reverse()
-    target: dict[TopicPartition, str | None] = dict(zip(shared, holders, strict=True))
-    target.update(zip(pool, _turns(quotas, held), strict=True))
+    target.update(zip(pool, _turns(ids, quotas, held), strict=True))
     return target  # type: ignore[return-value]  # what nobody held was in the pool
 
 
-def _turns(quotas: Mapping[str, int], held: Mapping[str | None, int]) -> Iterator[str]:
+def _turns(
+    ids: list[str], quotas: Mapping[str, int], held: Mapping[str | None, int]
+) -> Iterator[str]:
     """Yield members below their quota in turn, those that hold the least first."""
-    needy = [member for member, quota in quotas.items() if held[member] < quota]
-    if not needy:
-        return
-    for count in range(min(map(held.__getitem__, needy)), max(map(quotas.__getitem__, needy))):
+    needy = [member for member in ids if held[member] < quotas[member]]
+    for count in range(max(quotas.values())):
         for member in needy:
             if held[member] <= count < quotas[member]:
                 yield member
@@ -331,14 +322,11 @@ class _Placement:
     """By member and topic, what is placed elsewhere or has no home."""
     back: list[dict[int, set[_Item]]] = field(init=False)
     """By member and home, what is placed elsewhere."""
-    dear: int = field(init=False)
-    """What one more in the sum of squares costs: more than all moves."""
 
     def __attrs_post_init__(self) -> None:
         self.own = [defaultdict(set) for _ in self.ids]
         self.away = [defaultdict(set) for _ in self.ids]
         self.back = [defaultdict(set) for _ in self.ids]
-        self.dear = 1
 
     @classmethod
     def of(
@@ -363,7 +351,6 @@ class _Placement:
         for place in shared:
             topic, partition = place
             item, owner = (topic_of[topic], partition), owners.get(place)
-            placement.dear += 1
             if owner is not None and topic in wants.get(owner, ()):
                 placement.home[item] = index_of[owner]
                 placement._add(index_of[owner], item)
@@ -406,6 +393,8 @@ class _Placement:
             choices = []
             for topic in sorted({*self.own[giver], *self.away[giver]}):
                 heap = poorest[topic]
+                # Who takes has an entry that is too low, and who gives one that is too high. But
+                # nobody gives to a giver: none that is left has more than one more than it.
                 while heap[0][0] != self.loads[heap[0][1]]:
                     heapq.heapreplace(heap, (self.loads[heap[0][1]], heap[0][1]))
                 choices.append((heap[0], topic))
@@ -414,12 +403,9 @@ class _Placement:
             (least, taker), topic = min(choices)
             if least + 2 > self.loads[giver]:
                 continue
-            self._move(giver, topic, taker)
+            self._move(giver, self._dispensable(giver, topic), taker)
             for index in (giver, taker):
                 heapq.heappush(richest, (-self.loads[index], index))
-            # An entry may be too low and is then corrected, but not too high.
-            for each in sorted({*self.own[giver], *self.away[giver], topic}):
-                heapq.heappush(poorest[each], (self.loads[giver], giver))
 
     def improve(self) -> None:
         """Carry out chains and rings of moves that make it better, until there is none."""
@@ -430,15 +416,16 @@ class _Placement:
     def _improvements(self) -> list[list[int]]:
         """Find chains of moves that have no member in common, or one ring."""
         members = len(self.ids)
-        costs: list[float] = [float("inf")] * (members + len(self.topics))
+        # One more in the sum of squares costs more than all moves.
+        dear = len(self.home) + 1
+        costs: list[float] = [inf] * (members + len(self.topics))
         before = [_ROOT] * len(costs)
-        heap = []
+        heap: list[tuple[float, int]] = []
         for index in range(members):
             if self.own[index] or self.away[index]:
                 # What it costs that the first member of a chain has one less.
-                costs[index] = -self.dear * (2 * self.loads[index] - 1)
-                heap.append((costs[index], index))
-        heapq.heapify(heap)
+                costs[index] = -dear * (2 * self.loads[index] - 1)
+                heapq.heappush(heap, (costs[index], index))
         while heap:
             cost, node = heapq.heappop(heap)
             if cost > costs[node]:
@@ -453,15 +440,14 @@ class _Placement:
         better = sorted(
             (change, index)
             for index in range(members)
-            if (change := costs[index] + self.dear * (2 * self.loads[index] + 1)) < 0
+            if (change := costs[index] + dear * (2 * self.loads[index] + 1)) < 0
         )
         used: set[int] = set()
         chains = []
         for _, index in better:
             chain = _path(before, index)
-            on_it = {node for node in chain if node < members}
-            if used.isdisjoint(on_it):
-                used |= on_it
+            if used.isdisjoint(chain):
+                used.update(chain)
                 chains.append(chain)
         return chains
 
@@ -489,20 +475,18 @@ class _Placement:
             if node >= members:
                 topic = node - members
                 continue
-            moves.append((giver, self._chosen(giver, topic, node), node))
+            back = self.back[giver]
+            item = max(back[node]) if topic is None else self._dispensable(giver, topic)
+            moves.append((giver, item, node))
             giver, topic = node, None
-        for source, item, taker in moves:
-            self._remove(source, item)
-            self._add(taker, item)
+        for move in moves:
+            self._move(*move)
 
-    def _chosen(self, giver: int, topic: int | None, taker: int) -> _Item:
+    def _dispensable(self, giver: int, topic: int) -> _Item:
         """The last of those that cost the least: a member keeps its first partitions."""
-        if topic is None:
-            return max(self.back[giver][taker])
         return max(self.away[giver].get(topic) or self.own[giver][topic])
 
-    def _move(self, giver: int, topic: int, taker: int) -> None:
-        item = self._chosen(giver, topic, taker)
+    def _move(self, giver: int, item: _Item, taker: int) -> None:
         self._remove(giver, item)
         self._add(taker, item)
 

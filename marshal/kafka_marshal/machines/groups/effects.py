@@ -36,13 +36,15 @@ class AppendEvent:
 
 @frozen
 class ReportTooLarge:
-    """This event is larger than the log takes, and is not appended.
+    """This event, or what might follow it, is larger than the log takes: it is not appended.
 
-    A request that it came of is answered MESSAGE_TOO_LARGE, which names no size: so report it.
+    A request that it came of is answered MESSAGE_TOO_LARGE or GROUP_MAX_SIZE_REACHED, which name no
+    size: so report it.
     """
 
     record: EventRecord
     size_bytes: int
+    """Of the event, or at most of an event or a request of the group that it would make."""
 
 
 @frozen

@@ -9,9 +9,10 @@ them, and takes over warm. This room does not know sockets, threads, clients of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, frozen
 
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.groups.events import EventRecord
@@ -27,7 +28,7 @@ from kafka_marshal.machines.groups.control.controlled_log import (
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, HousekeepingIntervals
 from kafka_marshal.machines.groups.control.partition import PartitionController
 from kafka_marshal.machines.groups.control.sessions import LATE_MS, ListeningClock, Sessions
-from kafka_marshal.machines.groups.control.waiting import Connection, Connections, refused
+from kafka_marshal.machines.groups.control.waiting import Connection, Connections, Deletion, refused
 from kafka_marshal.machines.groups.controller import MemberKey
 from kafka_marshal.machines.groups.effects import FORWARDED, Effect, ForwardRequest
 from kafka_marshal.rpc.codec import RpcRequest
@@ -58,16 +59,6 @@ class ServerSettings:
     had been in it. Else it is not served."""
 
 
-@define(eq=False)
-class _Deletion:
-    """A request to delete several groups: what became of each so far."""
-
-    connection: Connection
-    request: RpcRequest
-    left: set[str]
-    codes: dict[str, ErrorCode] = field(factory=dict)
-
-
 class GroupServer:
     """Routes records to the controllers of partitions, and requests by their group."""
 
@@ -77,10 +68,8 @@ class GroupServer:
         self._clock = ListeningClock()
         self._connections = Connections(self._out)
         self._partitions = [self._partition(number) for number in range(settings.partitions)]
-        self._deletions: dict[int, _Deletion] = {}
-        self._deletion = 0
-        self._ticked_ms: int | None = None
-        self._skipped = False
+        self._late_after_ms = math.inf
+        """A tick after this time comes late."""
 
     def _partition(self, number: int) -> PartitionController:
         mine = self.settings
@@ -92,13 +81,13 @@ class GroupServer:
         )
         log, sessions = ControlledLog(config, number, self._out), Sessions(self._clock)
         housekeeping = Housekeeping(log, sessions, intervals)
-        answering = Answering(log, self._connections, sessions, self._gathered)
+        answering = Answering(log, self._connections, sessions)
         return PartitionController(log, self._connections, sessions, housekeeping, answering)
 
-    def _done(self, now_ms: int, partitions: Iterable[PartitionController] = ()) -> list[Effect]:
+    def _done(self, *partitions: PartitionController) -> list[Effect]:
         """What this input asks for."""
         for each in partitions:
-            each.flush(now_ms)
+            each.flush(self._clock.now_ms)
         effects = list(self._out)
         self._out.clear()
         return effects
@@ -139,13 +128,13 @@ class GroupServer:
         """
         each = self._input(partition, now_ms)
         each.begins(offset, at_position=at_position)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def read(self, record: EventRecord, now_ms: int) -> list[Effect]:
         """A record was read, of whichever partition. Records come in the order of their offsets."""
         each = self._input(record.partition, now_ms)
         each.read(record, now_ms)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def reached(self, partition: int, offset: int, now_ms: int) -> list[Effect]:
         """Whatever lies before this offset was read, or will never be.
@@ -155,13 +144,13 @@ class GroupServer:
         """
         each = self._input(partition, now_ms)
         each.log.reached(offset)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def end_is(self, partition: int, token: int, offset: int, now_ms: int) -> list[Effect]:
         """The broker's answer to `AskEnd`: the offset that the next record will get."""
         each = self._input(partition, now_ms)
         each.log.end_is(token, offset)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def append_failed(self, record: EventRecord, now_ms: int) -> list[Effect]:
         """The record of an `AppendEvent` was refused, or it is not known whether it landed.
@@ -171,7 +160,7 @@ class GroupServer:
         """
         each = self._input(record.partition, now_ms)
         each.append_failed(record, now_ms)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -182,7 +171,7 @@ class GroupServer:
         """
         each = self._input(partition, now_ms)
         each.log.claimed(now_ms)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def unclaimed(self, partition: int, now_ms: int) -> list[Effect]:
         """This process may not compete any more, and stops to serve. Nothing happens if it did not.
@@ -191,7 +180,7 @@ class GroupServer:
         """
         each = self._input(partition, now_ms)
         each.unclaimed()
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -199,7 +188,7 @@ class GroupServer:
         """A connection was accepted. Its number is above those of all connections before."""
         self._clock.passed(now_ms)
         self._connections.opened(connection)
-        return self._done(now_ms)
+        return self._done()
 
     def disconnected(self, connection: int, now_ms: int) -> list[Effect]:
         """A connection was closed. Nothing is answered over it any more."""
@@ -208,12 +197,7 @@ class GroupServer:
         if over is not None:
             for each in self._partitions:
                 each.answering.disconnected(over)
-            self._deletions = {
-                number: each
-                for number, each in self._deletions.items()
-                if each.connection is not over
-            }
-        return self._done(now_ms)
+        return self._done()
 
     def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
         """A request came, that this connection may make: who may use a group is asked before.
@@ -224,10 +208,10 @@ class GroupServer:
         self._clock.passed(now_ms)
         over = self._connections.get(connection)
         if over is None:  # it was closed, and this came before the program knew
-            return self._done(now_ms)
+            return self._done()
         if request.version == 0 and over.unanswered:
             self._connections.send(over, refused(request, ErrorCode.INVALID_REQUEST), closes=True)
-            return self._done(now_ms)
+            return self._done()
         match request.api.name:
             case "ListGroups":
                 self._list(over, request)
@@ -241,12 +225,11 @@ class GroupServer:
                 is_own = over.key is not None and over.key.group == request.body["ConsumerGroup"]
                 self._of_member(over, request, over.key if is_own else None)
             case "RewindConsumer":
-                key = MemberKey(text(request, "ConsumerGroup"), "")
-                self._of_member(over, request, key)
+                self._of_member(over, request, _of_group(text(request, "ConsumerGroup")))
             case _:
                 key = MemberKey(text(request, "ConsumerGroup"), text(request, "ConsumerId"))
                 self._of_member(over, request, key)
-        return self._done(now_ms, self._partitions)
+        return self._done(*self._partitions)
 
     # --- questions --------------------------------------------------------------------------------
 
@@ -259,7 +242,7 @@ class GroupServer:
         """
         each = self._input(partition, now_ms)
         each.counted(topic, Topic(count, topic_id), now_ms)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     def resolved(
         self, partition: int, token: int, offsets: Mapping[TopicPartition, int], now_ms: int
@@ -267,7 +250,7 @@ class GroupServer:
         """The answer to `ResolveOffsets`. A partition that is not in it has no such offset."""
         each = self._input(partition, now_ms)
         each.resolved(token, offsets)
-        return self._done(now_ms, [each])
+        return self._done(each)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -278,13 +261,12 @@ class GroupServer:
         (G4).
         """
         self._clock.passed(now_ms)
-        is_late = self._ticked_ms is not None and now_ms - self._ticked_ms > LATE_MS
+        is_late = now_ms > self._late_after_ms
         # Not twice: a loop that is always late would never give anybody up.
-        self._skipped = is_late and not self._skipped
-        self._ticked_ms = now_ms
+        self._late_after_ms = math.inf if is_late else now_ms + LATE_MS
         for each in self._partitions:
-            each.tick(now_ms, gives_up=not self._skipped)
-        return self._done(now_ms, self._partitions)
+            each.tick(now_ms, gives_up=not is_late)
+        return self._done(*self._partitions)
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -300,7 +282,7 @@ class GroupServer:
 
     def _create(self, over: Connection, request: RpcRequest) -> None:
         """Create a group here, or have the server do it that the log names, once."""
-        key = MemberKey(text(request, "ConsumerGroup"), "")
+        key = _of_group(text(request, "ConsumerGroup"))
         each = self._of(key.group)
         view = each.log.view
         is_elsewhere = each.absence is ErrorCode.NOT_COORDINATOR
@@ -311,32 +293,13 @@ class GroupServer:
             each.requested(over, request, key)
 
     def _delete(self, over: Connection, request: RpcRequest) -> None:
-        names = list(dict.fromkeys(texts(request, "ConsumerGroup")))
-        self._deletion += 1
-        number = self._deletion
-        deletion = _Deletion(over, request, set(names))
-        self._deletions[number] = deletion
-        over.unanswered += 1
+        """Delete groups: each is asked for by itself, and all are answered at once."""
+        names = dict.fromkeys(texts(request, "ConsumerGroup"))
+        if not names:
+            self._connections.send(over, delete_answer(request, {}))
+        deletion = Deletion(len(names))
         for name in names:
-            self._of(name).delete(over, request, name, number)
-        self._end_deletion(number)
-
-    def _gathered(self, number: int, group: str, code: ErrorCode) -> None:
-        """A part of a DeleteGroup is answered."""
-        deletion = self._deletions.get(number)
-        if deletion is not None:
-            deletion.codes[group] = code
-            deletion.left.discard(group)
-            self._end_deletion(number)
-
-    def _end_deletion(self, number: int) -> None:
-        deletion = self._deletions.get(number)
-        if deletion is None or deletion.left:
-            return
-        del self._deletions[number]
-        deletion.connection.unanswered -= 1
-        answer = delete_answer(deletion.request, deletion.codes)
-        self._connections.send(deletion.connection, answer)
+            self._of(name).requested(over, request, _of_group(name), deletion)
 
     def _list(self, over: Connection, request: RpcRequest) -> None:
         """Describe groups from what was folded; a group that there is not is left out."""
@@ -356,3 +319,8 @@ class GroupServer:
         if not names and any(each.is_loading for each in self._partitions):
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._connections.send(over, list_answer(request, found, code))
+
+
+def _of_group(name: str) -> MemberKey:
+    """Whose a request is that no member makes."""
+    return MemberKey(name, "")

@@ -41,6 +41,9 @@ from kafka_marshal.replay.sources import Chunk
 
 RECORDS_PER_PROCESS: Final = 1_000_000
 """Records that are worth the start of a process, which takes a second."""
+_FEW: Final = 8
+"""Records for each row of a chunk from which on its file is not packed. Such rows are runs, of 8
+bytes a record: to pack and unpack them took longer than the fold's own reading."""
 
 
 def processes_for(chunks: Sequence[Chunk]) -> int:
@@ -68,9 +71,10 @@ class ReadAndFold:
         """Read a chunk into a file."""
         path = self.read_folder / f"read-{number:05}"
         found: dict[Place, Stretch] = {}
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
         with SpillFolder() as folder:
             rows, _ = read_rows(self.job, [number], folder)
+            few = rows.rows * _FEW <= self.job.chunks[number].records
+            options = pa.ipc.IpcWriteOptions(compression=None if few else "lz4")
             with (
                 pa.OSFile(str(path), "wb") as file,
                 pa.ipc.new_file(file, rows.schema, options=options) as writer,

@@ -26,6 +26,6 @@ class Stretch:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read them."""
-        with pa.OSFile(str(self.path)) as file, pa.ipc.open_file(file) as reader:
+        with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
             for number in range(self.begin, self.end):
                 yield reader.get_batch(number)

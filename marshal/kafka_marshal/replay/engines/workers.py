@@ -26,7 +26,7 @@ from attrs import define
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.without_pandas import without_pandas
+from kafka_marshal.replay.own_process import prepare
 
 _STARTED: Final = (
     "import sys; sys.path[:] = {path!r}; "
@@ -144,7 +144,7 @@ def _ended(process: subprocess.Popen[bytes]) -> ReplayError:
 
 def serve(file: int) -> None:
     """Do what the starter asks for, until it closes its end or is no more."""
-    without_pandas()
+    prepare()
     connection, tasks = Connection(file), SimpleQueue[tuple[int, str, tuple[Any, ...]]]()
     work = connection.recv()
 

@@ -155,6 +155,10 @@ class Cases:
     def begun(self, rules: Rules) -> Iterator[FindingRow]:
         """The cases that were opened since this was last asked, as they stand now."""
         count, self._begun = self._begun, 0
+        # Asked of every observer after every record: mostly there are none.
+        return self._newest(count, rules) if count else iter(())
+
+    def _newest(self, count: int, rules: Rules) -> Iterator[FindingRow]:
         for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
             row = case.row() if self._as_yet is None else self._as_yet(case, rules)
             if row is not None:

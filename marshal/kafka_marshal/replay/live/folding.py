@@ -26,7 +26,7 @@ from kafka_marshal.replay.live.live_findings import LiveEvent, LiveFold, appende
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import arrow_type_of
 from kafka_marshal.replay.sources.columns import records_of
-from kafka_marshal.replay.state.checkpoint import thawed_each
+from kafka_marshal.replay.state.checkpoint import replace_whole, thawed_each
 from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 
 
@@ -65,14 +65,20 @@ def live_fold(state: PartitionState) -> LiveFold:
     return state.place_fold
 
 
+def pickled(state: PartitionState) -> bytes:
+    """A state whose rows are drained, as a file holds it."""
+    held, rows = state.pickled()
+    assert not rows, "rows that were not drained would be lost"
+    return held
+
+
 def put_aside(state: PartitionState, path: Path) -> None:
     """Write a state whose rows are drained.
 
     Raises:
         OSError: it cannot be written.
     """
-    rows = state.put_aside(path)
-    assert not rows, "rows that were not drained would be lost"
+    replace_whole(path, pickled(state))
 
 
 @frozen

@@ -58,7 +58,7 @@ class LiveEvent:
 
     def json(self) -> str:
         """One line: the event, its state, and the columns of its table."""
-        row = attrs.asdict(self.row, filter=_said, value_serializer=_readable)
+        row = _columns(self.row)
         return json.dumps({"event": self.event, "state": self.state, **row}, ensure_ascii=False)
 
 
@@ -143,17 +143,35 @@ def _name(row: FindingRow) -> tuple[object, ...]:
 _NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offset", "instance")
 
 
-_OF_MESSAGES: Final = {
-    column
-    for column in attrs.fields(ProofRow)
-    if column.name in ("type", "sender_instance", "sender_client", "verdict")
-}
+_OF_MESSAGES: Final = ("type", "sender_instance", "sender_client", "verdict")
 """Columns that a proof has only if its record holds a message."""
+_NAMES: Final[dict[type, tuple[str, ...]]] = {}
+"""Of a class of rows: its columns."""
 
 
-def _said(column: attrs.Attribute[Any], value: object) -> bool:
-    return value is not None or column not in _OF_MESSAGES
+def _columns(row: attrs.AttrsInstance) -> dict[str, Any]:
+    """The columns of a row and, in place of the rows in it, of those.
+
+    So `attrs.asdict` does, but asks the class for its columns again and again.
+    """
+    kind = type(row)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(column.name for column in attrs.fields(kind))
+    said = {name: _said(getattr(row, name)) for name in names}
+    if kind is ProofRow:
+        for name in _OF_MESSAGES:
+            if said[name] is None:
+                del said[name]
+    return said
 
 
-def _readable(_instance: object, _column: object, value: Any) -> Any:
-    return readable(value) if isinstance(value, str) else value
+def _said(value: Any) -> Any:
+    """A value as JSON says it."""
+    if isinstance(value, str):
+        return readable(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_said(each) for each in value]
+    return _columns(value) if attrs.has(type(value)) else value

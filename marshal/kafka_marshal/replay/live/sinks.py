@@ -31,7 +31,10 @@ class Sink(Protocol):
         """Let those who read along see it."""
 
     def settle(self) -> None:
-        """Make the reports last: after this, a checkpoint may count them as done."""
+        """Make the reports last: after this, a checkpoint may count them as done.
+
+        Another thread may call it, while more reports come.
+        """
 
     def close(self) -> None:
         """No more."""

@@ -3,7 +3,7 @@
 Per coordinating partition there is one account, in this process. The kernel adds up what changes
 nothing (`watched_claims`). Each record is folded by itself where few are to be read, where the
 protocol is another one, and where records are verified. With a checkpoint folder all are committed
-now and then and at the end (`watch_context`).
+now and then and at the end (`watch_context`). A thread writes that while the fold goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, cast
 
@@ -19,7 +20,7 @@ from kafka_marshal.capture import HeaderPairs, RawRecord
 from kafka_marshal.client.connect.reader import LogMessage, raw_record
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
-from kafka_marshal.replay.live.folding import events_of, live_fold, put_aside, taken_up
+from kafka_marshal.replay.live.folding import events_of, live_fold, pickled, taken_up
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent, appended_ms
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
@@ -28,6 +29,7 @@ from kafka_marshal.replay.live.watch_context import (
     WatchResult,
 )
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.one_process.gathering import collecting_seldom
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.live.watched_claims import LiveBatch, WatchedClaims
@@ -48,7 +50,9 @@ def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
     """
     with ExitStack() as opened:
         context = WatchContext(watching, opened)
-        return _Watch(context, watching.checkpoint_every_s, watching.keyring).run(stopped)
+        watch = _Watch(context, watching.checkpoint_every_s, watching.keyring)
+        with collecting_seldom(for_ever=True):
+            return watch.run(stopped)
 
 
 class _Watch:
@@ -69,6 +73,7 @@ class _Watch:
             number: live_fold(state).account for number, state in self._states.items()
         }
         self._changed: set[int] = set()
+        self._settled = False
         self._checks = None if keyring is None else AuthenticityChecks(keyring)
         self._watched = self._by_kernel() if self._suits_kernel() else None
 
@@ -85,42 +90,56 @@ class _Watch:
         from kafka_marshal.replay.live.watched_claims import WatchedClaims
 
         watched = WatchedClaims(self._states)
-        list(watched.fold(_batch(())))
+        list(watched.fold(_batch((), (), (), ())))
         return watched
 
     def run(self, stopped: Callable[[], bool]) -> WatchResult:
+        with ThreadPoolExecutor(1, "marshal-checkpoint") as writer:
+            self._run(stopped, writer)
+        self._watch_context.show(self._accounts, at_the_end=True)
+        return self._watch_context.watched
+
+    def _run(self, stopped: Callable[[], bool], writer: Executor) -> None:
         watch_context = self._watch_context
         commit_at = time.monotonic() + self._every_s
         count_at = time.monotonic() + COUNT_CHECK_S
+        committing: Future[None] | None = None
         for batch in watch_context.tail.batches(self._next, watch_context.ends, stopped):
             self._fold(batch)
             watch_context.flush()
             watch_context.show(self._accounts)
             now = time.monotonic()
-            if now >= commit_at:
-                self._commit()
+            if committing is not None and committing.done():
+                committing.result()  # raises what it met
+                committing = None
+            if now >= commit_at and committing is None and self._is_settled():
+                committing = writer.submit(watch_context.commit_of(self._pickled()))
                 commit_at = time.monotonic() + self._every_s
             if now >= count_at:
                 watch_context.check_count()
                 count_at = time.monotonic() + COUNT_CHECK_S
-        self._commit()
-        watch_context.show(self._accounts, at_the_end=True)
-        return watch_context.watched
+        if committing is not None:
+            committing.result()
+        watch_context.commit_of(self._pickled())()
 
     def _fold(self, messages: Sequence[LogMessage]) -> None:
         if not messages:
             self._watch_context.stamped(())
             return
         emit = self._watch_context.emit
-        for raw, events in self._folded(messages):
-            appended = appended_ms(raw)
-            for event in events:
-                emit(event, appended)
-        stamps = [message.timestamp()[1] for message in messages]
-        self._watch_context.stamped(stamps)
         # Whatever has no error has a partition and an offset.
         numbers = cast("list[int]", [message.partition() for message in messages])
         offsets = cast("list[int]", [message.offset() for message in messages])
+        stamps = [message.timestamp() for message in messages]
+        if self._watched is None:
+            folded = self._one_by_one(messages)
+        else:
+            folded = self._watched.fold(_batch(messages, numbers, offsets, stamps))
+        for raw, events in folded:
+            appended = appended_ms(raw)
+            for event in events:
+                emit(event, appended)
+        self._watch_context.stamped([timestamp_ms for _, timestamp_ms in stamps])
         for number, offset in dict(zip(numbers, offsets, strict=True)).items():
             self._next[number] = offset + 1
         counted = Counter(numbers)
@@ -129,14 +148,6 @@ class _Watch:
             self._watch_context.read(
                 number, count, self._next[number], self._accounts[number].gauges
             )
-
-    def _folded(
-        self, messages: Sequence[LogMessage]
-    ) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
-        """Fold them; the records by which something happened, and what."""
-        if self._watched is not None:
-            return self._watched.fold(_batch(messages))
-        return self._one_by_one(messages)
 
     def _one_by_one(
         self, messages: Sequence[LogMessage]
@@ -151,41 +162,49 @@ class _Watch:
             return []
         return [LiveEvent(BEGUN, finding_of(self._watch_context.tail.topic, began))]
 
-    def _commit(self) -> None:
-        checkpoint = self._watch_context.checkpoint
-        if checkpoint is not None:
-            if self._watched is not None:
-                self._watched.settle()
-            for number in sorted(self._changed):
-                name = checkpoint.name_for(number)
-                put_aside(self._states[number], checkpoint.folder / name)
-                checkpoint.adopt(number, name)
-            self._changed.clear()
-        self._watch_context.commit()
+    def _is_settled(self) -> bool:
+        """Whether the accounts took their sums a batch ago; they do if not.
+
+        A commit then finds few. It would stand still for as long again if it did both at once.
+        """
+        if self._watched is None or self._watch_context.checkpoint is None:
+            return True
+        settled, self._settled = self._settled, not self._settled
+        if not settled:
+            self._watched.settle()
+        return settled
+
+    def _pickled(self) -> dict[int, bytes]:
+        """The states that changed since this was last asked, for a commit; none without one."""
+        if self._watch_context.checkpoint is None:
+            return {}
+        if self._watched is not None:
+            self._watched.settle()
+        states = {number: pickled(self._states[number]) for number in sorted(self._changed)}
+        self._changed.clear()
+        return states
 
 
-def _batch(messages: Sequence[LogMessage]) -> LiveBatch:
-    from kafka_marshal.replay.live.watched_claims import LiveBatch
+def _batch(
+    messages: Sequence[LogMessage],
+    numbers: Sequence[int],
+    offsets: Sequence[int],
+    stamps: Sequence[tuple[int, int]],
+) -> LiveBatch:
+    from kafka_marshal.replay.live.watched_claims import HeaderNames, LiveBatch
 
-    stamps = [message.timestamp() for message in messages]
-    counts: list[int] = []
-    names: list[str] = []
-    values: list[bytes | None] = []
-    for message in messages:
-        pairs = cast("HeaderPairs", message.headers() or ())
-        counts.append(len(pairs))
-        for name, value in pairs:
-            names.append(name)
-            values.append(value)
+    names = HeaderNames()
+    headers = [cast("HeaderPairs", message.headers() or ()) for message in messages]
     return LiveBatch(
-        cast("list[int]", [message.partition() for message in messages]),
-        cast("list[int]", [message.offset() for message in messages]),
+        numbers,
+        offsets,
         [timestamp_ms for _, timestamp_ms in stamps],
         [kind for kind, _ in stamps],
         [message.value() for message in messages],
-        counts,
-        names,
-        values,
+        [*map(len, headers)],
+        [names[name] for pairs in headers for name, _ in pairs],
+        [value for pairs in headers for _, value in pairs],
+        [*names],
         messages,
         raw_record,
     )

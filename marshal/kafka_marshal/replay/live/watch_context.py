@@ -25,7 +25,7 @@ from kafka_marshal.replay.fold.judging import LiveAccount, LiveJudging
 from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates, replace_whole
 from kafka_marshal.replay.state.partition_state import read_head
 
 COUNT_CHECK_S: Final = 30.0
@@ -205,7 +205,7 @@ class WatchContext:
 
     def stamped(self, stamps_ms: Iterable[int]) -> None:
         """Records with these stamps were read; say when a clock that is ahead delays failover."""
-        self._highest_ms = max([self._highest_ms, *stamps_ms])
+        self._highest_ms = max(self._highest_ms, max(stamps_ms, default=0))
         rules = self.judging.log_clock
         late = None if rules is None else ahead([self._highest_ms], now_ms(), rules)
         if late is not None and not self._ahead:
@@ -221,10 +221,28 @@ class WatchContext:
 
     def commit(self) -> None:
         """Make all reports last, and with a checkpoint the states that were put into it."""
-        for sink in self._sinks:
-            sink.settle()
-        if self.checkpoint is not None:
-            self.checkpoint.commit({} if self._file is None else {"out_bytes": self._file.length})
+        self.commit_of({})()
+
+    def commit_of(self, states: Mapping[int, bytes]) -> Callable[[], None]:
+        """What makes the reports so far last, and with a checkpoint these states of partitions.
+
+        Any thread may call it, while this one goes on: what is reported meanwhile is not covered.
+        """
+        beside = {} if self._file is None else {"out_bytes": self._file.length}
+
+        def commit() -> None:
+            for sink in self._sinks:
+                sink.settle()
+            checkpoint = self.checkpoint
+            if checkpoint is None:
+                return
+            for number, state in states.items():
+                name = checkpoint.name_for(number)
+                replace_whole(checkpoint.folder / name, state)
+                checkpoint.adopt(number, name)
+            checkpoint.commit(beside)
+
+        return commit
 
     def check_count(self) -> None:
         """A topic that grew sends claims elsewhere: consumers no longer see each other.

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -59,10 +58,11 @@ class LiveBatch:
     values: Sequence[bytes | None]
     header_counts: Sequence[int]
     """How many headers each has."""
-    header_names: Sequence[str]
-    """Those of all records, one after the other, and so the values. A tuple for each would live
-    until the batch is folded, and Python would look through them all for cycles."""
+    header_keys: Sequence[int]
+    """Of the headers of all records, one after the other, the names as places in `header_names`,
+    and the values."""
     header_values: Sequence[bytes | None]
+    header_names: Sequence[str]
     kept: Sequence[Any]
     """What a record is made of again."""
     raw: Callable[[Any], RawRecord]
@@ -71,6 +71,8 @@ class LiveBatch:
     @classmethod
     def of(cls, raws: Sequence[RawRecord]) -> LiveBatch:
         """Records that are made already."""
+        names = HeaderNames()
+        keys = [names[name] for raw in raws for name, _ in raw.headers]
         return cls(
             [raw.partition for raw in raws],
             [raw.offset for raw in raws],
@@ -78,14 +80,23 @@ class LiveBatch:
             [_NUMBERS[raw.timestamp_type] for raw in raws],
             [raw.value for raw in raws],
             [len(raw.headers) for raw in raws],
-            [name for raw in raws for name, _ in raw.headers],
+            keys,
             [value for raw in raws for _, value in raw.headers],
+            [*names],
             raws,
             _itself,
         )
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+
+class HeaderNames(dict[str, int]):
+    """Names of headers, which are few, and their places, in the order in which they come."""
+
+    def __missing__(self, name: str) -> int:
+        place = self[name] = len(self)
+        return place
 
 
 def _itself(raw: RawRecord) -> RawRecord:
@@ -379,17 +390,20 @@ class WatchedClaims:
 def _headers(batch: LiveBatch) -> tuple[pa.Array | None, Flags]:
     """The headers of a batch, if there are any; and which records hold a checkpoint."""
     holds = np.zeros(len(batch), np.bool_)
-    if not batch.header_names:
+    if not batch.header_keys:
         return None, holds
+    known = batch.header_names
+    # One that is no text is shown with escapes.
+    names = header_lists([len(known)], known, pa.nulls(len(known), pa.binary())).values
+    keys = np.array(batch.header_keys, np.int32)
+    ends = np.cumsum([0, *batch.header_counts], dtype=np.int32)
+    if wire.CHECKPOINT_HEADER in known:
+        entries = np.flatnonzero(keys == known.index(wire.CHECKPOINT_HEADER))
+        holds[np.searchsorted(ends, entries, side="right") - 1] = True
+    coded = pa.DictionaryArray.from_arrays(keys, names.field("key"))
     values = pa.array(batch.header_values, pa.binary())
-    lists = header_lists(batch.header_counts, batch.header_names, values)
-    names = lists.values.field("key").dictionary_encode()
-    place = pc.index(names.dictionary, wire.CHECKPOINT_HEADER).as_py()
-    if place >= 0:
-        entries = np.flatnonzero(names.indices.to_numpy() == place)
-        holds[np.searchsorted(lists.offsets.to_numpy(), entries, side="right") - 1] = True
-    members = pa.StructArray.from_arrays([names, values], fields=list(LEAN_HEADERS.value_type))
-    return pa.ListArray.from_arrays(lists.offsets, members), holds
+    members = pa.StructArray.from_arrays([coded, values], fields=list(LEAN_HEADERS.value_type))
+    return pa.ListArray.from_arrays(pa.array(ends), members), holds
 
 
 def _without(sets: dict[_Of, set[int]], name: _Of, claim: int) -> None:

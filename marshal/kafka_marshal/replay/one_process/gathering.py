@@ -99,20 +99,22 @@ def _counted(batch: pa.RecordBatch) -> Iterator[tuple[Place, int]]:
 
 
 @contextmanager
-def collecting_seldom() -> Iterator[None]:
+def collecting_seldom(for_ever: bool = False) -> Iterator[None]:
     """Meanwhile look for garbage in cycles among young objects alone, and seldom.
 
     A fold makes many objects and keeps them until it is closed. Then they go without a collector.
-    Looking through them took a fifth of the time of a log of many claims.
+    Looking through them took a fifth of the time of a log of many claims. What goes on `for_ever`
+    looks through all that it made now and then, but never through what was there before.
     """
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 100_000)
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.set_threshold(*((50_000, 20, 100) if for_ever else (100_000, 20, 100_000)))
     gc.freeze()
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:  # what a program froze itself stays so
+            gc.unfreeze()
 
 
 def gather(gathered: GatheredRows, folders: Sequence[Path], states: Sequence[Path]) -> None:

@@ -11,10 +11,10 @@ import gc
 
 from pyspark.daemon import manager
 
-from kafka_marshal.replay.without_pandas import without_pandas
+from kafka_marshal.replay.own_process import prepare
 
 if __name__ == "__main__":
-    without_pandas()
+    prepare()
     import kafka_marshal.replay.spark.pipeline  # noqa: F401
 
     gc.freeze()

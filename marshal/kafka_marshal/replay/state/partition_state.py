@@ -109,14 +109,19 @@ class PartitionState:
         Raises:
             OSError: it cannot be written, or the run whose folder it is in is no longer.
         """
+        state, rows = self.pickled()
+        replace_whole(path, state)
+        return rows
+
+    def pickled(self) -> tuple[bytes, Rows]:
+        """The state as a file holds it, and the rows that nothing can change any more."""
         self.place_fold.settle()
         rows = self.place_fold.drain()
         head = StateHead(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
         line["head_sha256"] = _digest(line)
-        replace_whole(path, json.dumps(line).encode() + b"\n" + state)
-        return rows
+        return json.dumps(line).encode() + b"\n" + state, rows
 
     def ended(self) -> Rows:
         """The rows to report if the log ends here; nothing may follow."""

@@ -287,6 +287,8 @@ class InMemoryNetwork:
         """Both ends of each connection, unless they were closed."""
         self.wires: Callable[[str, str], Wire] = lambda *_: PROMPT
         """The way from one process to another, by their names."""
+        self.hosts: Callable[[str], str] = lambda process: process
+        """The address that others see of a process."""
         self.ports = _FREE_PORTS
 
     def now_s(self) -> float:
@@ -345,9 +347,8 @@ class InMemoryNetwork:
         server = self.servers.get((host, port))
         if server is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        theirs = InMemoryTransport(
-            self, server.process, (end.process, self.ports), loop=server.loop
-        )
+        seen = self.hosts(end.process), self.ports
+        theirs = InMemoryTransport(self, server.process, seen, loop=server.loop)
         end.other, theirs.other = theirs, end
         self.ends += [end, theirs]
 

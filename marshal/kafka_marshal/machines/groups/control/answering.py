@@ -7,8 +7,6 @@ it prolongs a session, it waits until it is confirmed that this process is still
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attrs import define, field
 
 from kafka_marshal.core.groups.state import Group
@@ -29,8 +27,6 @@ class Answering:
     log: ControlledLog
     connections: Connections
     sessions: Sessions
-    gathered: Callable[[int, str, ErrorCode], None]
-    """Takes what became of one group of a DeleteGroup."""
     waits: list[Wait] = field(factory=list)
     parked: dict[str, list[Wait]] = field(factory=dict)
     """Heartbeats that are answered when something changes, by group."""
@@ -95,7 +91,7 @@ class Answering:
 
     def _answer(self, wait: Wait) -> None:
         """Spec: Answer, AnswersFrom."""
-        if wait.code is not ErrorCode.NONE or wait.gathering:
+        if wait.code is not ErrorCode.NONE or wait.deletion is not None:
             self.refuse(wait, wait.code)
             return
         name = wait.request.api.name
@@ -127,6 +123,7 @@ class Answering:
         self.sessions.heard(wait.key, wait.came_ms)
         if wait.request.api.name == "Heartbeat":
             self._answer_heartbeat(wait, group)
+            wait.connection.is_of_member = True
         elif wait.request.api.name == "CommitOffsets":
             self.reply(wait, bodies.commit_answer(wait.request, group, wait.codes))
         else:
@@ -142,6 +139,9 @@ class Answering:
 
         What it was granted and must let go before it heard of it, it never held. It can say so only
         as of a generation that it learns when it registers, so it registers once more.
+
+        The first one over a connection is answered at once. Until then the connection counts as a
+        stranger's, of which a host may have few.
         """
         is_wide, holdings = wait.request.version > 0, self.holdings[wait.key.group]
         known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation
@@ -149,7 +149,7 @@ class Answering:
         if holdings.must_register(member, known) or member in holdings.owed:
             answer = bodies.heartbeat_answer(wait.request, group, ErrorCode.REBALANCE_IN_PROGRESS)
             self.reply(wait, answer)
-        elif self.sessions.clock.now_ms < wait.deadline_ms:
+        elif self.sessions.clock.now_ms < wait.deadline_ms and wait.connection.is_of_member:
             self.parked.setdefault(wait.key.group, []).append(wait)
         else:
             self.reply(wait, bodies.heartbeat_answer(wait.request, group, ErrorCode.NONE))
@@ -159,6 +159,7 @@ class Answering:
         if wait.request.version == 0:
             wait.connection.generation = group.generation
             wait.connection.tenures = {tp: group.partitions[tp].tenure for tp in own}
+        wait.connection.is_of_member = True
         self.reply(wait, bodies.register_answer(wait.request, group, own))
 
     def reply(self, wait: Wait, answer: RpcAnswer) -> None:
@@ -167,10 +168,7 @@ class Answering:
 
     def refuse(self, wait: Wait, code: ErrorCode) -> None:
         """Answer nothing but a code."""
-        if wait.gathering:
-            self.gathered(wait.gathering, wait.key.group, code)
-        else:
-            self.connections.refuse(wait, code)
+        self.connections.refuse(wait, code)
 
     def disconnected(self, connection: Connection) -> None:
         """Nobody waits over it any more."""

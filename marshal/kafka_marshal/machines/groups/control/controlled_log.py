@@ -31,6 +31,7 @@ from kafka_marshal.core.groups.state import Controllership
 from kafka_marshal.core.groups.verdicts import GroupAccepted
 from kafka_marshal.core.values import evolved
 from kafka_marshal.group_codec.events import encode_event
+from kafka_marshal.machines.groups.control.sizes import GROWS, bytes_missing
 from kafka_marshal.machines.groups.controller import (
     ControllerState,
     after_reading,
@@ -49,6 +50,7 @@ from kafka_marshal.machines.groups.effects import (
     Effect,
     ReportTooLarge,
 )
+from kafka_marshal.rpc.error_codes import ErrorCode
 
 COMPETE_AGAIN_MS: Final = 1_000
 """How long a controller waits that was deposed, or whose start or event was refused."""
@@ -288,10 +290,11 @@ class ControlledLog:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def decide(self, group: str, event: Event) -> bool:
+    def decide(self, group: str, event: Event) -> ErrorCode:
         """Send an event behind all others, unless a guard refuses it as things will be.
 
-        False: it is larger than the log takes. To send it would end the epoch, for all groups.
+        MESSAGE_TOO_LARGE: it is larger than the log takes. To send it would end the epoch, for all
+        groups. GROUP_MAX_SIZE_REACHED: later events of the group might be.
 
         Spec: Decide, Sending.
         """
@@ -300,10 +303,17 @@ class ControlledLog:
         size_bytes = 0 if is_commit else len(encode_event(event))
         if size_bytes > self.config.event_bytes_max:
             self.out.append(ReportTooLarge(record, size_bytes))
-            return False
+            return ErrorCode.MESSAGE_TOO_LARGE
         before = self.ahead
-        self.c, outcome = sent(self.c, self.view, record)
+        c, outcome = sent(self.c, self.view, record)
+        if isinstance(event, GROWS) and isinstance(outcome.verdict, GroupAccepted):
+            grown = outcome.controllership.groups[group]
+            most = self.config.event_bytes_max
+            if needed_bytes := bytes_missing(grown, before.groups.get(group), most):
+                self.out.append(ReportTooLarge(record, needed_bytes))
+                return ErrorCode.GROUP_MAX_SIZE_REACHED
+        self.c = c
         if isinstance(outcome.verdict, GroupAccepted):
             self._sent.append((before, record, outcome))
             self.out.append(AppendEvent(record))
-        return True
+        return ErrorCode.NONE

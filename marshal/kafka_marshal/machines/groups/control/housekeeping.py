@@ -168,7 +168,7 @@ class Housekeeping:
         first = self.log.ahead.number + 1
         self.log.decide("", self.log.config.snapshot())
         groups = self.log.ahead.groups.items()
-        is_whole = all(self.log.decide(name, GroupSnapshot(group)) for name, group in groups)
+        is_whole = not any(self.log.decide(name, GroupSnapshot(group)) for name, group in groups)
         # Who began at snapshots of which one is missing would not know that group.
         self._snapshot = _Snapshot(first, self.log.ahead.number) if is_whole else None
         self._snapshot_number = self.log.ahead.number

@@ -6,7 +6,9 @@ A request is judged by what is if all that was sent lands. What it is answered, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import count
 from typing import Final
 
 from attrs import define, field
@@ -32,7 +34,13 @@ from kafka_marshal.machines.groups.control.bodies import BadRequest, expect
 from kafka_marshal.machines.groups.control.controlled_log import ControlledLog, LogKnowledge
 from kafka_marshal.machines.groups.control.housekeeping import Housekeeping, members_of
 from kafka_marshal.machines.groups.control.sessions import Sessions
-from kafka_marshal.machines.groups.control.waiting import Carried, Connection, Connections, Wait
+from kafka_marshal.machines.groups.control.waiting import (
+    Carried,
+    Connection,
+    Connections,
+    Deletion,
+    Wait,
+)
 from kafka_marshal.machines.groups.controller import (
     COMMITS_AS_OF,
     MemberKey,
@@ -86,7 +94,7 @@ class PartitionController:
     """Groups to create, whose topics are being counted."""
     _resolving: dict[int, Wait] = field(factory=dict)
     """Rewinds whose offsets are being looked up, by the number of the question."""
-    _question: int = 0
+    _questions: Iterator[int] = field(factory=partial(count, 1))
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -183,9 +191,15 @@ class PartitionController:
         is_lost = self.log.knowledge is LogKnowledge.LOST
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_lost else ErrorCode.NONE
 
-    def requested(self, connection: Connection, request: RpcRequest, key: MemberKey) -> None:
+    def requested(
+        self,
+        connection: Connection,
+        request: RpcRequest,
+        key: MemberKey,
+        deletion: Deletion | None = None,
+    ) -> None:
         """Take a request of a group of this partition; `key` names group and member."""
-        wait = Wait(connection, request, key)
+        wait = Wait(connection, request, key, deletion=deletion)
         self.connections.took(wait)
         if not self.log.serves:
             self.answering.refuse(wait, self.absence)
@@ -198,29 +212,25 @@ class PartitionController:
             self.answering.wait(wait)
 
     def _take(self, wait: Wait) -> None:
-        match wait.request.api.name:
-            case "RegisterConsumer":
-                self._register(wait)
-            case "Heartbeat":
-                self._heartbeat(wait)
-            case "CommitOffsets":
-                self._commit(wait)
-            case "DeregisterConsumer":
-                self._deregister(wait)
-            case "RewindConsumer":
-                self._rewind(wait)
-            case "CreateGroup":
-                self._create(wait)
-            case name:
-                raise AssertionError(name)
+        take = {
+            "RegisterConsumer": self._register,
+            "Heartbeat": self._heartbeat,
+            "CommitOffsets": self._commit,
+            "DeregisterConsumer": self._deregister,
+            "RewindConsumer": self._rewind,
+            "CreateGroup": self._create,
+            "DeleteGroup": self._delete,
+        }
+        take[wait.request.api.name](wait)
 
     def _decide(self, wait: Wait, event: Event) -> None:
         """Send an event of a request.
 
         Raises:
-            BadRequest: it is larger than the log takes.
+            BadRequest: it is larger than the log takes, or the group would become so.
         """
-        expect(self.log.decide(wait.key.group, event), ErrorCode.MESSAGE_TOO_LARGE)
+        code = self.log.decide(wait.key.group, event)
+        expect(code is ErrorCode.NONE, code)
         wait.has_events = True
 
     def _group(self, name: str) -> Group:
@@ -272,7 +282,7 @@ class PartitionController:
         holds_nothing = wait.request.version == 0 or is_fresh(request)
         if holds_nothing and (self._ticks_left or connection.number <= self._from_before):
             self._close(wait, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if is_void(self.log.c, key, connection.number):
+        if is_void(self.log.c, key, request.connection):
             self._close(wait, ErrorCode.FENCED_INSTANCE_ID)
         if not is_fresh(request):
             self._member_of(wait)
@@ -281,7 +291,7 @@ class PartitionController:
             is_full = key.member not in group.members and len(group.members) >= MEMBERS_MAX
             expect(not is_full, ErrorCode.GROUP_MAX_SIZE_REACHED)
             self._void_older(key, connection)
-            self.log.c = taken(self.log.c, key, connection.number)
+            self.log.c = taken(self.log.c, key, request.connection)
             self._given_up.pop(key, None)
         for event in events_of_request(group, request):
             self._decide(wait, event)
@@ -365,10 +375,10 @@ class PartitionController:
         if not asked:
             self._decide_rewind(wait, offsets)
             return
-        self._question += 1
+        question = next(self._questions)
         wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
-        self._resolving[self._question] = wait
-        self.log.out.append(ResolveOffsets(self.log.partition, self._question, asked))
+        self._resolving[question] = wait
+        self.log.out.append(ResolveOffsets(self.log.partition, question, asked))
 
     def _rewound(self, wait: Wait, group: Group) -> dict[TopicPartition, int]:
         """Where partitions are to be set.
@@ -389,7 +399,7 @@ class PartitionController:
             return
         try:
             offsets = self._rewound(wait, self._group(wait.key.group))
-            offsets = {tp: at if at >= 0 else found.get(tp, at) for tp, at in offsets.items()}
+            offsets = {tp: found.get(tp, at) for tp, at in offsets.items()}
             expect(min(offsets.values()) >= 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._decide_rewind(wait, offsets)
         except BadRequest as error:
@@ -406,11 +416,8 @@ class PartitionController:
     def _create(self, wait: Wait) -> None:
         """A group is created once its topics are counted."""
         bodies.expect_settings(wait.request)
-        known = self.log.ahead.groups.get(wait.key.group)
-        if known is not None:
-            is_same = bodies.is_same(wait.request, known)
-            expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            self.answering.wait(wait)
+        if wait.key.group in self.log.ahead.groups:
+            self._decide_creation(wait)
             return
         wait.deadline_ms = self.sessions.clock.now_ms + LOOK_UP_MS
         self._creating.append(wait)
@@ -436,31 +443,21 @@ class PartitionController:
                 self._creating.append(wait)
 
     def _decide_creation(self, wait: Wait) -> None:
+        """Create a group, if nobody else has created it meanwhile."""
+        known = self.log.ahead.groups.get(wait.key.group)
         try:
-            event = bodies.created(wait.request, wait.counts)
-            known = self.log.ahead.groups.get(wait.key.group)
             if known is None:
-                self._decide(wait, event)
-            else:  # somebody else created it meanwhile
+                self._decide(wait, bodies.created(wait.request, wait.counts))
+            else:
                 is_same = bodies.is_same(wait.request, known)
                 expect(is_same, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except BadRequest as error:
             wait.code = error.code
         self.answering.wait(wait)
 
-    def delete(self, connection: Connection, request: RpcRequest, name: str, part_of: int) -> None:
-        """Delete a group, as a part of a request."""
-        wait = Wait(connection, request, MemberKey(name, ""), gathering=part_of)
-        if not self.log.serves:
-            self.answering.refuse(wait, self.absence)
-            return
-        group = self.log.ahead.groups.get(name)
-        if group is None:
-            wait.code = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.members:
-            wait.code = ErrorCode.NON_EMPTY_GROUP
-        else:
-            self._decide(wait, GroupDeleted())
+    def _delete(self, wait: Wait) -> None:
+        expect(not self._group(wait.key.group).members, ErrorCode.NON_EMPTY_GROUP)
+        self._decide(wait, GroupDeleted())
         self.answering.wait(wait)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -490,13 +487,13 @@ class PartitionController:
     def _end_waits(self, now_ms: int) -> None:
         """Heartbeats that have waited long enough, and questions that nobody answered."""
         self.answering.end_parked(now_ms)
-        for wait in [*self._creating, *self._resolving.values()]:
-            if now_ms >= wait.deadline_ms:
-                wait.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                self.answering.wait(wait)
-        self._creating = [wait for wait in self._creating if now_ms < wait.deadline_ms]
-        for token in [t for t, wait in self._resolving.items() if now_ms >= wait.deadline_ms]:
-            del self._resolving[token]
+        waits = [*self._creating, *self._resolving.values()]
+        late = [wait for wait in waits if now_ms >= wait.deadline_ms]
+        for wait in late:
+            wait.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self.answering.wait(wait)
+        self._creating = [wait for wait in self._creating if wait not in late]
+        self._resolving = {t: wait for t, wait in self._resolving.items() if wait not in late}
 
     def _forget_connections(self) -> None:
         """Remember the connections of about as many members as there may be."""

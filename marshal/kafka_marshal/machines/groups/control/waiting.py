@@ -8,6 +8,7 @@ from typing import Final
 from attrs import define, field
 
 from kafka_marshal.core.groups.state import Topic, TopicPartition
+from kafka_marshal.machines.groups.control.bodies import delete_answer
 from kafka_marshal.machines.groups.controller import MemberKey
 from kafka_marshal.machines.groups.effects import CloseConnection, Effect, SendAnswer
 from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest, refusal
@@ -33,6 +34,8 @@ class Connection:
     """Those of which a Register is not answered yet."""
     unanswered: int = 0
     is_open: bool = True
+    is_of_member: bool = False
+    """A Register or a Heartbeat of a member was answered over it."""
     # --- version 0, which names its member once
     key: MemberKey | None = None
     generation: int = -1
@@ -73,6 +76,15 @@ class Carried:
 
 
 @define(eq=False)
+class Deletion:
+    """A DeleteGroup: what became of its groups. It waits for each of them by itself."""
+
+    groups: int
+    codes: dict[str, ErrorCode] = field(factory=dict)
+    """Of each group of which it is known."""
+
+
+@define(eq=False)
 class Wait:
     """A request that was taken, and is not answered yet."""
 
@@ -103,8 +115,8 @@ class Wait:
     """What was counted for a CreateGroup."""
     rewound: Mapping[TopicPartition, int] = field(factory=dict)
     """Where a RewindConsumer sets partitions."""
-    gathering: int = 0
-    """The request to delete several groups that it is a part of; 0: none."""
+    deletion: Deletion | None = None
+    """The DeleteGroup that it is a part of."""
 
 
 @define(eq=False)
@@ -144,8 +156,15 @@ class Connections:
         self.send(connection, answer, closes=wait.closes)
 
     def refuse(self, wait: Wait, code: ErrorCode) -> None:
-        """Answer nothing but a code."""
-        self.answer(wait, refused(wait.request, code))
+        """Answer nothing but a code: a DeleteGroup once there is one of each group."""
+        deletion = wait.deletion
+        if deletion is None:
+            self.answer(wait, refused(wait.request, code))
+            return
+        wait.connection.unanswered -= 1
+        deletion.codes[wait.key.group] = code
+        if len(deletion.codes) == deletion.groups:
+            self.send(wait.connection, delete_answer(wait.request, deletion.codes))
 
     def send(self, connection: Connection, answer: RpcAnswer, *, closes: bool = False) -> None:
         """Send an answer, if the connection is open."""

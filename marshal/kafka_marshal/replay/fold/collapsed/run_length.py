@@ -78,12 +78,8 @@ COLLAPSED_SCHEMA: Final = pa.schema(
 )
 _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
-_CELLS_MAX: Final = 1 << 21
-"""The most counters that are cheaper than sorting what they count."""
 _ADDRESSES_MAX: Final = 1 << 15
 """The most senders that are remembered from chunk to chunk: one fleet has no more."""
-_BUCKET_BITS: Final = 40
-_HALF: Final = 1 << (_BUCKET_BITS - 1)
 _WORTH: Final = 8
 """Records of a run, on average, below which all of a chunk are folded one by one.
 
@@ -206,17 +202,17 @@ class _Records:
         count. A checkpoint is compared with the claim after some record before it.
         """
         kind, places = self.columns.kind, self.places
-        claims = np.full(len(kind), -1, np.int64)
-        told = (kind != MALFORMED) & (kind != RELEASE_GROUP)
-        claims[told] = names.table[self.columns.address[told], 3]
-        about = places.astype(np.int64) * len(names.claims) + claims
         requests = self.asks_for >= 0
-        marked = np.zeros(len(kind), np.bool_)
-        marked[with_checkpoint(self.batches)] = True
-        asked = places[requests].astype(np.int64) * len(names.claims) + self.asks_for[requests]
-        found: npt.NDArray[np.bool_] = told & np.isin(
-            about, np.union1d(asked, about[marked & told])
-        )
+        checkpoints = with_checkpoint(self.batches)
+        found = np.zeros(len(kind), np.bool_)
+        if checkpoints.size or requests.any():
+            claims = np.full(len(kind), -1, np.int64)
+            told = (kind != MALFORMED) & (kind != RELEASE_GROUP)
+            claims[told] = names.table[self.columns.address[told], 3]
+            about = places.astype(np.int64) * len(names.claims) + claims
+            asked = places[requests].astype(np.int64) * len(names.claims) + self.asks_for[requests]
+            marked = about[checkpoints[told[checkpoints]]]
+            found |= told & np.isin(about, np.union1d(asked, marked))
         rows = np.flatnonzero((kind == MALFORMED) & ~requests)
         if rows.size:
             named = pc.starts_with(_taken(self.batches, rows).column("value"), CLAIMING_RANGE)
@@ -285,8 +281,8 @@ def with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
         keys = headers.values.field("key")
         if pa.types.is_dictionary(keys.type):
             name = pc.index(keys.dictionary, wire.CHECKPOINT_HEADER).as_py()
-            places = keys.indices.fill_null(-2).to_numpy(zero_copy_only=False)
-            entries = np.flatnonzero(places == name)
+            places = keys.indices if name >= 0 else keys.indices.slice(0, 0)
+            entries = np.flatnonzero(places.fill_null(-2).to_numpy(zero_copy_only=False) == name)
         else:
             named = pc.equal(keys, wire.CHECKPOINT_HEADER).fill_null(False)
             entries = np.flatnonzero(named.to_numpy(zero_copy_only=False))
@@ -331,41 +327,25 @@ def _table_of_runs(
     batches: Sequence[pa.RecordBatch], number: int, offsets: Ints, positions: Ints,
     found: runs.HeartbeatRuns,
 ) -> pa.RecordBatch:  # fmt: skip
-    order, begins = runs.by_leader(found.leader)
-    ends = np.append(begins[1:], len(order))
-    firsts = order[begins]
-    leaders = np.repeat(firsts, ends - begins)
-    # The first and the last of every run that moves the position, counted within the run.
-    stated = positions[order]
-    moves_on = np.diff(stated, prepend=0) != 0
-    moves_on[begins] = False
-    moving = np.flatnonzero(moves_on)
-    first, last = np.searchsorted(moving, begins), np.searchsorted(moving, ends)
-    moves = first < last
-    first_move, last_move = np.full(len(begins), -1), np.full(len(begins), -1)
-    first_move[moves] = moving[first[moves]] - begins[moves]
-    last_move[moves] = moving[last[moves] - 1] - begins[moves]
+    told = runs.told(found, offsets, positions)
     run = pa.StructArray.from_arrays(
         [
-            _distances(offsets[order] - offsets[leaders], begins),
-            _distances(found.clock_ms[order] - found.clock_ms[leaders], begins),
-            pa.array(stated[begins]),
-            pa.array(first_move),
-            pa.array(stated[begins + np.maximum(first_move, 0)]),
-            pa.array(last_move),
+            _distances(told.offsets, told.begins),
+            _distances(told.clocks_ms, told.begins),
+            *map(pa.array, (told.position, told.first_move, told.moved_to, told.last_move)),
         ],
         fields=list(_RUN),
     )
     # Each run's row is its last record, at the offset of its first.
-    lasts = _taken(batches, order[ends - 1])
+    lasts = _taken(batches, told.last_row)
     place = lasts.schema.get_field_index("offset")
-    lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[firsts]))
-    return _with_columns(lasts, number, pa.array(found.clock_ms[firsts]), run=run)
+    lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[told.first_row]))
+    return _with_columns(lasts, number, pa.array(found.clock_ms[told.first_row]), run=run)
 
 
-def _distances(distances: Ints, begins: npt.NDArray[np.intp]) -> pa.Array:
+def _distances(distances: Codes, begins: Ints) -> pa.Array:
     """One cell a run, of 32-bit integers."""
-    content = np.ascontiguousarray(distances.astype("<i4"))
+    content = distances.astype("<i4", copy=False)
     ends = np.append(begins, len(content)).astype(np.int32) * 4
     return pa.Array.from_buffers(
         pa.binary(), len(begins), [None, pa.py_buffer(ends), pa.py_buffer(content)]
@@ -429,15 +409,23 @@ def _clocks(
 ) -> dict[int, list[SenderRow]]:
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
     columns, timestamps_ms = chunk.columns, chunk.timestamps_ms
-    told = stamped & (columns.kind != MALFORMED) & ~chunk.read_twice
-    fits = (columns.unix_s < _FITS_MS // 1000) & (columns.unix_s > -_FITS_MS // 1000)
-    fits &= (timestamps_ms < _FITS_MS) & (timestamps_ms > -_FITS_MS)
+    told = stamped & (columns.kind != MALFORMED)
+    told &= ~chunk.read_twice
     facts: dict[int, list[SenderRow]] = {}
+    if not told.any():
+        return facts
     table = names.table
     instances, clients = names.instances.names(), names.clients.names()
     groups = names.groups.names()
+    wide = table.astype(np.int64)
+    of_group, group_instance = runs.distinct(wide[:, 2] * len(instances) + wide[:, 0])
+    senders, sender_of = runs.distinct(group_instance * len(clients) + wide[:, 1])
+    off = runs.clocks(
+        chunk.places, told, columns.unix_s, timestamps_ms, columns.address, sender_of,
+        _FITS_MS, BUCKET_MS,
+    )  # fmt: skip
     # Times that are too far away to be gathered in 64 bits: one by one.
-    for row in np.flatnonzero(told & ~fits):
+    for row in off.far:
         far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
         instance, client, group, _ = table[columns.address[row]]
         facts.setdefault(int(chunk.places[row]), []).append(
@@ -451,23 +439,9 @@ def _clocks(
                 counts=[1],
             )
         )
-    rows = np.flatnonzero(told & fits)
-    if not rows.size:
-        return facts
-    wide = table.astype(np.int64)
-    of_group, group_instance = runs.distinct(wide[:, 2] * len(instances) + wide[:, 0])
-    senders, sender_of = runs.distinct(group_instance * len(clients) + wide[:, 1])
-    off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
-    who = chunk.places[rows] * np.int64(len(senders))
-    who += sender_of[columns.address[rows]]
-    owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
-    least = np.full(int(who.max()) + 1, np.iinfo(np.int64).max)
-    most = np.full(len(least), np.iinfo(np.int64).min)
-    np.minimum.at(least, who, off_ms)
-    np.maximum.at(most, who, off_ms)
-    begins = np.flatnonzero(np.diff(owners, prepend=-1))
-    for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
-        place, sender = divmod(int(owners[begin]), len(senders))
+    begins = np.flatnonzero(np.diff(off.who, prepend=-1))
+    for begin, end in zip(begins, np.append(begins[1:], len(off.who)), strict=True):
+        place, sender = divmod(int(off.who[begin]), len(senders))
         in_group, client = divmod(int(senders[sender]), len(clients))
         group, instance = divmod(int(of_group[in_group]), len(instances))
         facts.setdefault(place, []).append(
@@ -475,25 +449,13 @@ def _clocks(
                 group=groups[group],
                 instance=instances[instance],
                 client=clients[client],
-                offset_min_ms=int(least[owners[begin]]),
-                offset_max_ms=int(most[owners[begin]]),
-                buckets=buckets[begin:end].tolist(),
-                counts=counts[begin:end].tolist(),
+                offset_min_ms=int(off.least_ms[off.who[begin]]),
+                offset_max_ms=int(off.most_ms[off.who[begin]]),
+                buckets=off.buckets[begin:end].tolist(),
+                counts=off.counts[begin:end].tolist(),
             )
         )
     return facts
-
-
-def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
-    """Who has how many in which bucket, in this order."""
-    least = buckets.min()
-    width = int(buckets.max() - least) + 1
-    if (int(who.max()) + 1) * width <= _CELLS_MAX:
-        cells = np.bincount(who * width + (buckets - least))
-        keys = np.flatnonzero(cells)
-        return keys // width, keys % width + least, cells[keys]
-    keys, counts = np.unique((who << _BUCKET_BITS) + buckets + _HALF, return_counts=True)
-    return keys >> _BUCKET_BITS, (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF, counts
 
 
 def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.RecordBatch:

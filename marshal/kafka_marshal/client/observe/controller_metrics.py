@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
-from kafka_marshal.client.groups.observing import ControllerObserver, HungUp
+from kafka_marshal.client.observe.controller_observers import (
+    AnsweredRequest,
+    ControllerObserver,
+    HungUp,
+)
 from kafka_marshal.client.observe.metrics import APPEND_S, serve_metrics
-from kafka_marshal.rpc.error_codes import ErrorCode
 
 
 class PrometheusControllerObserver(ControllerObserver):
@@ -48,6 +51,12 @@ class PrometheusControllerObserver(ControllerObserver):
             ["event", "outcome"],
             registry=registry,
         )
+        self._takeovers = Histogram(
+            "marshal_controller_takeover_seconds",
+            "From winning the claim of a partition to controlling it.",
+            buckets=APPEND_S,
+            registry=registry,
+        )
         self._served = Gauge(
             "marshal_controller_partitions",
             "Partitions of the log that this process controls.",
@@ -71,11 +80,13 @@ class PrometheusControllerObserver(ControllerObserver):
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         self._hung_up.labels(why.value).inc()
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        self._requests.labels(api, code.name).observe(seconds)
+    def answered(self, request: AnsweredRequest) -> None:
+        self._requests.labels(request.api, request.code.name).observe(request.seconds)
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         self._events.labels(event, "accepted" if accepted else "refused").inc()
 
-    def serving(self, partition: int, *, serves: bool) -> None:
+    def serving(self, partition: int, *, serves: bool, after_s: float) -> None:
         self._served.inc(1 if serves else -1)
+        if serves:
+            self._takeovers.observe(after_s)

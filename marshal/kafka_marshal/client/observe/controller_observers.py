@@ -1,7 +1,7 @@
 """What happens to a controller, as its observers hear it: one method for each event.
 
 This room does not know who listens. It writes the log, since everybody wants that; metrics are in
-`metrics`.
+`controller_metrics`, spans in `controller_tracing`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from attrs import define
+from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.rpc.error_codes import ErrorCode
@@ -43,6 +43,21 @@ class HungUp(StrEnum):
     STOPPED = "stopped"
 
 
+@frozen
+class AnsweredRequest:
+    """A request that a controller has answered."""
+
+    api: str
+    code: ErrorCode
+    seconds: float
+    """Since it came. A Heartbeat may wait for a change."""
+    host: str
+    """Where it came from."""
+    client_id: str = ""
+    group: str = ""
+    """Empty: it is about none, or about several."""
+
+
 class ControllerObserver:
     """What happens to a controller. Override what you want to hear.
 
@@ -58,14 +73,17 @@ class ControllerObserver:
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         """The server ends a connection."""
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:
-        """A request was answered, this many seconds after it came."""
+    def answered(self, request: AnsweredRequest) -> None:
+        """A request was answered."""
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:
         """An event of the log was accepted or refused; `malformed` is a record that is none."""
 
-    def serving(self, partition: int, *, serves: bool) -> None:
-        """This process has become controller of a partition of the log, or is it no more."""
+    def serving(self, partition: int, *, serves: bool, after_s: float) -> None:
+        """This process has become controller of a partition of the log, or is it no more.
+
+        `after_s`: how long after its claim was won, or how long after it began to serve.
+        """
 
     def note(self, sentence: str) -> None:
         """Something that passes, or that somebody must mend."""
@@ -93,14 +111,14 @@ class ControllerObservers(ControllerObserver):
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:  # noqa: D102
         self._notify(lambda one: one.hung_up(host, why, detail))
 
-    def answered(self, api: str, code: ErrorCode, seconds: float) -> None:  # noqa: D102
-        self._notify(lambda one: one.answered(api, code, seconds))
+    def answered(self, request: AnsweredRequest) -> None:  # noqa: D102
+        self._notify(lambda one: one.answered(request))
 
     def folded(self, partition: int, event: str, *, accepted: bool) -> None:  # noqa: D102
         self._notify(lambda one: one.folded(partition, event, accepted=accepted))
 
-    def serving(self, partition: int, *, serves: bool) -> None:  # noqa: D102
-        self._notify(lambda one: one.serving(partition, serves=serves))
+    def serving(self, partition: int, *, serves: bool, after_s: float) -> None:  # noqa: D102
+        self._notify(lambda one: one.serving(partition, serves=serves, after_s=after_s))
 
     def note(self, sentence: str) -> None:  # noqa: D102
         self._notify(lambda one: one.note(sentence))
@@ -138,10 +156,13 @@ class LoggingControllerObserver(ControllerObserver):
         fields = {"event": "hung_up", "reason": why.value}
         logger.warning("%s: hung up: %s%s", host, detail, more, extra=fields)
 
-    def serving(self, partition: int, *, serves: bool) -> None:
+    def serving(self, partition: int, *, serves: bool, after_s: float) -> None:
         """A line."""
         fields = {"event": "serving" if serves else "not_serving", "partition": partition}
-        what = "this process is its controller" if serves else "this process controls it no more"
+        if serves:
+            what = f"this process is its controller, {after_s:.1f} s after it won the claim"
+        else:
+            what = "this process controls it no more"
         logger.info("groups of partition %d: %s", partition, what, extra=fields)
 
     def note(self, sentence: str) -> None:

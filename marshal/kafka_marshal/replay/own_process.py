@@ -1,0 +1,46 @@
+"""What suits a process that replays and does nothing else: a command, or a worker.
+
+Arrow imports pandas when it first makes an array, only to ask whether it was given one of pandas.
+That takes a third of a second. And Arrow gives freed memory back to the system within 10 ms. So do
+arrays. The next chunk's columns get new pages, which the system clears: an eighth of what a chunk
+takes. A program that calls `run` may want otherwise, so no library does this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+from importlib.abc import MetaPathFinder
+from typing import Final
+
+_KEPT: Final = ("MIMALLOC_PURGE_DELAY", "1000")
+"""For how many milliseconds Arrow's allocator keeps what was freed; it asks as it is loaded."""
+_OF_ARRAYS: Final = {-3: 32 << 20, -1: 512 << 20}
+"""Of glibc, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: the largest array that goes back at once, and
+how much is kept."""
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is not needed here", name=name)
+
+
+def prepare() -> None:
+    """Keep pandas away, and freed memory for a second; what was loaded already stays as it is."""
+    os.environ.setdefault(*_KEPT)
+    with suppress(OSError, TypeError, AttributeError):  # another system, or another library of C
+        for option, number in _OF_ARRAYS.items():
+            ctypes.CDLL(None).mallopt(option, number)
+    if "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        import pyarrow as pa
+
+        pa.array([0])  # Arrow looks for pandas once, and finds none
+    finally:
+        sys.meta_path.remove(finder)
