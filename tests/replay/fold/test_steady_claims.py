@@ -14,11 +14,13 @@ from attrs import evolve
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.errors import InvalidOption
+from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.fold import partition_fold, steady_claims
 from kafka_marshal.replay.fold.partition_fold import Expand, PartitionFold
 from kafka_marshal.replay.fold.steady_claims import SteadyClaims
-from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
 from kafka_marshal.replay.model.tables import GROUPS
 from tests.kernel.seeds import seeds
 from tests.replay.fold.test_run_length import Chunked, alike, fed, judging, told
@@ -281,6 +283,18 @@ def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
     assert kept["read"] or window == WHOLE
 
 
+SLOWLY = [(p / 10, "CP", p) for p in range(3)]
+SLOWLY += [(5 * turn + p / 10, "HB", p) for turn in (1, 2) for p in range(3) if turn + p < 4]
+SLOWLY += [(at + p / 10, "HB", p) for at, p in ((7, 2), (12, 0), (12, 1))]
+"""Of eight silences five are longer than the interval."""
+HUNGRY = [
+    line
+    for at in range(2, 20, 2)
+    for line in (f"{at} HB a1/A 3", f"{at} HB a1/A 4 p=1", f"{at + 1} CP h1/H")
+]
+"""One asks for what another has, who has something else, too."""
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -296,6 +310,9 @@ def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
         ["0 CP a1/A", *(f"{at} HB a1/A {at // 30 * 9}" for at in range(1, 60))],
         ["0 CP a1/A", *(f"{at / 4} HB a1/A {at}" for at in range(1, 60))],
         ["0 CP a1/A", *(f"{at * 1.5} HB a1/A {at}" for at in range(1, 1_004))],
+        ["0 CP a1/A", *(f"{at * 1.5} HB a1/A {at}" for at in range(1, 1_004)), "1600 CP b1/B p=1"],
+        [f"{at} {verb} a1/A {'3' * (verb == 'HB')} p={p}" for at, verb, p in sorted(SLOWLY)],
+        ["0 CP a1/A", "2 HB a1/A 5 late=-30"],
         ["1 CP a1/A", "0.5 HB a1/A 5", "2 HB a1/A 6"],
         [
             "0 CP a1/A interval=4000",
@@ -316,6 +333,8 @@ def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
         ["0 CP a1/A", "0 CP a1/A at=0", "2 HB a1/A 5"],
         ["0 CP a1/A at=7", "2 HB a1/A 5"],
         ["0 RG x/X 9", "1 CP a1/A", "2 HB a1/A 5"],
+        ["0 CP a1/A", "0 CP a1/A p=1", *HUNGRY],
+        ["0 CP a1/A", "0 CP a1/A p=1", *HUNGRY, "20 CP h1/H p=5", "21 HB h1/H 4 p=5"],
         ["0 CP a1/A", "2 HB a1/A 9000000000000000", "3 HB a1/A 9000000000000001"],
     ],
 )
@@ -330,6 +349,11 @@ FIVE = [f"{at} HB a1/A {at}" for at in range(1, 6)]
 SAYS = "7 HB a1/A 8 p=1 interval=3000 epoch=6"
 SLOW = [f"{at} CP a1/A p={at} interval=9000" for at in (0, 1)]
 SLOW += [f"{at} HB a1/A {at} interval=9000 epoch=0" for at in (5, 14, 23, 25)]
+TURNS = [
+    (at, f"{'ab'[at % 2]}1/{'AB'[at % 2]}", f"{'ba'[at % 2]}1/{'BA'[at % 2]}") for at in range(9)
+]
+HANDS = [line for at, a, b in TURNS for line in (f"{6 + at} RP {a} 9", f"{6.5 + at} CP {b}")]
+"""With the first win they are enough tenures for churn."""
 OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
 
 
@@ -342,6 +366,8 @@ OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
         ["0 CP a1/A", *FIVE, "6 CP b1/B", "7 HB b1/B 8"],
         ["0 RG x/X 9", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
         ["0 RG x/X 9 v=7", *OTHERS, "6 CP a1/A", "7 HB a1/A 8"],
+        ["0 CP a1/A", "0 CP a1/A p=1", *FIVE[:4], "6 CP a2/A p=1", "7 HB a1/A 8 p=3"],
+        ["0 CP a1/A", *FIVE, *HANDS],
         ["0 CP a1/A", *FIVE, "6 RG x/X 20"],
         ["0 CP a1/A", *FIVE, "6 RG x/X 20", "7 HB a1/A 9"],
         ["0 CP a1/A", *FIVE[:4], "5 RG x/X 6", "9 CP a1/A p=1", "10 HB a1/A 8 p=1"],
@@ -363,6 +389,24 @@ OTHERS = [f"{at} HB b1/B {at} g=other" for at in range(1, 6)]
 )
 def test_a_second_window_knows_what_the_first_held(lines: list[str]) -> None:
     alike(records(lines), ANYWHERE, 1, window=12)
+
+
+@pytest.mark.parametrize("before", [0, 3, 7, 9])
+def test_a_case_takes_many_records_as_it_takes_each(before: int) -> None:
+    judged = [
+        JudgedRecord(raw, raw.decoded().message, Accepted.REFRESHED, raw.timestamp_ms)
+        for raw in records(f"{at} HB a1/A {at}" for at in range(30))
+    ]
+    for count in range(1, 12):
+        one, other = (Case("churn", "g", None, None, None, None, str) for _ in range(2))
+        for each in judged[:before]:
+            one.add(each)
+            other.add(each)
+        for each in judged[before : before + count]:
+            one.add(each)
+        other.add_many(count, judged[before:].__getitem__)
+        assert (one.count, one.kinds) == (other.count, other.kinds)
+        assert evolve(one.row(), sentence="") == evolve(other.row(), sentence="")
 
 
 def test_a_given_interval_that_the_log_contradicts_is_refused_by_columns_too() -> None:
