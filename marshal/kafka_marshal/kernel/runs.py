@@ -42,8 +42,11 @@ _FEW: Final = 1 << 16
 """Numbers below this are counted, each by itself, faster than they are sorted."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
-_LAST_ROW, _SWITCHES, _RELEASES, _MOVED_MS = range(4)
+_LAST_ROW, _SWITCHES, _ENDED, _MOVED_MS = range(4)
 """What is remembered of a claim. The clock when its position last moved in a run may be _NEVER."""
+_STATED: Final = 1 << 32
+"""What ends runs of a group is counted: each ReleaseGroup, and from here on each interval that is
+stated anew. That ends the runs of heartbeats that state none, since it is theirs from then on."""
 _CELLS_MAX: Final = 1 << 21
 """The most counters that are cheaper than sorting what they count."""
 _BUCKET_BITS: Final = 40
@@ -117,6 +120,7 @@ def find(
         np.full(subjects.members, -1, np.int64),
         np.zeros(subjects.members, np.int64),
         np.zeros(subjects.groups, np.int64),
+        np.full(subjects.groups, -1, np.int64),
         ordered,
         leader,
         clock_ms,
@@ -274,7 +278,7 @@ def _told(leader, offsets, clock_ms, positions):  # type: ignore[no-untyped-def]
 
 
 @frozen(eq=False)
-class Clocks:
+class SenderClocks:
     """How far the clocks of senders are from those of records, counted in buckets."""
 
     who: Ints
@@ -292,7 +296,7 @@ class Clocks:
 def clocks(
     places: Codes, wanted: Flags, unix_s: Ints, timestamps_ms: Ints, addresses: Codes,
     sender_of: Ints, fits_ms: int, bucket_ms: int,
-) -> Clocks:  # fmt: skip
+) -> SenderClocks:  # fmt: skip
     """How far what a record says is from when it was stamped.
 
     Args:
@@ -302,7 +306,7 @@ def clocks(
         timestamps_ms: when they were stamped.
         addresses: of every record, who sent it and of which claim.
         sender_of: by address, the number of the sender, from 0 on without gaps.
-        fits_ms: times are less than this far from 1970, or they are `Clocks.far`.
+        fits_ms: times are less than this far from 1970, or they are `SenderClocks.far`.
         bucket_ms: the size of a bucket.
     """
     of_senders = int(sender_of.max()) + 1
@@ -312,21 +316,21 @@ def clocks(
     far = _bounds(rows, least, most)
     none = np.zeros(0, np.int64)
     if not (there := least <= most).any():
-        return Clocks(none, none, none, least, most, far)
+        return SenderClocks(none, none, none, least, most, far)
     low = int(least[there].min()) // bucket_ms
     width = int(most[there].max()) // bucket_ms - low + 1
     if count * width <= _CELLS_MAX:
         cells = np.zeros((count, width), np.int64)
         _counted(rows, low, bucket_ms, cells)
         who, buckets = np.nonzero(cells)
-        return Clocks(who, buckets + low, cells[who, buckets], least, most, far)
+        return SenderClocks(who, buckets + low, cells[who, buckets], least, most, far)
     near = wanted.copy()
     near[far] = False
     each = places[near].astype(np.int64) * of_senders + sender_of[addresses[near]]
     bucket = (unix_s[near] * 1000 - timestamps_ms[near]) // bucket_ms
     keys, counts = np.unique((each << _BUCKET_BITS) + bucket + _HALF, return_counts=True)
     buckets = (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF
-    return Clocks(keys >> _BUCKET_BITS, buckets, counts, least, most, far)
+    return SenderClocks(keys >> _BUCKET_BITS, buckets, counts, least, most, far)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -411,7 +415,7 @@ def _summed(places, offsets, timestamps_ms, kinds, counted, listed):  # type: ig
 def _find(  # type: ignore[no-untyped-def]
     partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
     headers, amended_badly, table, claims, members, groups, silence_intervals, rest_intervals,
-    interval_ms, forced, known, speaking, switches, releases, ordered, leader, clock_ms,
+    interval_ms, forced, known, speaking, switches, ended, stated, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
@@ -432,23 +436,27 @@ def _find(  # type: ignore[no-untyped-def]
             speaking[member] = table[address, 0]
             switches[member] += 1
         if kind == RELEASE_GROUP:
-            releases[group] += 1
+            ended[group] += 1
             continue
+        said = headers[row, _INTERVAL]
+        if said >= 0 and stated[group] != said:
+            stated[group] = said
+            ended[group] += _STATED
         last = known[claim]
         last_row, moved_before_ms = last[_LAST_ROW], last[_MOVED_MS]
         has_switched = last[_SWITCHES] != switches[member]
-        has_released = last[_RELEASES] != releases[group]
+        news = last[_ENDED] ^ ended[group]
+        has_ended = news != 0 if said < 0 else news % _STATED != 0
         last[_LAST_ROW], last[_MOVED_MS] = row, _NEVER
-        last[_SWITCHES], last[_RELEASES] = switches[member], releases[group]
+        last[_SWITCHES], last[_ENDED] = switches[member], ended[group]
         before = _u(last_row)
         if last_row < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
-        said = headers[row, _INTERVAL]
         every_ms = interval_ms if forced or said < 0 else said
         if (
             _u(addresses[before]) != address
             or has_switched
-            or has_released
+            or has_ended
             or versions[before] != versions[row]
             or versions[row] > 1
             or versions[row] < 0

@@ -283,6 +283,14 @@ def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
     assert kept["read"] or window == WHOLE
 
 
+@pytest.mark.parametrize("size", [7, 32, WHOLE])
+def test_an_interval_that_another_claim_states_is_that_of_those_that_state_none(size: int) -> None:
+    """From there on their silences are too long, in the middle of what would be one run."""
+    lines = [f"{at} HB a1/A 10" for at in range(2, 62, 2)]
+    lines.insert(15, "30.5 CP c1/C p=1 interval=1000")
+    alike(records(["0 CP a1/A", *lines]), ANYWHERE, size, window=WHOLE)
+
+
 SLOWLY = [(p / 10, "CP", p) for p in range(3)]
 SLOWLY += [(5 * turn + p / 10, "HB", p) for turn in (1, 2) for p in range(3) if turn + p < 4]
 SLOWLY += [(at + p / 10, "HB", p) for at, p in ((7, 2), (12, 0), (12, 1))]

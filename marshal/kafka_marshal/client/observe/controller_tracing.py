@@ -9,13 +9,14 @@ a trace. Nothing is exported here: that is the business of the SDK.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import ProxyTracerProvider, SpanKind, Status, StatusCode, TracerProvider
 
+from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.observe.controller_observers import AnsweredRequest, ControllerObserver
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.rpc.error_codes import ErrorCode
@@ -23,8 +24,8 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 SERVICE: Final = "marshal.Controller"
 _ORDINARY: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 """Answers of a request that did what it asked for; after the second its member registers."""
-_S: Final = 1_000_000_000
-"""A second in nanoseconds."""
+_MS: Final = 1_000_000
+"""A millisecond in nanoseconds."""
 
 
 class OpenTelemetryControllerObserver(ControllerObserver):
@@ -34,8 +35,12 @@ class OpenTelemetryControllerObserver(ControllerObserver):
     timeout. One that is answered with another code than 0 and 27 has an error.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
-        """Make spans with this provider, or with the global one.
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        unix_ms: Callable[[], int] = REAL.unix_ms,
+    ) -> None:
+        """Make spans with this provider, or with the global one. `unix_ms` is the clock.
 
         Raises:
             InvalidOption: there is no provider but the one that drops all spans.
@@ -47,6 +52,7 @@ class OpenTelemetryControllerObserver(ControllerObserver):
                     "nothing takes spans: set up an SDK of OpenTelemetry; with --spans, run the "
                     "command with opentelemetry-instrument"
                 )
+        self._unix_ms = unix_ms
         self._tracer = trace.get_tracer("kafka_marshal", tracer_provider=tracer_provider)
 
     def answered(self, request: AnsweredRequest) -> None:
@@ -79,13 +85,13 @@ class OpenTelemetryControllerObserver(ControllerObserver):
         failed: bool = False,
     ) -> None:
         """A span that ends now."""
-        end_ns = time.time_ns()
+        end_ns = self._unix_ms() * _MS
         span = self._tracer.start_span(
             name,
             context=Context(),
             kind=kind,
             attributes=attributes,
-            start_time=end_ns - int(seconds * _S),
+            start_time=end_ns - int(seconds * 1000 * _MS),
         )
         if failed:
             span.set_status(Status(StatusCode.ERROR))

@@ -172,10 +172,13 @@ class SteadyClaims:
         began, moved = self.began[number].tolist(), self.moved[number].tolist()
         return PositionReport(*began), PositionReport(*moved)
 
+    @cached_property
+    def _beats_end(self) -> Ints:
+        return np.cumsum(self.beats)
+
     def beats_of(self, number: int) -> list[int] | None:
         """The clocks that are drawn; None if they are too many."""
-        end = int(self.beats[: number + 1].sum())
-        count = int(self.beats[number])
+        end, count = int(self._beats_end[number]), int(self.beats[number])
         return None if count > BEATS_MAX else self.beats_ms[end - count : end].tolist()
 
 
