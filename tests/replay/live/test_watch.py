@@ -22,9 +22,11 @@ from kafka_marshal.core.state import RuleSet
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
-from kafka_marshal.replay.live.live_findings import LiveEvent
+from kafka_marshal.replay.live import sinks
+from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.watch import WatchOptions, WatchResult, watch
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing.cluster import free_ports
 from tests.cli.run import marshal
@@ -218,6 +220,32 @@ def test_what_goes_to_a_topic_is_what_goes_to_the_file(
     finally:
         consumer.close()
     assert sorted(value.decode() for value in found) == uninterrupted
+
+
+def test_a_commit_waits_for_what_was_told_and_not_for_what_comes_meanwhile(
+    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sinks, "FLUSH_S", 5.0)
+    make_topic(kafka_broker, "on_and_on")
+    topic = sinks.ToTopic(settings_of(kafka_broker.bootstrap), "on_and_on")
+    event = LiveEvent(BEGUN, FindingRow(code="forged", severity="error", sentence="it is"))
+    settled = threading.Event()
+
+    def tells() -> None:
+        while not settled.is_set():
+            topic.emit(event)
+            topic.flush()
+
+    thread = threading.Thread(target=tells)
+    topic.emit(event)
+    thread.start()
+    try:
+        topic.settle()
+    finally:
+        settled.set()
+        thread.join()
+    topic.settle()
+    topic.close()
 
 
 def test_metrics_count_every_finding_once(

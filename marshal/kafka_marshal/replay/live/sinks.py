@@ -6,8 +6,12 @@ A sink takes reports, and makes them last when asked. It does not know what anyt
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -123,6 +127,11 @@ class ToTopic:
         """
         self._settings, self._topic = settings, topic
         self._failed: KafkaError | None = None
+        self._commit = 0
+        """How often it was settled."""
+        self._open: Counter[int] = Counter()
+        """By the commit that they belong to, the records that are not in the topic yet."""
+        self._lock = Lock()
         try:
             decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, "linger_ms": "5"}
             self._producer = Producer(settings.for_client(**decided))
@@ -137,13 +146,16 @@ class ToTopic:
         if isinstance(row, FindingRow) and row.group is None:  # a fact of the log
             parts = ["" if part is None else part for part in parts]
         key = "/".join(map(str, parts))
+        with self._lock:
+            commit = self._commit
+            self._open[commit] += 1
         while True:
             try:
                 self._producer.produce(
                     self._topic,
                     event.json().encode(),
                     key.encode("utf-8", "backslashreplace"),
-                    on_delivery=self._delivered,
+                    on_delivery=partial(self._delivered, commit),
                 )
                 return
             except BufferError:
@@ -155,17 +167,31 @@ class ToTopic:
         self._check()
 
     def settle(self) -> None:
-        """All of it is in the topic."""
-        if self._producer.flush(FLUSH_S):
-            raise BrokerFailed(f"--to-topic {self._topic}: not written within {FLUSH_S:g} s")
+        """All of it is in the topic; what comes meanwhile is not waited for: it might never end."""
+        with self._lock:
+            self._commit += 1
+            settled = self._commit
+        give_up_s = time.monotonic() + FLUSH_S
+        while self._is_open(settled):
+            if time.monotonic() > give_up_s:
+                raise BrokerFailed(f"--to-topic {self._topic}: not written within {FLUSH_S:g} s")
+            self._producer.poll(0.05)
         self._check()
 
     def close(self) -> None:
         """No more; what was not settled may be lost."""
         self._producer.purge()
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        self._failed = self._failed or error
+    def _is_open(self, settled: int) -> bool:
+        with self._lock:
+            return any(commit < settled for commit in self._open)
+
+    def _delivered(self, commit: int, error: KafkaError | None, _: Message) -> None:
+        with self._lock:
+            self._failed = self._failed or error
+            self._open[commit] -= 1
+            if not self._open[commit]:
+                del self._open[commit]
 
     def _check(self) -> None:
         if self._failed is not None:
