@@ -334,6 +334,11 @@ def clocks(
 
 
 @numba.njit(cache=True, nogil=True)
+def _fits(unix_s, timestamp_ms, fits_ms):  # type: ignore[no-untyped-def]
+    return -fits_ms // 1000 < unix_s < fits_ms // 1000 and -fits_ms < timestamp_ms < fits_ms
+
+
+@numba.njit(cache=True, nogil=True)
 def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
     places, wanted, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
     far = []
@@ -341,10 +346,7 @@ def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
     for row in range(len(places)):
         if not wanted[row]:
             continue
-        if not (
-            -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
-            and -fits_ms < timestamps_ms[row] < fits_ms
-        ):
+        if not _fits(unix_s[row], timestamps_ms[row], fits_ms):
             far.append(np.int64(row))
             continue
         each = _u(places[row] * of_senders + sender_of[_u(addresses[row])])
@@ -358,11 +360,7 @@ def _bounds(rows, least, most):  # type: ignore[no-untyped-def]
 def _counted(rows, low, bucket_ms, cells):  # type: ignore[no-untyped-def]
     places, wanted, unix_s, timestamps_ms, addresses, sender_of, of_senders, fits_ms = rows
     for row in range(len(places)):
-        if (
-            wanted[row]
-            and -fits_ms // 1000 < unix_s[row] < fits_ms // 1000
-            and -fits_ms < timestamps_ms[row] < fits_ms
-        ):
+        if wanted[row] and _fits(unix_s[row], timestamps_ms[row], fits_ms):
             each = _u(places[row] * of_senders + sender_of[_u(addresses[row])])
             off_ms = unix_s[row] * 1000 - timestamps_ms[row]
             cells[each, _u(off_ms // bucket_ms - low)] += 1

@@ -275,7 +275,7 @@ class Imbalance(FindingObserver):
             return
         balance.since_ms = int(wins.clocks_ms[-1])
         owned = self._shares.of(wins.group)
-        names = [*wins.clients, *(name for name in owned if name not in set(wins.clients))]
+        names = list(dict.fromkeys([*wins.clients, *owned]))
         counts = np.zeros((len(wins), len(names)), np.int64)
         counts[0] = [owned.get(name, 0) for name in names]
         counts[np.arange(1, len(wins)), wins.client[:-1]] = 1

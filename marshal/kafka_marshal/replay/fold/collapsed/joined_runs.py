@@ -302,11 +302,11 @@ def _steady(
     number_of = np.cumsum(np.diff(of_rows.place[firsts], prepend=-1) != 0) - 1
     claim_begins = np.flatnonzero(np.diff(number_of, prepend=-1))
     place_begins = np.flatnonzero(np.diff(of_rows.place, prepend=-1))
+    drawn = np.append(0, np.cumsum(sums.beats))
     facts, records_of_batch = batch.column("facts"), batch.select(ARROW_SCHEMA.names)
     for begin, end in pairwise([*claim_begins.tolist(), len(firsts)]):
         of = slice(begin, end)
         of_records = slice(int(at[begin]), int(ends[end - 1]))
-        drawn = int(sums.beats[:begin].sum())
         wins, last_rows = firsts[of], lasts[of]
         headers = columns.headers[last_rows]
         claims = SteadyClaims(
@@ -332,7 +332,7 @@ def _steady(
             report(moved, sums.position)[of],
             sums.longest_ms[of],
             sums.beats[of],
-            sums.beats_ms[drawn : drawn + int(sums.beats[of].sum())],
+            sums.beats_ms[drawn[begin] : drawn[end]],
             clocks_ms[of_records],
             records_of_batch.take(pa.array(wins)),
             _at(records_of_batch.take(pa.array(last_rows)), all_offsets[ends[of] - 1]),
