@@ -45,7 +45,7 @@ class Fence:
     @tenure.validator
     def _grows(self, _: object, tenure: object) -> None:
         if not isinstance(tenure, int) or not 0 <= tenure < 2**63:
-            raise InvalidOption(f"the tenure of a fence is 0 or more, not {tenure!r}")
+            raise InvalidOption(f"the tenure of a fence must be 0 or more, not {tenure!r}")
 
     @classmethod
     def of(cls, token: FencingToken) -> Self:

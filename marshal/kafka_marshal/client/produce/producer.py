@@ -125,14 +125,14 @@ class Producer:
             observers: hear of every outcome (`delivered`), and of a full buffer (`buffer_full`).
 
         Raises:
-            InvalidOption: an option makes no sense.
+            InvalidOption: an option has an invalid value.
             BrokerFailed: librdkafka refuses the settings.
         """
         if when_full not in ("block", "raise"):
-            raise InvalidOption(f"when_full is block or raise, not {when_full!r}")
+            raise InvalidOption(f"when_full must be block or raise, not {when_full!r}")
         for name, number in (("max_block_s", max_block_s), ("buffer_bytes", buffer_bytes)):
             if not number > 0:
-                raise InvalidOption(f"{name} is more than 0, not {number!r}")
+                raise InvalidOption(f"{name} must be greater than 0, not {number!r}")
         connect = connection(bootstrap, settings, oauth_cb)
         if connect.values.get("transactional.id"):
             raise InvalidOption("transactional.id: this producer writes no transactions")
