@@ -2,7 +2,7 @@
 
 `ARGS="client ranges.slow"` runs some of it, by the name of a benchmark or of a part. `--quick`
 tries everything on the smallest scale. Each figure is printed as it comes. A ratio is how many
-times better ours is than its peer, and is compared with the median of the last five stored ones of
+times better ours is than its peer. It is compared with the median of the last five stored ones of
 the same scale (`benchmarks/suite/ratios.json`, which `--update` appends to). A part with a ratio
 that fell is run a second time, and what did not fall there is listed, and is no fall.
 
