@@ -1,4 +1,4 @@
-"""Coordination of Kafka consumers through nothing but a log: the verified core.
+"""Coordination of Kafka consumers through a Kafka log and nothing else: the verified core.
 
 >>> from kafka_marshal import FENCED, Claim, Record, decode, step
 >>> record = Record(0, 7, 1700000000123, decode(b"ClaimingPartition/1/1700000000/i1/c1/g/events/3"))

@@ -1,4 +1,4 @@
-"""Authentication of records: a MAC in a header of its own, by keys that a fleet shares.
+"""Authentication of records: a MAC in its own header, made with keys that a fleet shares.
 
 The MAC decides nothing: a reader without a key folds the same (docs/concepts/protocol.md,
 "Authentication"). This room knows keys, bytes and the header. It does not know what a record does,

@@ -1,4 +1,4 @@
-"""The folder for what is fetched or derived once and used by every later run.
+"""The folder for files that are downloaded or derived once and reused by every later run.
 
 It knows where the folder is and how a file gets into it whole. It does not know what is in it:
 jars, compiled classes and trust stores belong to the rooms that made them. Deleting the folder

@@ -1,4 +1,4 @@
-"""Records as they come out of a dump, before anything is believed about them.
+"""Records as a dump holds them, before anything is decoded or checked.
 
 This room knows captures: JSON lines, one record of the coordination topic each. It knows no other
 kind of dump (`replay.sources` does), nor Spark, nor what a record does.

@@ -1,4 +1,4 @@
-"""Bytes to messages and back, headers, and which coordinating partition a topic belongs to.
+"""Encodes and decodes messages and headers, and maps topics to coordinating partitions.
 
 Byte-compatible with the original (`TYPE/version/unix_s/instance/client/group/topic/partition[/n]`),
 with one deliberate difference: a partition outside 0..2^31-1 is malformed, because it made every

@@ -1,4 +1,4 @@
-"""Methods, properties and options under their names of 0.1.0.
+"""The methods, properties and options of 0.1.0 that have been renamed since.
 
 Each warns, and the next release drops it.
 

@@ -1,4 +1,4 @@
-"""What a user can mend: each message names the cluster, the topic, the file or the option.
+"""Errors that a user can fix: each message names the cluster, topic, file or option.
 
 A command turns them into one sentence and exit code 2. This room knows no client of Kafka.
 """

@@ -1,4 +1,4 @@
-"""Markup that cannot be broken by what it shows.
+"""Builds XML and HTML in which every value shown is escaped.
 
 `el` builds an element, and escapes every child and attribute that is not `Html` already, so text
 from records is safe by type and not by care. This room knows no page, but what all of them look

@@ -1,4 +1,4 @@
-"""Bytes to messages and back for a reader that knows ranges, and the checkpoint that it may find.
+"""Encodes and decodes messages for readers that know ranges, and range checkpoints.
 
 An entry of its own, beside `codec`. What `codec` decodes decides a claim, and there all versions
 must agree. So to every reader of today a ClaimingRange stays malformed, as it is to the original

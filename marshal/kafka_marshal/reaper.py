@@ -1,4 +1,4 @@
-"""A small process that outlives its starter and ends what the starter left running.
+"""A small process that outlives its starter and ends the processes that the starter left running.
 
 A Java process does not notice that the Python which started it was killed. The sweeper holds one
 end of a pipe. When the other end closes without a good-bye, it kills the process groups that it was

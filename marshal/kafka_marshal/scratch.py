@@ -1,4 +1,4 @@
-"""Temporary folders that the next start removes if their owner was killed.
+"""Temporary folders; the next start removes those whose owner was killed.
 
 The owner of a folder holds a lock on the file `OWNER` in it. The system gives the lock up when the
 owner ends, also by kill -9; process ids would be reused. A start removes each folder beside its own

@@ -1,4 +1,4 @@
-"""A log, record by record: the verdict on each, and the state it left behind.
+"""A log, record by record: the verdict on each record, and the state of its claim afterwards.
 
 This room knows how a row looks. It needs neither Spark nor Java, so it is also the plainest way to
 hold another implementation against this one.

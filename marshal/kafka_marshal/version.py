@@ -1,4 +1,4 @@
-"""Which version of the package this is. It knows nothing else."""
+"""The version of this package."""
 
 from __future__ import annotations
 

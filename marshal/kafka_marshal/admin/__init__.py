@@ -1,1 +1,1 @@
-"""What an administrator does to a cluster: looks at claims, sets positions, pauses groups."""
+"""What an administrator does to a cluster: inspect claims, set positions, pause groups."""

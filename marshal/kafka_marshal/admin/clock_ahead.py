@@ -1,4 +1,4 @@
-"""A log's clock that is ahead: what it delays, in one sentence.
+"""Reports in one sentence what a log clock that is ahead of real time delays.
 
 An owner is stale by the stamps of its claim's records, of which the highest counts. So after a
 broker's clock was ahead for a while, a dead owner is replaced only when the clock gets there again.

@@ -1,4 +1,4 @@
-"""Every claim of one coordinating partition, as a reader knows it that began at any offset.
+"""Every claim of one coordinating partition, as known to a reader that began at any offset.
 
 Where that was the log's first record, everything is certain; where the head is gone, each claim is
 as known as `core.claims.suffix_reader` says. It also keeps what administrators have left undone. It

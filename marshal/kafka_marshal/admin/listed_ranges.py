@@ -1,4 +1,4 @@
-"""The ranges of a shared claim as an operator asks for them: who holds what, and who is silent.
+"""The ranges of a shared claim, as `marshal ls` lists them: their holders, and which are silent.
 
 Values alone: `shared_claims` folds them, and `cli.cluster.shared_claims` draws them.
 """

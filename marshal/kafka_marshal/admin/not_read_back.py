@@ -1,4 +1,4 @@
-"""What became of records that an administrator has sent and not read back, in one sentence.
+"""Reports in one sentence what became of records that an administrator sent and did not read back.
 
 The sentence names for each of them whether the log has it, and at which offset, or that nobody
 knows. It does not know what the records do.

@@ -1,4 +1,4 @@
-"""Pausing a group, ending a pause, and ending ownership: ReleaseGroups, sent and read back.
+"""Pauses a group, ends a pause, and ends ownership: sends ReleaseGroups and reads them back.
 
 A ReleaseGroup ends every claim of its group on one coordinating partition, and pauses those claims
 until it expires; a second one replaces the first. So it frees a claim together with all others of

@@ -1,4 +1,4 @@
-"""Where positions are wanted: `events=earliest`, `events:3=500`, `events:3=-100`, or a time.
+"""Parses position targets: `events=earliest`, `events:3=500`, `events:3=-100`, or a time.
 
 What was written becomes offsets of partitions that exist; what cannot be becomes one sentence. It
 knows where data topics begin and end, and not how a position is set.

@@ -1,4 +1,4 @@
-"""Loss receipts: which messages, granted at most once, may never have been processed.
+"""Loss receipts: messages granted at most once that may never have been processed.
 
 At most once a range is granted before it is processed, so a consumer that dies takes with it what
 it was granted last. The log says what was granted to whom, how each tenure ended, and, where its

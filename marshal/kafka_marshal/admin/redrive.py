@@ -1,4 +1,4 @@
-"""Dead letters, appended once more to where they came from.
+"""Appends dead letters once more to the topics that they came from.
 
 `run` puts aside what failed for good, with headers that name its topic, partition and offset. This
 room takes them off again: a letter gets its key, value and own headers, and one that counts how

@@ -1,4 +1,4 @@
-"""A topic to try with: numbered messages, spread over its partitions.
+"""Creates a topic for trials: numbered messages, spread over its partitions.
 
 It appends to a data topic, and knows nothing of claims.
 """

@@ -1,4 +1,4 @@
-"""The coordination topic as it stands: who owns what, how far everybody is, who is silent.
+"""The current state of the coordination topic: owners, positions, lag, silent owners.
 
 It folds the topic to where it ends, and further if asked, and looks up where the data topics end.
 It decides nothing, and does not know how it is shown.

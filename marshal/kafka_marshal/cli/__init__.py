@@ -1,4 +1,4 @@
-"""The command `marshal`: options in, exit code out.
+"""The command `marshal`: parses options, and turns results into an exit code.
 
 This room knows the terminal. Exit codes: 0 fine, 1 found something, 2 could not run. What a command
 does is in the rooms below; here an error of theirs becomes one sentence and a 2.

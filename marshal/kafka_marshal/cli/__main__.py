@@ -1,4 +1,4 @@
-"""`python -m kafka_marshal.cli` is the command `marshal`."""
+"""Runs the command `marshal`, as `python -m kafka_marshal.cli`."""
 
 from kafka_marshal.cli import main
 

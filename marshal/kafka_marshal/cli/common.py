@@ -1,4 +1,4 @@
-"""What the commands share: options, how an error becomes one sentence and exit code 2, signals."""
+"""Shared by all commands: options, signals, and errors as one sentence with exit code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as people write them: `90s`, `10m`, `1h30m`, `7d`; `2026-01-31 22:00:00`.
+"""Parses durations and times: `90s`, `10m`, `1h30m`, `7d`; `2026-01-31 22:00:00`.
 
 It does not know what an option is; `common` does.
 """

@@ -1,4 +1,4 @@
-"""The client on real Kafka: the one room that knows a client of Kafka, threads and clocks.
+"""The client on real Kafka: the package that knows Kafka clients, threads and clocks.
 
 It carries out what `kafka_marshal.machines` asks for, and says what happened; it decides nothing.
 `connect` speaks to Kafka, `fetch` reads what is consumed, `coordinate` feeds an instance's machine,

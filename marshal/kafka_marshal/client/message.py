@@ -1,4 +1,4 @@
-"""What an application sees: messages, the claim that they came under, and a record that it sent.
+"""What an application sees: messages, the claims they belong to, and sent records.
 
 A message is a thin cover over the one that Kafka's client fetched. Nothing is copied until it is
 asked for, and of several messages each is covered only when it is looked at.

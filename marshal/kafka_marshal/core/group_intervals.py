@@ -1,4 +1,4 @@
-"""The heartbeat interval by which an outsider judges a group: the one that the log gives.
+"""The heartbeat interval by which an outsider judges a group, as the group's log states it.
 
 A member knows its own interval. A replay, an administrator or a list of claims does not, and under
 another interval it would fold another protocol. So it takes it from `marshal-interval`: the

@@ -1,4 +1,4 @@
-"""The states of one coordinating partition: a key each, in groups, and a newborn for each group.
+"""The states of one coordinating partition, by group and key, and a group's initial state.
 
 A record about one key changes that key's state. A record about a group changes every state of the
 group, and what its later keys begin with: the newborn. This room knows how far a record reaches. It

@@ -1,4 +1,4 @@
-"""What a number or a name may be: validators of attrs fields, each with one message.
+"""Validators for attrs fields that hold numbers or names, each with one message.
 
 This room does not know what the numbers count.
 

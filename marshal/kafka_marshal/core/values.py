@@ -1,4 +1,4 @@
-"""`value`: attrs classes whose instances nobody changes, checked before the run and not in it.
+"""`value`: immutable attrs classes whose immutability mypy checks, at no cost at run time.
 
 attrs guards a frozen class at every construction, which takes longer than the fields themselves,
 and a fold is mostly construction. To mypy a `value` is `attrs.frozen`: an assignment to one of its

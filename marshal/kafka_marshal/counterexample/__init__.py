@@ -1,4 +1,4 @@
-"""Counterexamples in one form: of the model checker, of a random walk, of a replay.
+"""Counterexamples in one form, whether from the model checker, a random walk or a replay.
 
 A finder makes a `Counterexample` (`model`), or has one made of the records it holds (`records`);
 `story` tells it as text, `itf` writes it for other tools, `page` draws it. This room knows the

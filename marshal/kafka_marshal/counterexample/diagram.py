@@ -1,4 +1,4 @@
-"""The sequence diagram: a lifeline for each participant, time downwards, one row a step.
+"""The sequence diagram: one lifeline per participant, time downwards, one row per step.
 
 A record's arrow starts in the row in which it set out and ends in the row in which it landed, so
 what came late is seen to come late. Arrows stay between the lifelines, and words beside them: what

@@ -1,4 +1,4 @@
-"""A counterexample as three files: to read, to process, to look at."""
+"""Writes a counterexample as three files: text, JSON, and a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form: who took part, and what happened step by step until something did not hold.
+"""The common form: the participants, and the steps that lead to a violation.
 
 It says nothing about how a counterexample was found or how it is shown.
 """

@@ -1,4 +1,4 @@
-"""A counterexample as one HTML page: the drawing, and below it the story.
+"""A counterexample as one HTML page: the diagram, and the story below it.
 
 Everything is inside the file and nothing is fetched. Without scripts the numbers still lead from
 a step to its row and back; the script lights up both at once.

@@ -1,4 +1,4 @@
-"""A counterexample made of records, where nothing but the log is known: replay, walks, runs.
+"""A counterexample made of records, where only the log is known: replays, walks, runs.
 
 The states are those of the specification's MCRecords, by the same names: the claim, and the last
 record with its verdict. The claim before that record is added, since evidence may leave out records

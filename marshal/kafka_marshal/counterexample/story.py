@@ -1,4 +1,4 @@
-"""A counterexample as plain text: one line a step, and what is wrong at its end.
+"""A counterexample as plain text: one line per step, and the violation at the end.
 
 It knows only what a `Counterexample` says of itself; the sentences are its finder's.
 """

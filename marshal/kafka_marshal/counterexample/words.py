@@ -1,4 +1,4 @@
-"""The protocol's words for what a record is, and for what it did to its claim.
+"""The protocol's words for a record, and for its effect on its claim.
 
 It knows the reducer's values. `records` makes steps of them.
 """

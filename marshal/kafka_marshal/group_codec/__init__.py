@@ -1,1 +1,1 @@
-"""Bytes to the events of `__marshal_groups` and back: JSON, and two decimal headers."""
+"""Encodes and decodes the events of `__marshal_groups`: JSON, and two decimal headers."""

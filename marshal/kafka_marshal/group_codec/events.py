@@ -1,4 +1,4 @@
-"""Each event as a table: which fields it has, and in which form.
+"""The table of events: the fields of each, and the form of each field.
 
 An event is a JSON object, `{"event": "MemberLeft", "version": 1, ...}`, so that Spark's `from_json`
 and a person with a console consumer can read it. Fields that nobody here knows are passed over.

@@ -1,4 +1,4 @@
-"""How a value is written in JSON: each form reads what `json.loads` gave, and writes it again.
+"""JSON forms of values: each form decodes what `json.loads` returned, and encodes it again.
 
 A form is strict, because all readers must agree on what is malformed: a whole number is no float, a
 list names nothing twice, text can be encoded. This room knows no event.

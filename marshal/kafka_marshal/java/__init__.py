@@ -1,1 +1,1 @@
-"""Java: which one there is, the jars that it runs, and how it starts sooner."""
+"""Java: finds an installation, the jars that it runs, and archives that speed up its start."""

@@ -1,4 +1,4 @@
-"""Class data archives: classes as Java keeps them once loaded, so that the next start is cheaper.
+"""Class data archives: classes that Java stores once loaded, so that the next start is faster.
 
 Half of what a broker does until it serves is to load and check the same classes again. Java can
 keep them in a file (`-XX:ArchiveClassesAtExit`) and map that file at the next start. This room

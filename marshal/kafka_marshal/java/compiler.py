@@ -1,4 +1,4 @@
-"""Compiles a Java file by the Eclipse compiler, which is a jar: a runtime has no javac."""
+"""Compiles a Java file with the Eclipse compiler, a jar, because a runtime has no javac."""
 
 from __future__ import annotations
 

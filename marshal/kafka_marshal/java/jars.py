@@ -1,4 +1,4 @@
-"""Jars of Maven Central: pinned by checksum, fetched once, found again.
+"""Jars from Maven Central: pinned by checksum, downloaded once, cached.
 
 They are fetched by the Ivy that PySpark bundles, so neither Maven nor a JDK has to be there. Ivy
 works in a folder of its own: a half-filled local Maven repository (poms without jars) would make it

@@ -1,4 +1,4 @@
-"""The reducer once more, compiled, over columns: for logs of many millions of records.
+"""The reducer compiled, over columns: for logs of many millions of records.
 
 `columns` decodes values and headers of whole Arrow batches. `fold` steps claims through them, under
 either rule set. `runs` finds the heartbeats that say nothing new, and `requests` finds runs of

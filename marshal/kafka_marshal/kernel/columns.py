@@ -1,4 +1,4 @@
-"""Values and headers of records as columns of numbers; ids and claims as codes.
+"""Values and headers of records as columns of numbers; names and claims become codes.
 
 A value is `TYPE/version/unix_s/instance/client/group/topic/partition[/number]`. The five fields in
 the middle, its *address*, name the sender and the claim. A log has few different ones, so each is

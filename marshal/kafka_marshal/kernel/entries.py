@@ -1,4 +1,4 @@
-"""Texts that follow each other, each behind its length: compiled."""
+"""Reads length-prefixed byte strings that are stored one after another. Compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims stepped through columns of records, compiled: `World` for a log of millions.
+"""Folds claims over columns of records, compiled: `World` for logs of millions of records.
 
 `steps` says what a record does; here is what it does it to. It computes in 64 bits; whatever does
 not fit is refused before anything is folded (`BeyondKernel`), and `World` is there for it.

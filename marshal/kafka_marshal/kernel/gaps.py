@@ -1,4 +1,4 @@
-"""How long a sender was silent between its heartbeats, counted by length: compiled."""
+"""Counts the gaps between a sender's heartbeats, by length. Compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of heartbeats that go on from chunk to chunk, found in rows that are already in order.
+"""Joins runs of heartbeats that continue from one chunk to the next, in sorted rows.
 
 A chunk's runs end with the chunk (`runs`). Where the next chunk's run of the same claim would have
 gone on from there, both are one run. So is a heartbeat that stands alone in its chunk. The rule is

@@ -1,4 +1,4 @@
-"""Ordinary heartbeats of a log that goes on, added up claim by claim: compiled.
+"""Sums up the ordinary heartbeats of a growing log, claim by claim. Compiled.
 
 `runs` finds heartbeats that say nothing new in a stretch of a log whose past it does not know. Here
 the past is known: an account has folded it, and says of a claim how it stands. From there on the

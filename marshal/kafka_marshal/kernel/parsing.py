@@ -1,4 +1,4 @@
-"""Bytes of values and headers to numbers, compiled: what `columns` is made with.
+"""Parses the bytes of values and headers into numbers, for `columns`. Compiled.
 
 It takes what is written the ordinary way and says of the rest that it is odd; what that means is
 for `codec` to say.

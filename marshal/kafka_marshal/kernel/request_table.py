@@ -1,4 +1,4 @@
-"""The columns of a table of ClaimingRanges, one a row: where `requests` finds what. No numba."""
+"""The columns of a table of ClaimingRanges, one per row, that `requests` reads. No numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of ClaimingRanges about one claim, found in columns and folded, compiled.
+"""Finds and folds runs of ClaimingRanges about one claim, in columns. Compiled.
 
 What an ordinary request does to ranges is defined by `core.ranges`, and done in one pass by
 `core.ranges.ordinary`; here is the same over rows of numbers. It stops before the first request

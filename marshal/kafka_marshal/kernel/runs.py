@@ -1,4 +1,4 @@
-"""Runs of heartbeats that say nothing new, found in a stretch of a log without knowing its past.
+"""Finds runs of redundant heartbeats in a part of a log, without knowing what came before.
 
 Nearly every record of a log is the heartbeat of an owner that lives. What such a record does
 depends on the sender alone. The reducer treats it as it treated the sender's heartbeat before it,

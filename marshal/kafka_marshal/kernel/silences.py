@@ -1,4 +1,4 @@
-"""The silences of a sender, as `gaps` counts them; this room is not compiled."""
+"""The gaps between a sender's heartbeats, as `gaps` counts them. Not compiled."""
 
 from __future__ import annotations
 

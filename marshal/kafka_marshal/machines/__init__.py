@@ -1,4 +1,4 @@
-"""Machines without IO: what a consumer or an administrator may do, and what follows from it.
+"""State machines without IO: what consumers and administrators may do, and which effects follow.
 
 Records and `now_ms` come in, effects go out. There are no threads here, no Kafka and no clock.
 """

@@ -1,4 +1,4 @@
-"""Run TLC and read what it says: models, counterexamples, exported transitions.
+"""Runs TLC and reads its output: models, counterexamples, exported transitions.
 
 The only room that starts TLC. It does not know the reducer; model_tests holds the two together.
 """

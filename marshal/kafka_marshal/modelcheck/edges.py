@@ -1,4 +1,4 @@
-"""Export what TLC goes through: every distinct value that a model hands to `Export`.
+"""Exports what TLC explores: every distinct value that a model passes to `Export`.
 
 A concrete model has an ACTION_CONSTRAINT that evaluates `Export(value)` on each transition. The
 operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once.

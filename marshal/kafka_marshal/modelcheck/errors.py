@@ -1,4 +1,4 @@
-"""What stops a model from being checked, as opposed to what a check finds."""
+"""Errors that prevent a model from being checked, as opposed to violations that a check finds."""
 
 
 class ModelCheckError(Exception):

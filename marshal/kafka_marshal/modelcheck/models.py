@@ -1,4 +1,4 @@
-"""The models of `spec/`: what there is, and what each must give.
+"""The models of `spec/`, and the result that each must give.
 
 `spec/models.toml` is the only list of models. It is read here, checked for contradictions, and a
 run is compared with it. How a run is made is the concern of `tlc.py`; how the tables about it look,

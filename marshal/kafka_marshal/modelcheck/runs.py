@@ -1,4 +1,4 @@
-"""TLC on a recorded run: the run as constant data of `spec/claims/TraceMarshal.tla`.
+"""TLC on a recorded run: the run becomes constant data of `spec/claims/TraceMarshal.tla`.
 
 This room writes the data and reads TLC's answer. It judges nothing: whether the answer is that of
 `kafka_marshal.validate` is for the caller to compare.

@@ -1,4 +1,4 @@
-"""Counterexamples kept in `spec/traces/`, one JSON file a model.
+"""The counterexamples in `spec/traces/`, one JSON file per model.
 
 The stories of `spec/README.md` are made from them without running TLC, and `make spec` holds them
 against what TLC finds. It does not know what the variables mean. A state lists only what its action

@@ -1,4 +1,4 @@
-"""Production logs through the reducer: the only package that imports pyspark.
+"""Replays production logs through the reducer. The only package that imports pyspark.
 
 `run` reads recorded logs of a coordination topic, folds them on this machine or on Spark, and
 writes tables, a summary and a page.

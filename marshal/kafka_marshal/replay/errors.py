@@ -1,4 +1,4 @@
-"""Why a replay could not run: each message names the file, the field or the option to change.
+"""Errors of a replay that cannot run: each message names the file, field or option to change.
 
 `UnreadableSource` lives in `kafka_marshal.capture`, because a trace reads captures too.
 """

@@ -1,4 +1,4 @@
-"""By what a replay judges, and where Spark runs, from options as they are given.
+"""The options of a replay: how it judges the log, and where Spark runs.
 
 This room knows the options' names and not who gives them: a command, a notebook, a test.
 """

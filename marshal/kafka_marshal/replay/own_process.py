@@ -1,4 +1,4 @@
-"""What suits a process that replays and does nothing else: a command, or a worker.
+"""Process settings for a process that only replays: a command, or a worker.
 
 Arrow imports pandas when it first makes an array, only to ask whether it was given one of pandas.
 That takes a third of a second. And Arrow gives freed memory back to the system within 10 ms. So do

@@ -1,4 +1,4 @@
-"""Where a replay reads and writes: files of this machine, and objects of a store by their URI.
+"""Where a replay reads and writes: local files, and objects of a store, by URI.
 
 A `UriPath` is a `Path` and answers what a replay asks of one, so hardly anybody asks which it is.
 Arrow reads and writes the objects, in this process as on an executor, and needs no jar. Credentials

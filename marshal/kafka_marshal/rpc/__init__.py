@@ -1,1 +1,1 @@
-"""Requests and answers between members of a group and its controller, as bytes and back."""
+"""Encodes and decodes requests and answers between group members and their controller."""

@@ -1,4 +1,4 @@
-"""The table of requests and answers: which fields each has, in which version.
+"""The table of requests and answers: the fields of each, by version.
 
 Version 0 is Kafka's document "Client Rewrite Design" (the re-design for 0.9) to the byte. Version 1
 keeps every byte of version 0 and adds fields at the end. A list that has to say more in version 1

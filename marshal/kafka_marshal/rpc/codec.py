@@ -1,4 +1,4 @@
-"""Requests and answers to bytes and back.
+"""Encodes and decodes requests and answers.
 
 A frame is an int32 with the size of what follows. A request follows as ApiKey (int16), Version
 (int16), CorrelationId (int64), ClientId (string) and the fields of the table. An answer has neither

@@ -1,4 +1,4 @@
-"""Error codes of answers: Kafka's numbers under Kafka's names (kafka-clients 4.1.0).
+"""The error codes of answers: Kafka's numbers under Kafka's names (kafka-clients 4.1.0).
 
 This room does not know which request gets which code.
 """

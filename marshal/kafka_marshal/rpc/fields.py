@@ -1,4 +1,4 @@
-"""What a message is made of: fields, and their types.
+"""What a message consists of: fields, and their types.
 
 All numbers are big-endian. This room does not know which messages there are, and reads no bytes.
 """

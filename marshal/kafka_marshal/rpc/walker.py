@@ -1,4 +1,4 @@
-"""The walker: values to bytes and back, along a table of fields.
+"""Encodes and decodes values by walking a table of fields.
 
 Nothing is allocated for what a message only claims to hold: each length and each count is compared
 with the bytes that are left first. This room knows no message.

@@ -1,4 +1,4 @@
-"""Modules and classes under their names of 0.1.0. Each module warns; the next release drops them.
+"""The module and class names of 0.1.0. Importing one warns; the next release removes them.
 
 A module is resolved when it is imported, so this room costs nothing and knows no other.
 """

@@ -1,4 +1,4 @@
-"""Real Kafka brokers for tests, tries and demos.
+"""Real Kafka brokers for tests, trials and demos.
 
 `Broker` starts one and `Cluster` several, a `Guard` lets nobody in who does not show who he is,
 `kafka_marshal.testing.fixtures` gives them to pytest.

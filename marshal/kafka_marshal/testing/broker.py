@@ -1,4 +1,4 @@
-"""One Kafka broker, that is its own controller: a cluster of one, in simpler words."""
+"""A Kafka cluster of one broker that is its own controller, with a simpler interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kafka cluster on this machine: brokers that are one quorum of controllers, too.
+"""A Kafka cluster on this machine, whose brokers also form the controller quorum.
 
 The room knows how many there are, on which ports, with which settings, and which of them run. It
 does not know the protocol, nor any client of Kafka.

@@ -1,4 +1,4 @@
-"""The jars of Kafka, and how one of their classes is run in a Java of its own.
+"""The jars of Kafka, and how to run one of their classes in its own Java process.
 
 It does not know what a broker is, nor how many there are.
 """

@@ -1,4 +1,4 @@
-"""Whom a broker lets in: users with passwords, clients with certificates; and its own certificate.
+"""What a test broker accepts: user passwords, client certificates; and its own certificate.
 
 It knows Kafka's names for that, and turns them into settings. It makes no certificate.
 """

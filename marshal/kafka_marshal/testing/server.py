@@ -1,4 +1,4 @@
-"""One Kafka process: its folder is formatted, it is started, watched and ended.
+"""One Kafka process: formats its folder, starts it, watches it and stops it.
 
 It is given its settings whole and does not know what they say: alone or one of three, on which
 ports, with how many copies.

@@ -1,4 +1,4 @@
-"""Recorded runs against the specification: whether a behaviour of it explains every event.
+"""Checks recorded runs: whether some behaviour of the specification explains every event.
 
 This room takes runs apart and drives the machines of `kafka_marshal.machines` through them. It
 knows neither TLC (`kafka_marshal.modelcheck.runs` asks it about the same run) nor the terminal.

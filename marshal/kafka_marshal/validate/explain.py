@@ -1,4 +1,4 @@
-"""What it means that no behaviour of the specification explains an event.
+"""Explains what it means that no behaviour of the specification explains an event.
 
 This room holds the names: which guard forbids an event, and what that guard is there for. It does
 not know how an event is judged.

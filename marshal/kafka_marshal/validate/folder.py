@@ -1,4 +1,4 @@
-"""A run in a folder: the log as a capture, and each instance's own record of what it did.
+"""A run in a folder: the log as a capture, and each instance's recording of what it did.
 
 This room finds an order that fits all of them. It does not know what may happen.
 """

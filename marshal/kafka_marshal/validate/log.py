@@ -1,4 +1,4 @@
-"""The log of a run: what was appended, and the fold of it that all its readers share.
+"""The log of a run: its records, and the fold that all readers share.
 
 Readers that saw a log from its beginning fold the same, so each record is folded once, here, and
 not once by every reader. This room does not know who reads.

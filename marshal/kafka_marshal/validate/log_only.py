@@ -1,4 +1,4 @@
-"""The log alone: whether every record could have been sent by its sender.
+"""Checks a log alone: whether its sender could have sent each record.
 
 Nobody wrote down who had read what. But a machine of ours shows what it saw. An owner's record
 names its epoch and, if it certifies, the very record that it had read last; a claim names the

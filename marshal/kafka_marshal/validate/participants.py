@@ -1,4 +1,4 @@
-"""One instance's part in a shared claim: a `Participant`, driven through what the run says.
+"""One instance's part in a shared claim: a `Participant`, driven by the recorded events.
 
 This room asks `machines.ranges.participant` whether it would have done that, and lets it go on. It
 knows neither the log of the run nor what other participants did (`shared_log` does).

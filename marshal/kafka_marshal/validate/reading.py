@@ -1,4 +1,4 @@
-"""Runs as they lie on disk: one file, line by line; `folder` has those of several.
+"""Reads runs from disk: one file, line by line; `folder` reads those of several files.
 
 This room parses and complains: every error names the file, the line and the field. It does not
 know what may happen in a run.

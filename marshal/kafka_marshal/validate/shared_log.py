@@ -1,4 +1,4 @@
-"""What the log says is done of one shared claim, against what anybody has processed of it.
+"""Compares what the log reports as done of a shared claim with what consumers processed.
 
 `participants` judges each by itself. This room looks across them: at most once no message is begun
 by two, and at least once the log calls nothing done that nobody has finished. Both follow from the

@@ -1,4 +1,4 @@
-"""The smallest part found of a run in which the same thing goes wrong.
+"""Finds a small part of a run that still shows the same violation.
 
 Where it can be had, the instance also believes the same of the claim as it did in the whole run.
 

@@ -1,4 +1,4 @@
-"""A part of a run as a counterexample: who did what, and what nobody may do.
+"""Part of a run as a counterexample: who did what, and which step is forbidden.
 
 It makes steps of events; `kafka_marshal.counterexample` draws and writes them.
 """

@@ -1,4 +1,4 @@
-"""The validator of runs: event by event, in one pass, without a search.
+"""The validator of runs: checks event by event, in one pass, without a search.
 
 Everything that a consumer decides is a function of what it has read and done before, so a run has
 one explanation or none. This room chooses by event; what an instance may do is in `machines`, what

@@ -1,1 +1,1 @@
-"""Whether a cluster keeps what the protocol needs: each check a function of facts."""
+"""Checks whether a cluster meets the protocol's needs: each check is a function of facts."""

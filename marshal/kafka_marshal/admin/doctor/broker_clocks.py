@@ -1,4 +1,4 @@
-"""Brokers' clocks, from one append to each: to a topic that is made for it and deleted again."""
+"""Measures brokers' clocks: one append to each, to a temporary topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of librdkafka that a command was given: what a client would lose by them."""
+"""Checks librdkafka settings given to a command: which of them would lose messages."""
 
 from __future__ import annotations
 

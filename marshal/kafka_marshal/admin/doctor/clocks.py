@@ -1,4 +1,4 @@
-"""Time: what the brokers' stamps in the log say, and their clocks against each other."""
+"""Checks of time: the brokers' timestamps in the log, and their clocks against each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a cluster keeps what the protocol needs: settings, copies, permissions, clocks, places.
+"""Runs all checks of a cluster: settings, replicas, permissions, clocks, partitions.
 
 `examine` gathers the facts, changes nothing, and says what it could not look at. What of them is
 wrong, what that endangers and what to do, the rooms of `checks` know.

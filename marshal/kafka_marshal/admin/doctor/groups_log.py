@@ -1,4 +1,4 @@
-"""The log of groups with a controller: whether `__marshal_groups` is set as its rules need it.
+"""Checks that the settings of `__marshal_groups` are what its rules need.
 
 No record of it is read here. What an event does is known to `core.groups`.
 """

@@ -1,4 +1,4 @@
-"""What the user of these settings may do with the topic and the groups, and who could allow it."""
+"""Checks what the current user may do with the topic and the groups, and who can grant it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest records, counted: where they lie, who stamped them, who writes without headers."""
+"""Checks the newest records: their partitions, who stamped them, who writes without headers."""
 
 from __future__ import annotations
 

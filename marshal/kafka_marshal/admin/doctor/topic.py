@@ -1,4 +1,4 @@
-"""The coordination topic: its settings, its copies, its leaders."""
+"""Checks the coordination topic: its settings, replicas and leaders."""
 
 from __future__ import annotations
 

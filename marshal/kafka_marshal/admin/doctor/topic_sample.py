@@ -1,4 +1,4 @@
-"""The newest records of a coordination topic, counted: partitions, stamps, headers, who writes.
+"""Counts the newest records of a coordination topic: partitions, timestamps, headers, senders.
 
 It knows what a record says, and not what it does, nor what is wrong with any of it.
 """

@@ -1,1 +1,1 @@
-"""Commands on a live cluster: brokers to try with, the topic, claims, positions, pauses."""
+"""Commands on a live cluster: a trial broker, the topic, claims, positions, pauses."""

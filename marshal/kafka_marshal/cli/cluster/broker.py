@@ -1,4 +1,4 @@
-"""`marshal broker`: a real Kafka broker in the foreground, for tries."""
+"""`marshal broker`: runs a real Kafka broker in the foreground, for trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal doctor`: whether a cluster keeps what the protocol needs."""
+"""`marshal doctor`: checks whether a cluster meets the protocol's needs."""
 
 from __future__ import annotations
 

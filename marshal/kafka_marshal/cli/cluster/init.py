@@ -1,4 +1,4 @@
-"""`marshal init`: a coordination topic as it has to be."""
+"""`marshal init`: creates the coordination topic with the required settings."""
 
 from __future__ import annotations
 

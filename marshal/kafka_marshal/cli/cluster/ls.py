@@ -1,4 +1,4 @@
-"""`marshal ls` and `marshal groups`: the coordination topic as it stands."""
+"""`marshal ls` and `marshal groups`: show the current state of the coordination topic."""
 
 from __future__ import annotations
 

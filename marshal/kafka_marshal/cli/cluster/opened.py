@@ -1,4 +1,4 @@
-"""A coordination topic, opened for a command and read to its end.
+"""Opens a coordination topic for a command, and reads it to its end.
 
 Here options become settings and rules a view. What is looked for in it, the commands know.
 """

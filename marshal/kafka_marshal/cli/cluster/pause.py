@@ -1,4 +1,4 @@
-"""`marshal pause`, `marshal resume`, `marshal release`: ownership of a whole group ends."""
+"""`marshal pause`, `resume` and `release`: end the ownership of a whole group's claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal set-position`: where a group goes on."""
+"""`marshal set-position`: sets the offsets from which a group continues."""
 
 from __future__ import annotations
 

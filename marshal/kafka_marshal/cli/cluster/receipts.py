@@ -1,4 +1,4 @@
-"""`marshal receipts`: what may have been lost at most once."""
+"""`marshal receipts`: lists the messages that at-most-once consumers may have lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal redrive`: dead letters back to where they came from."""
+"""`marshal redrive`: sends dead letters back to the topics that they came from."""
 
 from __future__ import annotations
 

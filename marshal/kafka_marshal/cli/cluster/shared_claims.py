@@ -1,4 +1,4 @@
-"""How `marshal ls` draws a shared claim: a map of its partition, and a line for each holder.
+"""Draws a shared claim for `marshal ls`: a map of its partition, and a line for each holder.
 
 In the map each character stands for equally many offsets, and shows what most of them are. Letters
 are holders: a capital where messages exist, a small letter beyond the end of the data.

@@ -1,1 +1,1 @@
-"""Commands of groups with a controller: the controller itself, and what asks one."""
+"""Commands for groups with a controller: one runs a controller, the others query one."""

@@ -1,4 +1,4 @@
-"""`marshal controller`: a controller of groups, until it is stopped."""
+"""`marshal controller`: runs a controller of groups until it is stopped."""
 
 from __future__ import annotations
 

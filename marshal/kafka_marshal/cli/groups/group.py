@@ -1,4 +1,4 @@
-"""`marshal group`: groups with a controller, as the controllers describe them."""
+"""`marshal group`: shows and changes groups with a controller, by asking their controllers."""
 
 from __future__ import annotations
 

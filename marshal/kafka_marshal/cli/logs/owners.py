@@ -1,4 +1,4 @@
-"""What `marshal watch` shows of groups: who owns what, and what a rebalance came to.
+"""The output of `marshal watch` for groups: current owners, and finished rebalances.
 
 This room knows a terminal and the state of groups. It does not know how a log is folded.
 """

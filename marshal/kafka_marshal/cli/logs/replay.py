@@ -1,4 +1,4 @@
-"""`marshal replay`: recorded logs in; tables, a summary and a page out."""
+"""`marshal replay`: reads recorded logs; writes tables, a summary and a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal shrink`: the smallest part of a log that still shows a finding."""
+"""`marshal shrink`: finds the smallest part of a log that still shows a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal trace`: one line per record. Needs neither Java nor Spark."""
+"""`marshal trace`: prints one line per record. It needs neither Java nor Spark."""
 
 from __future__ import annotations
 

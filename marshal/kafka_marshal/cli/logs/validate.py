@@ -1,4 +1,4 @@
-"""`marshal validate`: a recorded run, or a log alone, against the specification."""
+"""`marshal validate`: checks a recorded run, or a log alone, against the specification."""
 
 from __future__ import annotations
 

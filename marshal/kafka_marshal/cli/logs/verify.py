@@ -1,4 +1,4 @@
-"""`marshal verify`: run the model checker on one model, and print what it found as a story."""
+"""`marshal verify`: runs the model checker on one model, and explains a counterexample."""
 
 from __future__ import annotations
 

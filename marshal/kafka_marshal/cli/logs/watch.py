@@ -1,4 +1,4 @@
-"""`marshal watch`: a live topic in; what goes wrong, as it happens, out."""
+"""`marshal watch`: folds a live topic, and reports what goes wrong as it happens."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an application sees: the consumer, for threads and for asyncio."""
+"""The public API: the consumer, for threads and for asyncio."""

@@ -1,4 +1,4 @@
-"""The consumer for asyncio: the same one, behind a thread.
+"""The consumer for asyncio: the same consumer, run in a thread.
 
 A thread of its own waits for messages and gives them to the event loop a chunk at a time. It takes
 no more before the loop asks, so buffers fill and fetching stops as they do without a loop.

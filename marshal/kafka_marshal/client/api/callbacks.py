@@ -1,4 +1,4 @@
-"""Calls what an application wants called when claims come and go.
+"""Calls the application's callbacks when claims are won and lost.
 
 It runs them in a thread of its own, one after the other, so no heartbeat waits for a slow callback.
 """

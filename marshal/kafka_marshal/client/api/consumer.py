@@ -1,4 +1,4 @@
-"""What an application sees: a consumer of topics that coordinates through nothing but a log.
+"""The public consumer: consumes topics, and coordinates through a log and nothing else.
 
 For simple use it is a context manager to iterate over; `poll`, `commit`, `pause` and `seek` are
 there for people who come from Kafka's consumer. It knows which thread asks. `coordinator` and

@@ -1,4 +1,4 @@
-"""The chunk in an application's hand, and how it gets the next one.
+"""Delivers messages: the chunk that the application is processing, and how it gets the next.
 
 The consumer takes from here in the application's thread, the one for asyncio in a thread of its
 own; only one takes at a time. What a chunk is, and when it is done, `in_flight` knows.

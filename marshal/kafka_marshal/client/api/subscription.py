@@ -1,4 +1,4 @@
-"""Which topics a consumer wants: by name, or by a pattern that also takes what is made later."""
+"""The topics a consumer wants: by name, or by a pattern that also matches new topics."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Clients of Kafka, clocks and threads, and what is read, written and asked through them."""
+"""Kafka clients, clocks and threads, and everything that is read or written through them."""

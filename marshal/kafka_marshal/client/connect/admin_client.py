@@ -1,4 +1,4 @@
-"""Asks a cluster about itself, and changes it: brokers, topics, offsets.
+"""Queries and changes a cluster: brokers, topics, offsets.
 
 It knows Kafka's admin client and turns its errors into one sentence. It does not know what any of
 it is good for.

@@ -1,4 +1,4 @@
-"""Refuses to go on where a record of the log is not authentic: for a consumer that requires it.
+"""Stops a consumer that requires authentic records at a record that is not authentic.
 
 It looks at every record of one group, before anything is left out or folded. What is no message
 changes nothing, and records of other groups change nothing of this one, so neither is looked at.

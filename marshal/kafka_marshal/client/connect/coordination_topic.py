@@ -1,4 +1,4 @@
-"""The coordination topic: how it has to be set, and how one that exists differs from that.
+"""The coordination topic: its required settings, and how an existing topic differs from them.
 
 What the settings must be follows from the rules alone and is plain values; creating and looking
 goes through `admin_client`.

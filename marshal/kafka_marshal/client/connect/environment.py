@@ -1,4 +1,4 @@
-"""Everything that the client takes from outside: Kafka's clients, clocks, threads, files, bytes.
+"""Everything the client takes from outside: Kafka clients, clocks, threads, files, random bytes.
 
 A consumer reaches the world through one `Environment`, which travels with its settings, and through
 nothing else. So a test puts doubles in its place and decides, call by call, what the cluster

@@ -1,4 +1,4 @@
-"""What of a coordination topic need not be folded: other groups, and heartbeats that say no more.
+"""Skips records of the coordination topic that cannot change what a consumer knows.
 
 Nearly all of a log is heartbeats, and a reader that joins late has all of them to read. Of a run of
 one sender's heartbeats about one claim, the first decides what becomes of all of them, and the last

@@ -1,4 +1,4 @@
-"""What a consumer asks a cluster beside its messages: what a topic holds, where its group stood.
+"""Metadata that a consumer requests: a topic's offsets and partitions, and its group's offsets.
 
 It asks through clients of its own: one that another thread polls answers nobody else, since a call
 waits until no poll runs, and the next poll begins at once.

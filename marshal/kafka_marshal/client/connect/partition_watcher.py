@@ -1,4 +1,4 @@
-"""Looks now and then, in a thread of its own, whether topics have got more partitions.
+"""Checks periodically, in its own thread, whether topics have new partitions.
 
 What is done about it is the business of others.
 """

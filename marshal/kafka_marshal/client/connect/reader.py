@@ -1,4 +1,4 @@
-"""Reading a coordination topic, partition by partition in offset order.
+"""Reads a coordination topic, each partition in offset order.
 
 It knows Kafka's client: metadata, watermarks, messages. It does not know what a record says.
 """

@@ -1,4 +1,4 @@
-"""How to connect: librdkafka's settings, from a file and from options, and never shown.
+"""Connection settings for librdkafka, from a file and from options. They are never printed.
 
 Every setting of librdkafka passes through unchanged; this room knows none but the few that a
 reader must decide itself. It knows which ones hold secrets, so that no message can hold one.

@@ -1,4 +1,4 @@
-"""Threads, and what they wait for: locks, conditions, events, semaphores, queues.
+"""Threads and their synchronization: locks, conditions, events, semaphores, queues.
 
 A consumer makes all of these through `Environment.threads`, and they are what `threading` and
 `queue` offer under these names. A scheduler that takes their place sees each point at which one

@@ -1,1 +1,1 @@
-"""One instance at work: feeds its machine, and carries out what it asks for."""
+"""Runs one instance: feeds its state machine, and carries out the effects it returns."""

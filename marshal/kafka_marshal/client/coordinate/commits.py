@@ -1,4 +1,4 @@
-"""What a `commit` waits for: that the log has what the application is done with.
+"""Pending `commit` calls: each waits until the log holds the application's position.
 
 One thread settles commits (`coordinator`), any other may wait. This room decides when a commit is
 over, and how; it does not know how the log is read.

@@ -1,4 +1,4 @@
-"""What a consumer was asked to be: every option, checked once, in one frozen object.
+"""The configuration of a consumer: all options, validated once, in one frozen object.
 
 Every part that needs an option takes this object. Nothing here connects.
 """

@@ -1,4 +1,4 @@
-"""One consumer's claims as a loop over inputs: `handle` what happened, `on_time` what is due.
+"""One consumer's claims as an event loop: `handle` takes an input, `on_time` runs due work.
 
 It feeds an instance's machine, the `Member`, and carries out through `ownership` what that asks
 for. It decides nothing: the machine decides what is sent, won, handed over or lost. It starts no

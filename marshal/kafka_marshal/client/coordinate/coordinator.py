@@ -1,4 +1,4 @@
-"""The threads around a `ConsumerLoop`: one takes inputs from a queue and gives them to it.
+"""The threads around a `ConsumerLoop`: one of them feeds it inputs from a queue.
 
 Every other thread puts what happened into that queue: a record was read, an append has an outcome,
 messages were fetched, the application is done with some. This room makes what the loop uses, ends

@@ -1,4 +1,4 @@
-"""What happens to a consumer, as values: everything that a `ConsumerLoop` is given.
+"""Everything that happens to a consumer, as values: the inputs of a `ConsumerLoop`.
 
 Threads make them: the log's reader and writer, the fetcher, the watcher of topics, the application.
 What happened while a session or a tenure was at work names it, since another may have followed.

@@ -1,4 +1,4 @@
-"""A claim of ours from the time it was won until nobody asks for it any more, in one object.
+"""One owned claim, from its win until nothing refers to it any more.
 
 Its machine, what is fetched of it, what the application has of it in hand, its heartbeats, its
 release: each is reached from here, and nowhere else. So what comes late of a tenure that is over

@@ -1,4 +1,4 @@
-"""What a participant of a shared claim does, written down beside what its instance does.
+"""Records what a participant of a shared claim does, for the recording of a run.
 
 `RecordedMember` has the file. A `RecordedParticipant` is the driver of the client. It writes what
 comes in, and what it wants done before it is done. It does not know what is allowed.

@@ -1,4 +1,4 @@
-"""A run of one instance, written down as `marshal validate` reads it (docs/validate.md).
+"""Records the run of one instance in the format of `marshal validate` (docs/validate.md).
 
 Each instance writes a file of its own into a folder: what it read, what it sent and what it
 processed, in its own order. An effect is written before anybody can carry it out, so whatever

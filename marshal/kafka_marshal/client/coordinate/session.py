@@ -1,4 +1,4 @@
-"""One instance id: its machine, and the thread that reads the coordination topic for it.
+"""One instance id: its state machine, and the thread that reads the coordination topic for it.
 
 It reads from the beginning of the log, from where a long one is cut short, or from a snapshot, and
 gives on what is of the instance's group. When the log lost records a session is over; the next one

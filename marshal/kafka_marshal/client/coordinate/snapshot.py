@@ -1,4 +1,4 @@
-"""What a session knows of the log, put aside in a file: the next start reads only what came since.
+"""Saves a session's knowledge of the log in a file, so the next start reads only newer records.
 
 The file says of which log it is, by which rules and in which version it was folded, and of each
 coordinating partition which record was the last one. Where any of that is not so any more the log

@@ -1,4 +1,4 @@
-"""The machine of one tenure: what it is asked and given, whichever machine that is.
+"""The interface that the machines of a tenure share: exclusive claims and shared claims.
 
 A tenure is a claim of a whole partition, or a range of a shared one. `ownership` carries both from
 the win until nothing of them is in hand, and does not know which of the two it has.

@@ -1,1 +1,1 @@
-"""Messages from a broker to an application's hand: fetched, buffered, in flight."""
+"""Messages on their way from a broker to the application: fetched, buffered, in flight."""

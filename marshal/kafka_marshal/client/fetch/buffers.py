@@ -1,4 +1,4 @@
-"""What was fetched and not handed over yet: one bounded buffer per tenure, emptied in turn.
+"""Fetched messages that wait for the application: one bounded buffer per tenure, served in turn.
 
 Messages come in as they were fetched, chunk by chunk; they go out claim after claim, so that none
 starves, and none before the machine has allowed it (`Process`). When a claim is lost its buffer is

@@ -1,4 +1,4 @@
-"""A claimed partition as the fetcher knows it: how far it is fetched, and handed over.
+"""The fetcher's state of one claimed partition: how far it is fetched, and how far delivered.
 
 One object belongs to one tenure. When the tenure is over, a thread that still has the object gets
 nothing more by it. It knows neither Kafka's client nor the protocol.

@@ -1,4 +1,4 @@
-"""The data consumer: fetches the partitions that are ours, from given positions, into buffers.
+"""The data consumer: fetches the owned partitions, from given positions, into buffers.
 
 Kafka's client fetches ahead by itself, and one thread at a time polls it. The application's thread
 polls when it has nothing in hand, since every hand-over between threads costs more than a message.

@@ -1,4 +1,4 @@
-"""What an application has in hand: a chunk of messages of one claim, given out one by one or whole.
+"""Messages that the application is processing: a chunk of one claim, delivered singly or whole.
 
 The application's thread takes messages at the speed of a list. Another thread reads off the
 iterators how far it got, so that nothing has to be reported per message. Asking for the next

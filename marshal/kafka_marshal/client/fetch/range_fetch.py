@@ -1,4 +1,4 @@
-"""Fetches ranges of shared partitions: which of them, from where, and what belongs to which.
+"""Fetches the ranges of shared partitions: decides which, from where, and routes the messages.
 
 Kafka's client fetches a partition from one position at a time. This room moves the position from
 range to range, lowest first, and to the end where a range is about to begin. `shared_partition`

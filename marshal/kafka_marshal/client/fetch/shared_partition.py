@@ -1,4 +1,4 @@
-"""A partition that several consumers share by ranges: where to fetch it, and when to look again.
+"""The fetcher's state of a shared partition: where to fetch, and when to check again.
 
 A consumer holds a few disjoint ranges of offsets, and some lie beyond the partition's end. Kafka
 refuses to fetch beyond the end, and a fetch at the end brings the messages of all others, too. So

@@ -1,4 +1,4 @@
-"""A fetch cut into pieces of one partition each, at the cost of a look.
+"""A fetch result, split into one piece per partition without inspecting each message.
 
 It knows of a message where it lies, and nothing else.
 """

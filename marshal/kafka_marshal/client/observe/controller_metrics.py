@@ -1,4 +1,4 @@
-"""What a controller counts, for Prometheus.
+"""Prometheus metrics of a controller.
 
 An observer that knows prometheus_client, and nothing of how a controller works. Counters begin at 0
 with every start, as Prometheus expects.

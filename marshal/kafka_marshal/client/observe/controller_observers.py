@@ -1,4 +1,4 @@
-"""What happens to a controller, as its observers hear it: one method for each event.
+"""The observer interface of a controller: one method for each event.
 
 This room does not know who listens. It writes the log, since everybody wants that; metrics are in
 `controller_metrics`, spans in `controller_tracing`.

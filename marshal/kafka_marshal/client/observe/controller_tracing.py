@@ -1,4 +1,4 @@
-"""Spans of a controller, for OpenTelemetry (`pip install 'kafka-marshal[otel]'`).
+"""OpenTelemetry spans of a controller (`pip install 'kafka-marshal[otel]'`).
 
 Names and attributes are those of its semantic conventions for remote procedure calls, and
 `marshal.group` and `marshal.partition`. A request names no span of its sender, so each span begins

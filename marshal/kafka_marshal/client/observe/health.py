@@ -1,4 +1,4 @@
-"""What an instance notices about itself: that a claim does not move, or that it is late.
+"""Health conditions of an instance: a claim that makes no progress, or a late heartbeat.
 
 Nothing follows from it for the protocol: others take the claims of a late owner, and a wedged one
 keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the

@@ -1,4 +1,4 @@
-"""What a consumer notices about itself, for its observers and for the log.
+"""Detects health conditions of a consumer, and reports them to observers and the log.
 
 The coordinator reports what happens. This room keeps what is needed to see that a claim is wedged
 or late, by whom one was fenced off, and that there is nothing to own. It changes nothing.

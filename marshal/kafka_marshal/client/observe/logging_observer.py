@@ -1,4 +1,4 @@
-"""What consumers and producers write into the log `kafka_marshal`: sentences, and fields.
+"""The log lines of consumers and producers (logger `kafka_marshal`): sentences with fields.
 
 Each record has, besides its sentence, the fields of `FIELDS` as attributes (`extra`), in the
 protocol's words; what does not apply is missing. `JsonFormatter` writes a record with them as one

@@ -1,4 +1,4 @@
-"""What consumers and producers of a process count, for Prometheus.
+"""Prometheus metrics of the consumers and producers of a process.
 
 An observer that knows prometheus_client, and nothing of how a consumer works. docs/client.md lists
 the metrics. Counters begin at 0 with every start, as Prometheus expects. What is counted of one

@@ -1,4 +1,4 @@
-"""What happens to a consumer or producer, as observers hear it: one method for each event.
+"""The observer interface of consumers and producers: one method for each event.
 
 The words are those of the protocol, as everywhere. This room does not know who listens, nor what
 becomes of it; an observer that raises is named in the log, and the consumer goes on.

@@ -1,4 +1,4 @@
-"""Spans around what is processed, for OpenTelemetry (`pip install 'kafka-marshal[otel]'`).
+"""OpenTelemetry spans around processed messages (`pip install 'kafka-marshal[otel]'`).
 
 Names and attributes are those of its semantic conventions for messaging, and `marshal.epoch`, or
 `marshal.range` where the partition is shared. What the sender of a message left in its headers

@@ -1,1 +1,1 @@
-"""Handling messages: order, retries, dead letters, threads."""
+"""Message processing: order, retries, dead letters, threads."""

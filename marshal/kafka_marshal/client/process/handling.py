@@ -1,4 +1,4 @@
-"""Messages that are being handled: begun in their order, tried again, put aside, done.
+"""Messages in processing: started in order, retried, dead-lettered, finished.
 
 Messages are begun in the order that was asked for (`client.process.work_queues`) and finish in any;
 how far a partition is done is the newest offset before which everything is

@@ -1,4 +1,4 @@
-"""Which messages of one partition are finished, where they may finish in any order.
+"""Tracks which messages of one partition are finished when they finish out of order.
 
 The answer that counts is the newest offset such that everything before it is finished: that is how
 far a heartbeat may say that the instance got. What lies beyond is finished all the same, and will

@@ -1,4 +1,4 @@
-"""Many workers for one consumer: threads that call a handler for each message.
+"""A worker pool for one consumer: threads that call a handler for each message.
 
 Heartbeats wait for no handler. What may be begun, is tried again or counts as done, `handling`
 knows. It does not know how messages are fetched or claims kept.

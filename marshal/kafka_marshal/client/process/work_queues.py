@@ -1,4 +1,4 @@
-"""Which message a worker may begin: one at a time where messages must stay in order.
+"""Chooses the next message of a worker: one at a time where messages must stay in order.
 
 Messages of one lane are begun one after the other, in the order in which they came; lanes do not
 wait for each other. What a lane is, is the order that was asked for: a partition, a key within a

@@ -1,1 +1,1 @@
-"""Sending records to topics: what became of each, in bounded memory, with a fencing token."""
+"""Sends records: an outcome for each one, in bounded memory, with a fencing token."""

@@ -1,4 +1,4 @@
-"""A fencing token as a header: who wrote a record, and by which right.
+"""The fencing token in a record's headers: who wrote it, and under which epoch.
 
 A reader keeps the newest tenure of each name, and drops what an older one wrote after that. This
 room does not know who reads.

@@ -1,4 +1,4 @@
-"""The producer: a `send` has a response, which has an outcome for every record, always.
+"""The producer: `send` returns a response that always yields an outcome for every record.
 
 It knows serializers, tokens and how much memory records may take. How they get to the brokers, and
 what an error means, is known to `connect.log_writer`.

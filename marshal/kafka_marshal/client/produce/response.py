@@ -1,4 +1,4 @@
-"""What becomes of the records of one `send`: waited for, awaited, or heard of in a callback.
+"""The outcomes of one `send`: wait for them, await them, or receive them in a callback.
 
 It does not know how records are sent, nor by whom it learns their outcomes.
 """

@@ -1,1 +1,1 @@
-"""Partitions that several consumers share: which ranges are ours, and what they want done."""
+"""Shared partitions: the ranges this instance holds, and the effects their machines request."""

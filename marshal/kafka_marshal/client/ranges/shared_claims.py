@@ -1,4 +1,4 @@
-"""The shared partitions of one instance: a participant of each, and the ranges that it holds.
+"""The shared partitions of one instance: its participant in each, and the ranges it holds.
 
 What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
 and translates what they ask into effects that `ownership` carries out, range by range. A range is

@@ -1,1 +1,1 @@
-"""What a record does to a claim: both rule sets, their verdicts, and who reads from the middle."""
+"""How a record changes a claim: both rule sets, their verdicts, and late readers."""

@@ -1,4 +1,4 @@
-"""The properties of the specification, by name, and those that one step of a claim can break.
+"""The specification's properties by name, and those that a single step of a claim can violate.
 
 This room judges a step that has been taken; it does not take it. The properties of whole runs
 (`Mutex`, `AtMostOnce` ...) need to know what consumers did, so they live in the specification and

@@ -1,4 +1,4 @@
-"""What an administrator's pause has done so far, as everybody who folds the log knows.
+"""What an administrator's pause has done so far, as every reader of the log knows it.
 
 An administrator wins all its claims before it sets the first position, and then sets them one by
 one. If it dies in between, nobody is left to say so but the log: claims that were won in a pause,

@@ -1,4 +1,4 @@
-"""`step`: the one place where a record meets a claim.
+"""`step`: the one function that applies a record to a claim.
 
 This room chooses by rule set and message; `fenced` and `original` say what happens.
 """

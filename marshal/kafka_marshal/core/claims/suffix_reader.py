@@ -1,4 +1,4 @@
-"""What a reader knows of a claim when it began to read in the middle of the log.
+"""What a reader knows of a claim if it began to read in the middle of the log.
 
 Retention cuts the head of a log, and a long log is joined near its end. A reader that missed the
 winning record never takes a guess for a fact: every field that it calls certain equals what the

@@ -1,4 +1,4 @@
-"""What a record did to its claim, or which guard refused it.
+"""Verdicts: what a record did to its claim, or which guard refused it.
 
 A record that lost is ordinary, so it is a value and not an exception.
 """

@@ -1,1 +1,1 @@
-"""Groups with a controller: what each event of `__marshal_groups` does to a group's members."""
+"""Groups with a controller: how each event of `__marshal_groups` changes a group."""

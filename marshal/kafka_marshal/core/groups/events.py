@@ -1,4 +1,4 @@
-"""The events of `__marshal_groups`, and the record that one comes in.
+"""The events of `__marshal_groups`, and the records that carry them.
 
 An event is a decision of a controller, written down. This room knows what an event says. It does
 not know its bytes (`kafka_marshal.group_codec` does) nor what it does to a group (`transitions`).

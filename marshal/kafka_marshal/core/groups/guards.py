@@ -1,4 +1,4 @@
-"""The guards of the events of a group: each is true when it refuses.
+"""The guards of group events: each returns whether it refuses the event.
 
 They repeat what a controller asks before it decides, so that one with a mistake cannot take a
 partition. Order is the specification's. What passes is done by `transitions`.

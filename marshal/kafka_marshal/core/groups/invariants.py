@@ -1,4 +1,4 @@
-"""The properties of groups, by name: what every state keeps, and what every step does.
+"""The properties of groups by name: those of every state, and those of every step.
 
 This room judges; it takes no step. What members do with their partitions is no part of the state,
 so what is promised of them (`LeaseOver`, `SessionKept`) is judged by the specification alone.

@@ -1,4 +1,4 @@
-"""`step`: the one place where an event meets the controllership of its partition.
+"""`step`: the one function that applies an event to the state of its partition.
 
 Controllers, members that are being answered, and a replay of last week's log all fold by it, so
 they name the same owners without asking each other. It knows no clock: that a member was silent for

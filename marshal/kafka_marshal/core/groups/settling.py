@@ -1,4 +1,4 @@
-"""What follows from every event: whatever is free goes to its target.
+"""What follows from every event: each free partition goes to its target.
 
 Nobody decides that, so no event says it. A controller could die between "released" and "granted";
 here there is no such state.

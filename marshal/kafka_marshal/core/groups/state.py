@@ -1,4 +1,4 @@
-"""The state of one partition of `__marshal_groups`: who is its controller, and its groups.
+"""The state of one partition of `__marshal_groups`: its controller and its groups.
 
 This room holds the fields and the questions one can ask of them: what is wanted, and what is due.
 It does not know how they change (`transitions`, `settling`, `reducer`).

@@ -1,4 +1,4 @@
-"""What each event does to its group, once no guard refuses it. Each gives one next group.
+"""What each event does to its group after all guards passed. Each returns the next group.
 
 It reads like the actions of `Group.tla`. What follows from the event (`settling`) is not here, nor
 who may send it (`reducer`).

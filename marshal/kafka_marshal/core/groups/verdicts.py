@@ -1,4 +1,4 @@
-"""What an event did, or which guard refused it.
+"""Verdicts: what an event did, or which guard refused it.
 
 An event that lost is ordinary, so it is a value and not an exception.
 """

@@ -1,1 +1,1 @@
-"""What lies on top of a claim that several consumers share: ranges of offsets, each one's own."""
+"""Ranges on top of a claim that several consumers share: each range of offsets has one holder."""

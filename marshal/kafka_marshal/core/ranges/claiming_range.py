@@ -1,4 +1,4 @@
-"""What a ClaimingRange does to the ranges of its claim.
+"""How a ClaimingRange changes the ranges of its claim.
 
 It reads like `Ranges.tla`: guards first, in the specification's order, each a named refusal; then
 the effects in order, each the next ranges. Nothing here changes the claim, and nothing of it but

@@ -1,4 +1,4 @@
-"""How often the messages of a range were given to somebody who then fell silent with them.
+"""Counts how often the messages of a range were given to a holder that then fell silent.
 
 No record says so: the log has it. Whose range is taken from it because it was silent may have begun
 any message of it, so each counts once more. What is given back was not begun, and what is done is

@@ -1,4 +1,4 @@
-"""The properties of ranges, by name, and those that one state or one step can break.
+"""The properties of ranges by name, and those that one state or one step can violate.
 
 This room judges a step that has been taken; it does not take it. AtMostOnce, NoneSkipped and
 ReserveKept ask what consumers did with their ranges, which is no part of the state. The

@@ -1,4 +1,4 @@
-"""An ordinary request, folded in one pass: what nearly every record of a shared claim is.
+"""Applies an ordinary request in one pass: nearly every record of a shared claim is one.
 
 A replay folds millions of them. This room makes no rule: `claiming_range` says what a request does,
 and what is not ordinary is left to it. Tests hold the two to each other, on logs of anything and on

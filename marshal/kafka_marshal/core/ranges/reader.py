@@ -1,4 +1,4 @@
-"""What is known of ranges by somebody who began to read in the middle of the log.
+"""What a reader knows of ranges if it began to read in the middle of the log.
 
 Ranges cannot be inferred from a suffix: any record of the missing head may hold an offset. So a
 heartbeat of the anchor may hold a checkpoint: the claim and its ranges as its sender had folded

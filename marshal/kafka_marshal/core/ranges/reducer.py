@@ -1,4 +1,4 @@
-"""`step`: the one place where a record meets the ranges of a claim.
+"""`step`: the one function that applies a record to the ranges of a claim.
 
 The ground floor never looks up: a claim is what `kafka_marshal.core.claims` makes of the five
 messages, and nothing here is asked for it. This room says what those do up here, which is nothing

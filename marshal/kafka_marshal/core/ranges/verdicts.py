@@ -1,4 +1,4 @@
-"""What became of a ClaimingRange: granted, refreshed, or which guard refused it.
+"""Verdicts on a ClaimingRange: granted, refreshed, or which guard refused it.
 
 A request that is not granted is ordinary, so it is a value and not an exception.
 """

@@ -1,4 +1,4 @@
-"""The judge of recorded runs, compiled, over columns: for runs of many millions of events.
+"""The judge of recorded runs compiled, over columns: for runs of many millions of events.
 
 `lines` takes apart lines that are written the ordinary way. `readers` folds a record into what a
 reader knows of a claim, and `consumers` has the machine of one instance and claim. `events` judges

@@ -1,4 +1,4 @@
-"""The machine of one instance and one claim: `machines.consumer.consumer`, compiled.
+"""The state machine of one instance and one claim: `machines.consumer.consumer`, compiled.
 
 One row of numbers is one `ConsumerState`; it begins with the fields of its reader. A row of
 `members` is an `InstanceConfig`. The functions are in the order of the original's, whose docstrings

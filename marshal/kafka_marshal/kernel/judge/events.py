@@ -1,4 +1,4 @@
-"""Events of a run one after the other: `validate.validator`, compiled.
+"""Judges the events of a run one after another: `validate.validator`, compiled.
 
 It stops at the first event that is not ordinary, or that nothing explains, and has not changed
 anything by then. Which of the two it is, and why, the original says.

@@ -1,4 +1,4 @@
-"""Lines of a run to numbers, compiled: of those that are written the ordinary way.
+"""Parses the lines of a run into numbers if they are in the ordinary form. Compiled.
 
 The ordinary way is how `json.dumps` writes what `validate.run` makes, in ASCII without escapes.
 Every other line is ODD, and `validate.reading` reads it. What is read here it reads alike.

@@ -1,1 +1,1 @@
-"""An administrator who sets several positions, all or none: what and when (Admin.tla)."""
+"""An administrator that sets several positions, all or none: rules and timing (Admin.tla)."""

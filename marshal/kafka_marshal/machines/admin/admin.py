@@ -1,4 +1,4 @@
-"""An administrator that sets the positions of several claims: all, or none, or it says which.
+"""The rules by which an administrator sets several positions: all, none, or a reported part.
 
 Spec: module Admin. It pauses the group, claims every partition, and writes no position before it
 has read that all of them are its own. This room says what each phase allows and what follows.

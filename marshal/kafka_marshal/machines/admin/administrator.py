@@ -1,4 +1,4 @@
-"""When to do it: one administrator and the positions that it was asked to set.
+"""The timing of an administrator that sets positions: when it acts, and when it gives up.
 
 `admin` says what is allowed; this room decides when, and does nothing else. So its mistakes can
 cost time, but never leave positions half set without a word. Everything that happens comes in as a

@@ -1,1 +1,1 @@
-"""One instance: what it may do and when, claim by claim (Consumer.tla), and all its claims."""
+"""One instance: what it may do and when, for one claim (Consumer.tla) and for all its claims."""

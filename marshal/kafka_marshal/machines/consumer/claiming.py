@@ -1,4 +1,4 @@
-"""How eagerly an instance claims: options, and when a claim is falling behind.
+"""How eagerly an instance claims: its options, and when a claim is falling behind.
 
 Each option says what the original's is called and what it does by default there. The choice can
 cost time or balance, but never safety: the log decides who owns what.

@@ -1,4 +1,4 @@
-"""One instance and one claim: what it knows, what it remembers, what it may do, what it then sends.
+"""One instance and one claim: what it knows, remembers, may do, and sends.
 
 Spec: module Consumer. A consumer decides from what it has read, which may be long ago. This room
 says what is allowed and what follows; when to do it is the driver's business (`driver`), and it can

@@ -1,4 +1,4 @@
-"""What a machine asks of the program that runs it.
+"""The effects that a machine returns, for the program that runs it to carry out.
 
 An effect is a value; carrying it out, and its order, is the duty of the runtime. Effects of one
 call are carried out in their order.

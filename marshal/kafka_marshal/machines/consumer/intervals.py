@@ -1,4 +1,4 @@
-"""Under which heartbeat intervals a group lives, as one coordinating partition says.
+"""The heartbeat intervals that the owners of a group use, as one coordinating partition shows.
 
 Two consumers that judge by different intervals fold different protocols: an owner that is dead to
 one is alive to the other, and both process everything. So the one that comes later has to stop. The

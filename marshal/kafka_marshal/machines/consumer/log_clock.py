@@ -1,4 +1,4 @@
-"""What a coordinating partition's clock shows now, as far as its reader can tell.
+"""Estimates the current time of a coordinating partition's log, from what its reader knows.
 
 Brokers date the records, and the reducer judges by these dates alone: when an owner is stale, when
 a pause is over. A machine that waits for such a moment counts with a steady clock of its own, which

@@ -1,4 +1,4 @@
-"""What a member knows of the log, apart from who it is: put aside, and taken up by another one.
+"""A member's knowledge of the log, without its identity: saved, and loaded by the next instance.
 
 An instance that has read the whole log and one that begins where this was put aside know the same.
 So the next instance need only read what came since. This room does not know where a memory is kept,

@@ -1,1 +1,1 @@
-"""Groups with a controller, without IO: the server that controls them, and one member."""
+"""Groups with a controller, without IO: the server of the controllers, and a member."""

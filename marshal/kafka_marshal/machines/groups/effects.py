@@ -1,4 +1,4 @@
-"""What a server of groups asks of the program that runs it.
+"""The effects that a server of groups returns, for the program that runs it to carry out.
 
 An effect is a value. The program carries out the effects of one call in their order. This room does
 not know how a record gets into the log, nor how bytes get to a connection.

@@ -1,4 +1,4 @@
-"""One member of a group: what it knows, what it holds, and what it says.
+"""One member of a group: what it knows, what it holds, and what it sends.
 
 Spec: module GroupMember. A member reads no log. It knows what controllers answered, and that an
 answer may be old. This room does not know how answers travel, nor when to ask: that is

@@ -1,4 +1,4 @@
-"""A member's clock: when it asks, whom, and for how long it may hand messages out.
+"""The timing of a member: when it sends a request, to whom, and how long it may deliver messages.
 
 What a member knows and says is `group_member`. This room finds the group's controller, registers
 and sends heartbeats. It goes by its own clock: it hands nothing out from 0.9 session timeouts after

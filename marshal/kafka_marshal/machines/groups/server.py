@@ -1,4 +1,4 @@
-"""A server of groups without IO: every partition of `__marshal_groups`, and every connection.
+"""A server of groups without IO: all partitions of `__marshal_groups`, and all connections.
 
 Each input returns effects (`effects`), to be carried out in their order. Inputs come one at a time,
 from one thread. Each has `now_ms`, a monotonic clock of the process in milliseconds.

@@ -1,1 +1,1 @@
-"""One participant of a shared claim: what it may do (Participant.tla) and when."""
+"""One participant of a shared claim: what it may do (Participant.tla), and when."""

@@ -1,4 +1,4 @@
-"""How fast a participant works, and how long a record takes to come back: what requests go by."""
+"""Measures a participant's speed and the log's delay, on which its requests depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One participant of a shared claim: what it knows, remembers, may do, and what it then sends.
+"""One participant of a shared claim: what it knows, remembers, may do, and sends.
 
 Spec: module Participant. A participant decides from what it has read, which may be long ago. This
 room says what is allowed and what follows. When to do it is the driver's business (`driver`), which

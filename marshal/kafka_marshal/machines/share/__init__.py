@@ -1,1 +1,1 @@
-"""Fair share: what a member asks for and gives back, and when (Share.tla)."""
+"""Fair share: which claims a member asks for and gives back, and when (Share.tla)."""

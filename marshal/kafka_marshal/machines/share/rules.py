@@ -1,4 +1,4 @@
-"""The rules of fair share: what a member asks for and gives back, by what it has read.
+"""The rules of fair share: what a member asks for and gives back, given what it has read.
 
 Spec: module Share. Nothing here decides who owns a claim: the log does, and it refuses requests
 that should not have been made. There is no new message. A member that wants more asks for a claim

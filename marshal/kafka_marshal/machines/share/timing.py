@@ -1,4 +1,4 @@
-"""When a member of a group asks for a share of its claims, and when it gives some back.
+"""The timing of fair share: when a member asks for more claims, and when it gives some back.
 
 `rules` says what is to be done, by what was read; this room adds patience. It knows when a
 request is old, when a free claim was offered for long enough, and when others had time to make

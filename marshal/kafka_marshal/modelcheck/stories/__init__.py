@@ -1,1 +1,1 @@
-"""What TLC found, step by step in words, and as a counterexample."""
+"""TLC's counterexamples in words, step by step, and in the common form."""

@@ -1,4 +1,4 @@
-"""What TLC found, in the form that all counterexamples have.
+"""Converts TLC's counterexamples to the form that all counterexamples share.
 
 The sentences are `stories`'. Two neighbouring states show who acted and which way a record went.
 The signs are the outbox of every instance, the log, and any other variable that changed at one

@@ -1,4 +1,4 @@
-"""TLA+ values as the Informal Trace Format writes them, and back.
+"""TLA+ values in the Informal Trace Format, and back.
 
 It knows both notations. The file around the values is `kafka_marshal.counterexample.itf`'s.
 

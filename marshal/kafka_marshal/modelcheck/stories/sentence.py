@@ -1,4 +1,4 @@
-"""A step of a counterexample in words, in the parts that a drawing needs apart."""
+"""One step of a counterexample in words, in the parts that a diagram needs separately."""
 
 from __future__ import annotations
 

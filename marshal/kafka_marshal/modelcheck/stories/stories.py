@@ -1,4 +1,4 @@
-"""A counterexample of `Marshal.tla` in the protocol's words.
+"""Tells a counterexample of `Marshal.tla` in the protocol's words.
 
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. The line depends on two neighbouring states and the name of the action;

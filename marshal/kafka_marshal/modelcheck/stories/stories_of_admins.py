@@ -1,4 +1,4 @@
-"""A counterexample of `SetPosition.tla` in words: several claims, and who sets them.
+"""Tells a counterexample of `SetPosition.tla`: several claims, and the administrators.
 
 The caller hands in the words for a record and for what it did to a claim, which are those of any
 other module. So this room knows only what administrators do and report.

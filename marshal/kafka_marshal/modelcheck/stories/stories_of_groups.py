@@ -1,4 +1,4 @@
-"""A counterexample of groups in words: what each event did, and who asked, answered and read.
+"""Tells a counterexample of groups: what each event did, and who asked, answered and read.
 
 Of `MCGroupEvents.tla` there are events only; of `GroupWorld.tla` also what controllers and members
 do between them. It reads nothing but the variables of two neighbouring states.

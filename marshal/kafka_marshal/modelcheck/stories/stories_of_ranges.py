@@ -1,4 +1,4 @@
-"""A counterexample of ranges in words: what each record did to a claim and to its ranges.
+"""Tells a counterexample of ranges: what each record did to a claim and to its ranges.
 
 Of `MCParticipant.tla` a line also says what a participant did without a record.
 

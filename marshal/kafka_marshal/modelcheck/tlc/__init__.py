@@ -1,1 +1,1 @@
-"""TLC as a process: its jars, a run of it, its output and its values."""
+"""TLC as a process: its jars, its runs, its output and its values."""

@@ -1,4 +1,4 @@
-"""What TLC prints in tool mode, read into what a run found.
+"""Parses what TLC prints in tool mode into the result of a run.
 
 It knows TLC's message codes and nothing of processes: it is fed lines, wherever they come from.
 In tool mode every message stands between two lines that carry its code, so nothing is guessed

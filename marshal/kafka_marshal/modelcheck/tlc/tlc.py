@@ -1,4 +1,4 @@
-"""Run TLC on one module and one cfg.
+"""Runs TLC on one module and one cfg.
 
 It knows how to start the process, feed its output to a reader and leave nothing behind. It does
 not know which models there are (`models.py`) or what they mean (`stories.py`).

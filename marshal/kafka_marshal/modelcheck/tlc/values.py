@@ -1,4 +1,4 @@
-r"""TLA+ values, as TLC prints them, to Python and back.
+r"""Converts TLA+ values, as TLC prints them, to Python and back.
 
 It knows the notation and nothing of what the values mean. Every value is immutable and hashable:
 

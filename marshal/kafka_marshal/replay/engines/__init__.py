@@ -1,1 +1,1 @@
-"""What runs a fold: processes of this machine or Spark, at once or run by run."""
+"""The engines that run a fold: processes of this machine or Spark, in one run or several."""

@@ -1,4 +1,4 @@
-"""A log folded by several processes: chunks are read, and coordinating partitions folded, by each.
+"""Folds a log in several processes: each reads chunks, and folds coordinating partitions.
 
 What is read of a chunk waits in a file, sorted. Of each file, a partition is a stretch of batches.
 Who folds the partition merges its stretches, and writes the tables' rows. So nothing is pickled but

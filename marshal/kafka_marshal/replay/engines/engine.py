@@ -1,4 +1,4 @@
-"""What folds a log: processes of this machine, or Spark; and which of them by default.
+"""Chooses the engine that folds a log: processes of this machine, or Spark.
 
 Both make the same tables. One machine needs no Spark, which is for a cluster. This
 room knows what is asked of an engine and imports neither before it is chosen.

@@ -1,4 +1,4 @@
-"""Folds the coordinating partition that has most of a log while its chunks are still being read.
+"""Folds the largest coordinating partition of a log while its chunks are still being read.
 
 A coordinating partition is folded by one process. If it has most of a log, the others would wait
 for that one at the end. So a thread folds what was read so far, in the order of the chunks, and the

@@ -1,4 +1,4 @@
-"""A replay that goes on where the last one ended: one open log, folded run by run.
+"""A replay that resumes where the last one ended: one growing log, folded run by run.
 
 The folder holds, of every run, the rows that nothing can change any more, and of the latest run
 that met it, the state of every coordinating partition. What a replay shows is both: the rows of all

@@ -1,4 +1,4 @@
-"""The fold on this machine: without Spark, and without Java.
+"""The fold on this machine, without Spark and Java.
 
 Chunks are read, and what they hold is brought together by coordinating partition. Each is folded by
 the same account. Of a long log both is done by several processes (`by_partition`), else by this

@@ -1,4 +1,4 @@
-"""What was read of one chunk about one coordinating partition: where it waits to be folded."""
+"""Buffers what each chunk holds for one coordinating partition, until it is folded."""
 
 from __future__ import annotations
 

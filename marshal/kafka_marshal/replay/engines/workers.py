@@ -1,4 +1,4 @@
-"""Processes of this machine that do one work together with the process that starts them.
+"""Worker processes on this machine that share one task with the process that starts them.
 
 Each is a Python of its own, neither forked nor made by `multiprocessing`: who starts it may have
 threads, or be a script that would run again. It ends when its starter does, however that ends, and

@@ -1,1 +1,1 @@
-"""Findings and tenures as files, for other tools."""
+"""Exports findings and tenures to file formats of other tools."""

@@ -1,4 +1,4 @@
-"""Findings and tenures for other tools, each into a file of its own beside the output folder.
+"""Writes findings and tenures for other tools, each to its own file beside the output folder.
 
 As with the folder: a file that is there is refused, and a run that fails leaves none.
 """

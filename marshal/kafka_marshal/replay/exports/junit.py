@@ -1,4 +1,4 @@
-"""Findings as JUnit XML: every log a test suite, every code of the catalogue a test case in it.
+"""Findings as JUnit XML: each log is a test suite, and each finding code a test case.
 
 A case fails if there is an error or a warning with that code. What is only good to know stands in
 the case's output, and a code that the chosen rules never report is skipped.

@@ -1,4 +1,4 @@
-"""The output folder: made beside, moved into place when everything is in it.
+"""The output folder: written beside its place, and moved into place when it is complete.
 
 A run that fails leaves no folder, and an earlier run's folder is never touched. In a store nothing
 is moved: the folder is written where it is to be, `summary.json` last.

@@ -1,4 +1,4 @@
-"""Tenures as a trace for Perfetto (ui.perfetto.dev), in Chrome's JSON format of trace events.
+"""Tenures as a trace for Perfetto (ui.perfetto.dev), in Chrome's JSON trace event format.
 
 A process is a group of one log under one rule set, a thread is a claim, a complete event a tenure,
 an instant event a finding. A group with a controller has a thread for each partition, one for its

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0: the form in which code hosts and CI systems show what a tool found.
+"""Findings as SARIF 2.1.0, the format in which code hosts and CI systems show tool results.
 
 A rule is a code of the catalogue, a result is a finding. A log has no lines, so a result's location
 is logical: log, coordinating partition, group, topic, partition. What is written holds no time and

@@ -1,4 +1,4 @@
-"""A finding in the making: records gather on a case until its story is over.
+"""A case: a finding that is still open, and collects records until it is over.
 
 This room counts and keeps proofs. It does not know what any code means; the observer that opens a
 case also writes its sentence. A replay may be put aside in the middle and taken up again. So what

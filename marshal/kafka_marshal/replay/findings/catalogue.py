@@ -1,4 +1,4 @@
-"""Every code of a finding: how bad it is, which property it touches, when it is reported.
+"""The catalogue of finding codes: severity, the property affected, when each is reported.
 
 Codes are stable: scripts look for them. Properties have their names in the specification.
 `docs/replay.md` prints this catalogue.

@@ -1,4 +1,4 @@
-"""What every observer of findings is, and what it learns when the log ends."""
+"""The interface of an observer of findings, and what it receives when the log ends."""
 
 from __future__ import annotations
 

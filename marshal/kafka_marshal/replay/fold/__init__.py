@@ -1,1 +1,1 @@
-"""A coordinating partition, folded into rows: made small, stepped, watched. Knows no engine."""
+"""Folds a coordinating partition into rows: compacted, stepped, observed. Knows no engine."""

@@ -1,4 +1,4 @@
-"""The rows of the table `claims`: how each claim stands when the log ends.
+"""The rows of the table `claims`: the state of each claim at the end of the log.
 
 Of a log that starts in the middle a claim may not be certain: then its row holds what is, and
 names what is not. This room does not know how a claim came to stand so.

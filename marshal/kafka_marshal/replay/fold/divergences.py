@@ -1,4 +1,4 @@
-"""Where the two rule sets part, claim by claim.
+"""Where the two rule sets diverge, claim by claim.
 
 Both worlds fold the same record; this room compares their states of its claims. A divergence
 is a stretch: it begins with the record that parted them, and ends with the next record after which

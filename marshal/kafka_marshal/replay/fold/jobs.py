@@ -1,4 +1,4 @@
-"""What an engine runs: chunks to rows that are brought together by place, and those to tables.
+"""The two stages of a job: chunks become rows grouped by partition; rows become tables.
 
 A job says what is done to a chunk (`read`) and to the rows of coordinating partitions, each whole
 and in order of offset and input (`fold`). An engine says where: on Spark's executors, to which a

@@ -1,4 +1,4 @@
-"""What a job needs of a protocol: how one partition of a log is folded, and into which tables.
+"""What a job needs from a protocol: how it folds one partition, and into which tables.
 
 A protocol together with its settings is a `Judging`: claims have one (`partition_fold`), groups
 have one, and a third is a class with these members. Engines, jobs and shuffles know no more of a

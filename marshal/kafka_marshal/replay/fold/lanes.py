@@ -1,4 +1,4 @@
-"""What the report's timeline draws of a claim besides its tenures: marks, heartbeats, pauses.
+"""What the timeline draws of a claim besides its tenures: marks, heartbeats, pauses.
 
 It knows which record deserves a glyph. It does not know how one looks (`report`).
 """

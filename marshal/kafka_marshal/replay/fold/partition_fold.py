@@ -1,4 +1,4 @@
-"""One coordinating partition of one log, turned into rows of tables.
+"""Folds one coordinating partition of one log into rows of tables.
 
 This is the whole of a replay but for reading, shuffling and writing: records in offset order go
 in, rows come out, and nothing here knows of Spark. Under both rule sets one pass keeps both books

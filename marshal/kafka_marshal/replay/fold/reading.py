@@ -1,4 +1,4 @@
-"""Chunks of sources to Arrow batches: what every executor does first.
+"""Converts chunks of sources to Arrow batches: the first step of every executor.
 
 Whatever the format, batches come out in one schema, so from here on nobody knows where a record
 came from.

@@ -1,4 +1,4 @@
-"""The rows of the table `refusals`: records that changed nothing, and the guard of each."""
+"""The rows of the table `refusals`: refused records, and the guard that refused each."""
 
 from __future__ import annotations
 

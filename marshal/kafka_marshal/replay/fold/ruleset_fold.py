@@ -1,4 +1,4 @@
-"""The books that one rule set keeps over one coordinating partition.
+"""The fold of one coordinating partition under one rule set, and its observers.
 
 A book folds the log into a `World` and lets everybody watch: tenures, findings, lanes, counts. It
 hands out rows of tables. It does not know where records come from, nor where rows go.

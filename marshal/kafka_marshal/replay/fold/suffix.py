@@ -1,4 +1,4 @@
-"""A log that starts in the middle: which claims are certain, from which record on.
+"""A log whose head is missing: which claims are certain, and from which record on.
 
 Retention cuts the head of a log, and what it held is not known. A `Reader` of each claim
 (`core.claims.suffix_reader`) folds its records until all that a replay reports of the claim is

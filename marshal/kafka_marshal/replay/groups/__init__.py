@@ -1,1 +1,1 @@
-"""A replay of `__marshal_groups`: one partition of the log, folded into rows. Knows no engine."""
+"""Replays `__marshal_groups`: folds one partition of the log into rows. Knows no engine."""

@@ -1,4 +1,4 @@
-"""Every code of a finding about groups with a controller: how bad it is, what somebody does.
+"""The catalogue of finding codes for groups with a controller: severity, and what to do.
 
 Codes are stable, as those about claims are. Findings about the input (gaps, duplicates, malformed
 records) have the codes that they have there. `docs/replay.md` prints this catalogue.

@@ -1,4 +1,4 @@
-"""Who controlled a partition of the log, who was deposed, who fought over it, who was missing."""
+"""The controllers of a partition: who was deposed, who competed, when there was none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of each group, its last state, and the events that a timeline marks."""
+"""Counts per group, the group's last state, and the events that a timeline marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a finding about a group is made: its severity, the records that prove it, its place.
+"""Builds a finding about a group: its severity, its evidence, its location.
 
 It does not know what any code means: the observer that finds something writes the sentence.
 """

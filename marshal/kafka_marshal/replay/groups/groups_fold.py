@@ -1,4 +1,4 @@
-"""One partition of `__marshal_groups`, turned into rows of tables.
+"""Folds one partition of `__marshal_groups` into rows of tables.
 
 Records in offset order go in, rows come out. What an event does is the reducer's to say
 (`core.groups.reducer.step`), and everybody else watches. Nothing here knows of Spark.

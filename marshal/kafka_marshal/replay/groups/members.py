@@ -1,4 +1,4 @@
-"""Members that were given up and lived, positions that were set, snapshots that do not agree."""
+"""Live members that were expired, positions that were set, snapshots that disagree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which member owned which partition, from when to when, and which partitions nobody owned."""
+"""Which member owned which partition and when, and which partitions had no owner."""
 
 from __future__ import annotations
 

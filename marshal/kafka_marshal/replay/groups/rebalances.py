@@ -1,4 +1,4 @@
-"""Rebalances: which event made one due, what the target moved, who let go last, when it was done.
+"""Rebalances: the event that triggered each, what moved, who released last, when it ended.
 
 A rebalance begins where the target is of other members, wishes or topics than there are. It is
 written as a Rebalanced, and settled when everything is owned as the target says. What lies between

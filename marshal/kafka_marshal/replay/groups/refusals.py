@@ -1,4 +1,4 @@
-"""Events that changed nothing, and commits that were refused: whose they were, and why."""
+"""Refused events and refused commits: whose they were, and why."""
 
 from __future__ import annotations
 

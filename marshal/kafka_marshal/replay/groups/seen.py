@@ -1,4 +1,4 @@
-"""What the observers of one log of groups see: an event, what it did, and the group around it.
+"""What an observer of a log of groups receives: an event, its effect, and its group.
 
 This room is the vocabulary between the fold and everything that watches it. It judges nothing.
 """

@@ -1,4 +1,4 @@
-"""Rebalance storms: a group that is rebalanced again and again, because members come and go."""
+"""Rebalance storms: a group that rebalances again and again as members come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From where on a log of groups is certain whose head is missing: its controllers' claims name it.
+"""Finds the offset from which a log of groups with a missing head is certain.
 
 A controller moves the position of its claim to a snapshot that it has read back as accepted. This
 room asks a cluster. It does not know how groups are folded.

@@ -1,4 +1,4 @@
-"""A range of a live topic put into files, in the schema of Spark's Kafka source.
+"""Copies a range of a live topic to files, in the schema of Spark's Kafka source.
 
 A batch replay then reads it like any dump, so what is judged is what can be kept and shown.
 """

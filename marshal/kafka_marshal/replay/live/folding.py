@@ -1,4 +1,4 @@
-"""What is new of a coordinating partition, folded onto its state: what executors do in a watch.
+"""Folds new records onto the state of a coordinating partition: an executor's part of a watch.
 
 A task reads the state from a file of the checkpoint's folder and writes the new one to another. It
 writes what there is to report, in order, to a file there, too, and returns the names to the driver.

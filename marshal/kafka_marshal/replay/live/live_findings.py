@@ -1,4 +1,4 @@
-"""An account that reports as it goes: a finding when it begins, and again when it is over.
+"""A fold that reports as it goes: each finding when it begins, and again when it is over.
 
 An account reports a finding when its story is over, which in a live log may be never. `LiveFold`
 reports it at the record that begins the story, with what is known then. It leaves out what only

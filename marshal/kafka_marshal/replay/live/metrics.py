@@ -1,4 +1,4 @@
-"""What a watch counts, for Prometheus.
+"""Prometheus metrics of a watch.
 
 Counters begin at 0 with every start, as Prometheus expects; the sinks report each finding exactly
 once.

@@ -1,4 +1,4 @@
-"""A watch on Spark: Structured Streaming reads, each coordinating partition is folded by one task.
+"""A watch on Spark: Structured Streaming reads, and one task folds each coordinating partition.
 
 It reports what a watch in one process reports, for the same account folds. The checkpoint is the
 same, too, so either goes on where the other was. Only its manifest records what was folded: every

@@ -1,4 +1,4 @@
-"""Where a watch reports what happened: a file that is cut back to the last commit, a Kafka topic.
+"""Outputs of a watch: a file that is truncated to the last commit, and a Kafka topic.
 
 A sink takes reports, and makes them last when asked. It does not know what anything means.
 """

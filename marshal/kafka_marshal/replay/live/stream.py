@@ -1,4 +1,4 @@
-"""A topic as a stream of Spark's: each coordinating partition is one task, in offset order.
+"""A topic as a Spark stream: one task per coordinating partition, in offset order.
 
 This room knows Spark's data sources and the reader of a topic. It does not know what a record says,
 nor what becomes of it.

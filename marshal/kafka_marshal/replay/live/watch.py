@@ -1,4 +1,4 @@
-"""A replay that never ends: it folds records as they come, and reports at once what happens.
+"""An endless replay: folds records as they arrive, and reports findings at once.
 
 Per coordinating partition there is one account, in this process. The kernel adds up what changes
 nothing (`watched_claims`). Each record is folded by itself where few are to be read, where the

@@ -1,4 +1,4 @@
-"""What every watch holds, in one process or on Spark: topic, outputs, checkpoint.
+"""What every watch has, in one process or on Spark: topic, outputs, checkpoint.
 
 The offsets to go on from, the state of every coordinating partition and the length of the output
 file are committed together. What was written after a commit and before a crash is cut off and

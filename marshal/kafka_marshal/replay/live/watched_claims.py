@@ -1,4 +1,4 @@
-"""The accounts of a watch of claims: ordinary heartbeats by the kernel, all others one by one.
+"""A watch's folds of claims: the kernel sums ordinary heartbeats, others go one by one.
 
 Nearly every record is the heartbeat of an owner that lives, and changes nothing but its own claim.
 The kernel adds these up (`kernel.ordinary`). An account takes a sum before it folds a record that

@@ -1,1 +1,1 @@
-"""The values of a replay: rows, tables, events, tenures, and how they are phrased."""
+"""The values of a replay: rows, tables, events, tenures, and their wording."""

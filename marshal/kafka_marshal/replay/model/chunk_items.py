@@ -1,4 +1,4 @@
-"""A stretch of one coordinating partition's log, read ahead of the fold: facts, runs, records.
+"""Part of one coordinating partition's log, prepared for the fold: facts, runs, records.
 
 `run_length` makes them, the observers take them. In a log that goes on nothing is read ahead. There
 an account says how a claim stands, and takes the sum of its next heartbeats, which the kernel adds

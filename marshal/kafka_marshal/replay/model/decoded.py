@@ -1,4 +1,4 @@
-"""Records of a coordination topic as rows for a table: every field of message and headers a column.
+"""Records of a coordination topic as table rows: a column for each message field and header.
 
 What a notebook wants to see before, or instead of, a replay. This room knows Arrow and the kernel's
 columns; it knows neither Spark nor what a record does.

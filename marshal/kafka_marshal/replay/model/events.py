@@ -1,4 +1,4 @@
-"""What the observers of one log see: a record, what it did to one claim, and who owned it.
+"""What an observer of a log receives: a record, its effect on one claim, and the owner.
 
 This room is the vocabulary between the fold (`ruleset_fold`) and everything that watches it
 (`tenures`, `findings`, `lanes`, `divergences`). It knows neither Spark nor tables' files.

@@ -1,4 +1,4 @@
-"""What is asked of a log that was folded: the rows of its tables, whichever engine holds them.
+"""The interface of a folded log: the rows of its tables, whichever engine holds them.
 
 A summary, a page and a comparison ask only what is here, so they are made alike of what Spark holds
 (`spark_fold`) and of what this process holds (`local_fold`). Answers are small, but for `each` and

@@ -1,4 +1,4 @@
-"""Who held which offsets of shared claims, from when to when: rows for the report's page.
+"""Who held which offsets of shared claims, and when: rows for the report's page.
 
 A range is one row, from the request that was granted it to the record that ended it. What its
 holder gives back of it is a row of its own. What it has processed meanwhile is not drawn. This room

@@ -1,4 +1,4 @@
-"""What a fold says besides its tables: rows for `summary.json` and the report, never written.
+"""Rows of a fold for `summary.json` and the report; they are not written as tables.
 
 This room does not know how a row comes to be, nor how it is stored (`rows`).
 """

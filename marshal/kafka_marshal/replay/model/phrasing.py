@@ -1,4 +1,4 @@
-"""How a finding says it: names, times and spans, the same everywhere.
+"""The wording of findings: names, times and durations, the same everywhere.
 
 Plain words for somebody who runs the consumers and has never read the specification.
 """

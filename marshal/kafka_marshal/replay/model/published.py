@@ -1,4 +1,4 @@
-"""The rows of the tables that a replay writes, and what each column means.
+"""The rows of the tables that a replay writes, and the meaning of each column.
 
 `docs/replay.md` is printed from here. This room does not know how a row comes to be, nor how it is
 stored (`rows`).

@@ -1,4 +1,4 @@
-"""The tables of a replay of claims: which row is whose, by what they are sorted.
+"""The tables of a replay of claims: the row type of each, and its sort order.
 
 Other protocols have tables of their own. All have `Rows` and `TableSet`, and the tables of
 findings, of malformed records and of partitions.

@@ -1,4 +1,4 @@
-"""Who owned what, from which record to which.
+"""Tenures: who owned what, from which record to which.
 
 Under the fenced rules ownership goes by wins and releases. Under the original's it goes by what
 its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends none.

@@ -1,1 +1,1 @@
-"""A whole log folded by one process, and its rows as Arrow tables: what is answered about them."""
+"""Folds a whole log in one process, keeps its rows as Arrow tables, and answers queries on them."""

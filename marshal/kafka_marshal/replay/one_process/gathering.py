@@ -1,4 +1,4 @@
-"""Reads all chunks of a job and folds them, one coordinating partition after the other.
+"""Reads all chunks of a job, and folds one coordinating partition after another.
 
 It does not know whose process this is: the command's, or a worker of Spark that has a small log to
 itself.

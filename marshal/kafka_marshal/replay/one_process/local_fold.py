@@ -1,4 +1,4 @@
-"""A folded log whose rows this process keeps, and what is answered about them.
+"""A folded log whose rows this process keeps, and queries on them.
 
 Rows beyond `ROWS_BYTES_MAX` lie in files. An answer goes through a table batch by batch, so the
 memory that it takes depends on the number of claims and not on that of records.

@@ -1,4 +1,4 @@
-"""A table in order: in memory if it is small, in a file otherwise. It is read batch by batch.
+"""A sorted table, read batch by batch: in memory if it is small, otherwise in a file.
 
 This room does not know what a row says, nor how it came to be sorted (`sorting`).
 """

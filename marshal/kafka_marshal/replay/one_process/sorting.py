@@ -1,4 +1,4 @@
-"""Sorts any number of rows within a bounded memory.
+"""Sorts any number of rows in bounded memory.
 
 Rows that exceed the bound wait in files, each sorted, which are merged when the rows are read. This
 room does not know what a row says.

@@ -1,1 +1,1 @@
-"""The protocols that a log can be of: what each makes of a folded log, up to its page."""
+"""The protocols of logs: what each one makes of a folded log, up to its page."""

@@ -1,4 +1,4 @@
-"""Claims: what a replay of `__marshal` makes of a folded log."""
+"""The protocol of claims: what a replay of `__marshal` makes of a folded log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups with a controller: what a replay of `__marshal_groups` makes of a folded log."""
+"""The protocol of groups: what a replay of `__marshal_groups` makes of a folded log."""
 
 from __future__ import annotations
 

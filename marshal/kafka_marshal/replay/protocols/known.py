@@ -1,4 +1,4 @@
-"""Which protocols there are, and which of them a log is of that was taken for another."""
+"""The known protocols, and which one a log follows if it was given as another."""
 
 from __future__ import annotations
 

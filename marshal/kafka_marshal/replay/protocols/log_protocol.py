@@ -1,4 +1,4 @@
-"""What a replay asks of a protocol: claims are one, groups are another, a third has these members.
+"""The interface of a protocol: claims implement it, groups do, and a third one would.
 
 An engine needs only its `judging`; the rest turns a folded log into a summary and a page. This room
 knows no protocol.

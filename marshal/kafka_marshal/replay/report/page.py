@@ -1,4 +1,4 @@
-"""The page as a whole: sections in order, and everything it needs inside it."""
+"""The whole page: its sections in order, and everything they need."""
 
 from __future__ import annotations
 

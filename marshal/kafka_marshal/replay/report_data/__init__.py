@@ -1,1 +1,1 @@
-"""What the page and the summary say, taken from a folded log."""
+"""The content of the page and the summary, taken from a folded log."""

@@ -1,4 +1,4 @@
-"""Rows of the tables as the values that a page is made of, one function a kind.
+"""Converts table rows to the values of a page, one function per kind.
 
 This room knows columns and values; which rows a page shows it does not know.
 """

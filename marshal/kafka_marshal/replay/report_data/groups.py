@@ -1,4 +1,4 @@
-"""From tables to the page of groups: what is collected, and how much of it.
+"""From tables to the page of groups: what it shows, and how much of it.
 
 A page shows some hundreds of findings, rebalances and controllers, and draws as many tenures as it
 can hold, group by group. The tables hold the rest, and a caveat says so.

@@ -1,4 +1,4 @@
-"""What a replay of `__marshal_groups` came to, in numbers: its `summary.json`."""
+"""The `summary.json` of a replay of `__marshal_groups`, in numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a replay too big to draw: what is counted, and of which claims details are fetched.
+"""A replay that is too large to draw: counts, and details of selected claims.
 
 Counting is the engine's (`folded_log`); here are some thousands of claims in numbers, and the rows
 of those that stand out. How many of them a page then holds, `report.details` knows.

@@ -1,4 +1,4 @@
-"""From tables to the page: what is collected for `report.html`, and how much of it.
+"""From tables to the page: what `report.html` shows, and how much of it.
 
 A page shows some hundreds of findings and divergences, the worst first, and draws the claims of a
 small replay; of a big one `large` says what there is. The tables hold the rest, and a caveat says

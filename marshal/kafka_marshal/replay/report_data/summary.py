@@ -1,4 +1,4 @@
-"""What a replay came to, in numbers: `summary.json`, and what `run` returns.
+"""The result of a replay in numbers: `summary.json`, and what `run` returns.
 
 Nothing in it depends on when or where the replay ran, so two replays of one input are equal.
 """

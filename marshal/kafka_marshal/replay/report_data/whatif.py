@@ -1,4 +1,4 @@
-"""`--what-if`: the same log under another interval, rule set or pause, and what would be different.
+"""`--what-if`: compares the log under another interval, rule set or maximum pause.
 
 The log is what it is: consumers that had run with another interval would have written another one.
 So this answers how the *rules* would have judged these records, and no more.

@@ -1,4 +1,4 @@
-"""The findings to read first, taken from the table that a replay has written.
+"""The most important findings, from the table that a replay has written.
 
 It does not know how they are shown, nor which engine wrote the table.
 """

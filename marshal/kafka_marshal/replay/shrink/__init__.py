@@ -1,1 +1,1 @@
-"""The smallest part of a log that still shows a finding, as a capture and a test."""
+"""Finds the smallest part of a log that still shows a finding; writes a capture and a test."""

@@ -1,4 +1,4 @@
-"""The smallest part of a log that still shows a finding.
+"""Finds the smallest part of a log that still shows a finding.
 
 Records are left out, and what stays keeps its offset and its timestamp. First go those about other
 groups and claims, then larger and smaller portions, then single records, until every one is needed.

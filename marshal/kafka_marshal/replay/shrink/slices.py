@@ -1,4 +1,4 @@
-"""A shrunk log as files: a capture, a test to paste that replays it, and its story."""
+"""Writes a shrunk log as files: a capture, a test that replays it, and its story."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SOURCE arguments come to: chunks to read, and what limits belief in them.
+"""Resolves SOURCE arguments: the chunks to read, and the limits of what each format proves.
 
 Everything here happens on the driver and reads next to no record: names, sizes, first bytes,
 footers, headers of batches. So a missing file or column is reported before Spark starts. `reading`

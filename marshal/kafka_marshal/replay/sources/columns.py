@@ -1,4 +1,4 @@
-"""The one schema that every format comes out in, and records made into batches of it.
+"""The schema that every format is read into, and batches of records in it.
 
 Timestamps are milliseconds and the timestamp type is a word, so from here on nobody knows where a
 record came from. `input_order` keeps what the shuffle would lose: which of two records at one

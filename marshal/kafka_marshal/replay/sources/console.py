@@ -1,4 +1,4 @@
-r"""Text of `kafka-console-consumer` with its `print.*` options.
+r"""Text output of `kafka-console-consumer` with its `print.*` options.
 
     LogAppendTime:1700000000000\tPartition:2\tOffset:5\tNO_HEADERS\tnull\tHeartbeat/1/...
 

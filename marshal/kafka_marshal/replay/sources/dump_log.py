@@ -1,4 +1,4 @@
-"""Text of `kafka-dump-log --print-data-log` (the class `kafka.tools.DumpLogSegments`).
+"""Text output of `kafka-dump-log --print-data-log` (`kafka.tools.DumpLogSegments`).
 
     Dumping data/__marshal-2/00000000000000000000.log
     baseOffset: 0 lastOffset: 1 count: 2 ... isTransactional: false isControl: false ...

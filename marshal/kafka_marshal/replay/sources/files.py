@@ -1,4 +1,4 @@
-"""What a SOURCE argument means: which files, of which format, belonging to which log.
+"""Resolves a SOURCE argument: its files, the format of each, and the log each belongs to.
 
 A log is one recording of a coordination topic. Which files make one log:
 

@@ -1,4 +1,4 @@
-"""All formats, and which of them a file is.
+"""All formats, and how to recognize the format of a file.
 
 Detection looks at the name and the first bytes, and knows no more of a format than its
 `looks_like`. The order matters: a sink's name says more than its bytes, and bytes that cannot be

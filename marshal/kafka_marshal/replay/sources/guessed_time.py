@@ -1,4 +1,4 @@
-"""When a record was written, for dumps that do not say: as its message says.
+"""Estimates when a record was written, from its message, for dumps without timestamps.
 
 A message holds its sender's clock in whole seconds. A value that is no message has none; it gets
 the time of the record before it, or after it if there is none before.

@@ -1,4 +1,4 @@
-"""JSON lines, a record each: captures, and what `kcat -J` prints.
+"""JSON lines, one record each: captures, and the output of `kcat -J`.
 
 A block of lines is read at once by orjson, its columns checked as columns. What orjson refuses, or
 what does not look as it should, is read again line by line by `kafka_marshal.capture`. That knows

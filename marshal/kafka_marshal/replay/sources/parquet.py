@@ -1,4 +1,4 @@
-"""Parquet in the schema of Spark's Kafka source.
+"""Parquet files in the schema of Spark's Kafka source.
 
 Read as columns: no row becomes a Python object, except where headers are written in a way that
 Arrow cannot cast. Footers are read on the driver, so a missing column or a second topic is reported

@@ -1,4 +1,4 @@
-"""Segment files of a broker, `.log`: record batches of format v2, whatever their compression.
+"""A broker's segment files, `.log`: record batches of format v2, with any compression.
 
 The only dump that loses nothing. aiokafka reads the batches; here they are walked, because a
 segment is longer than a buffer. The driver walks the batches' headers, so that every task gets

@@ -1,4 +1,4 @@
-"""What the formats have in common: files, chunks, and what a format cannot prove.
+"""Shared by all formats: files, chunks, and what a format cannot prove.
 
 A format surveys a file on the driver (`Survey`: its chunks, and what limits belief in it) and reads
 a chunk on an executor. This room knows no format.

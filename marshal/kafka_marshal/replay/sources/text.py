@@ -1,4 +1,4 @@
-"""Lines of a text, plain or compressed, in blocks; and the numbers of lines, for errors.
+"""Reads lines of plain or compressed text in blocks, and counts lines for error messages.
 
 A plain text is cut into byte ranges, each read by one task; a compressed one is one range, because
 nobody can begin in its middle. This room does not know what a line says.

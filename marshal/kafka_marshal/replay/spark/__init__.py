@@ -1,1 +1,1 @@
-"""Jobs as tasks of Spark: its session, its shuffle, what it answers and how it fails."""
+"""Runs jobs as Spark tasks: sessions, shuffles, queries on results, and failures."""

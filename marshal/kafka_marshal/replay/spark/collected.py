@@ -1,4 +1,4 @@
-"""Rows that a fold on Spark left, and who answers about them: this process, if they are few.
+"""Rows that a fold on Spark produced; if they are few, this process answers queries on them.
 
 Each task sends how many rows it has when it ends, and the rows themselves if they are few. So one
 job folds a log and brings it here. Whatever is asked of Spark is another job, and planning one

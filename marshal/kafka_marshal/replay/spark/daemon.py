@@ -1,4 +1,4 @@
-"""The process that Spark's Python workers are forked from: it imports once what all of them need.
+"""The process that forks Spark's Python workers: it imports once what all of them need.
 
 It is PySpark's own, with these imports. In the sessions that a replay opens no worker has a use for
 pandas, which Arrow would import first of all. The compiled kernel is not among the imports: a small

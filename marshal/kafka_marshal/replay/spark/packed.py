@@ -1,4 +1,4 @@
-"""What executors import, as archives: they need Python, and no packages.
+"""What executors import, as archives: they need Python, but no installed packages.
 
 Spark carries them to each executor and unpacks them there. They hold compiled code. So an executor
 has this machine's kind of processor and system, and the same minor version of Python.

@@ -1,4 +1,4 @@
-"""The engine on Spark: which tasks there are, and in which format tables are written.
+"""The engine on Spark: its tasks, and the format in which it writes tables.
 
 A log is one job of two stages (`stages`). A task of the first reads chunks, one of the second folds
 coordinating partitions, each whole and in order. What order promises is checked: `World` raises

@@ -1,4 +1,4 @@
-"""How far Spark is, asked of it now and then while it works."""
+"""Polls Spark for its progress while it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quiet Spark session, here or at a master: no web page, no log, no files left behind."""
+"""A quiet Spark session, local or at a master: no web UI, no log, no files left behind."""
 
 from __future__ import annotations
 

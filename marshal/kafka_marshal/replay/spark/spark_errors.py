@@ -1,4 +1,4 @@
-"""What Spark says of a task that broke, as the exception that broke it."""
+"""Extracts the original exception from Spark's report of a failed task."""
 
 from __future__ import annotations
 

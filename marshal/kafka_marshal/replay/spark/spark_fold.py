@@ -1,4 +1,4 @@
-"""A folded log whose rows wait in Spark's storage, and what Spark answers about them."""
+"""A folded log whose rows are in Spark's storage, and queries on them."""
 
 from __future__ import annotations
 

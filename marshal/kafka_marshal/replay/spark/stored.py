@@ -1,4 +1,4 @@
-"""Parquet in a store, written by the Pythons of executors.
+"""Writes Parquet to an object store from executors' Python processes.
 
 Spark's own writer needs a jar for each store, of half a gigabyte for S3. Arrow needs none, and an
 executor has it already.

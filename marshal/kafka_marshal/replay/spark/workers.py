@@ -1,4 +1,4 @@
-"""Functions over Arrow batches, as Spark's Python workers run them: what all of them need.
+"""Functions over Arrow batches that run in Spark's Python workers: what all of them need.
 
 A worker outlives a task. Around every task Spark does two things that grow with all that was ever
 imported. It looks for garbage among it, and lists anew every archive on Python's path, once for

@@ -1,4 +1,4 @@
-"""A replay put aside: what is known of every coordinating partition, and from where to go on.
+"""A saved replay: the state of every coordinating partition, and the next offsets to read.
 
 A folder holds one file of state per partition (`partition_state`) and `checkpoint.json`, which says
 which files belong together; replacing that one file is the commit. So whatever stops a writer, the

@@ -1,4 +1,4 @@
-"""Who goes on with a checkpoint: one process at a time.
+"""The lock on a checkpoint: only one process at a time may resume from it.
 
 On a file system a lock ends with its owner. A store has none, so there an object with the owner's
 word is the lock, and it stays where the owner was killed. Two that take it at the same moment both

@@ -1,4 +1,4 @@
-"""How far one coordinating partition was folded, as a file: what executors put aside and take up.
+"""The saved state of one coordinating partition, as a file that executors write and read.
 
 A file is one line of JSON, for the driver, and the pickled state. It is written beside and moved
 into place, so that a task that is run again replaces it whole. This room knows no Spark, and not

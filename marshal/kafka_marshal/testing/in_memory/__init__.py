@@ -1,4 +1,4 @@
-"""A Kafka in memory, driven by a test: the shipped consumer runs against it without a broker.
+"""Kafka in memory, controlled by a test: the shipped consumer runs on it without a broker.
 
 `InMemoryKafka` is the cluster. Its `settings()` go to `Consumer(settings=...)`. An `Append` is what
 becomes of a record that a consumer sends, a `Link` the way between a process and a broker.

@@ -1,4 +1,4 @@
-"""Kafka's admin client as the shipped one calls it, on brokers in memory.
+"""Kafka's admin client on brokers in memory, as far as the shipped client calls it.
 
 A question that nobody here asks is refused. It does not decide what the brokers answer.
 """

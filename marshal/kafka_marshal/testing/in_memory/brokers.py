@@ -1,4 +1,4 @@
-"""What the brokers hold, and what a test makes them answer. Clients of Kafka are made elsewhere.
+"""The state of the brokers in memory, and the errors that a test makes them return.
 
 Every hook is called without a lock, in the thread that asks.
 """

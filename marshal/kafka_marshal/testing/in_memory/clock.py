@@ -1,4 +1,4 @@
-"""The clocks of a machine, which run with those of this one and can be moved."""
+"""A machine's clocks: they follow the real ones, and a test can move them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's consumer as the shipped client calls it, on brokers in memory.
+"""Kafka's consumer on brokers in memory, as far as the shipped client calls it.
 
 It has the methods of `FetchClient` and `LogReader`, and no others. It does not decide what the
 brokers answer.

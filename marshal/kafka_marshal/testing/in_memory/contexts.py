@@ -1,4 +1,4 @@
-"""What scheduled threads run on: greenlets of one thread, or threads that pass one baton.
+"""What runs scheduled threads: greenlets of one thread, or threads that pass a baton.
 
 Only one context runs at a time. It runs until it switches to another one, and goes on when somebody
 switches back. Greenlets switch in half a microsecond. A thread of the operating system takes some

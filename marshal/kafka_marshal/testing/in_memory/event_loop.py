@@ -1,4 +1,4 @@
-"""An event loop of asyncio in virtual time: it waits where a `Scheduler` says, and for as long.
+"""An asyncio event loop in virtual time: a `Scheduler` decides where and how long it waits.
 
 Many loops take turns on one thread of the operating system, and asyncio keeps there which loop
 runs. So a loop takes that with it whenever its thread waits, and puts it back when it goes on.

@@ -1,4 +1,4 @@
-"""A cluster of Kafka in memory, driven by hand, for the shipped `Consumer` in its real threads.
+"""A Kafka cluster in memory that a test controls, for the shipped `Consumer` and its threads.
 
 It stands behind `client.connect.environment`, so everything above Kafka's own client is what ships.
 A test decides at each call what happens:

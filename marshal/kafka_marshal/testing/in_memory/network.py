@@ -1,4 +1,4 @@
-"""Connections in memory, in virtual time: bytes that take a while, come in pieces, or are held up.
+"""Connections in memory, in virtual time: bytes are delayed, split into pieces, or held back.
 
 A connection has two ends. One belongs to a thread that waits for bytes (`Stream` of
 `client.connect.environment`), or to an event loop (`Transport` of asyncio). As with TCP, bytes

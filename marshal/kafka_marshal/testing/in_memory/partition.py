@@ -1,4 +1,4 @@
-"""One partition of a topic in memory, and the records in it."""
+"""One partition of a topic in memory, and its records."""
 
 from __future__ import annotations
 

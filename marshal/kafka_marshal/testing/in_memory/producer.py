@@ -1,4 +1,4 @@
-"""Kafka's producer as the shipped client calls it, on brokers in memory.
+"""Kafka's producer on brokers in memory, as far as the shipped client calls it.
 
 It has the methods of `Appender`, and no others. It does not decide what the brokers answer.
 """

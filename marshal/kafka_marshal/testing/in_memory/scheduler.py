@@ -1,4 +1,4 @@
-"""Threads that take turns on one thread of the operating system, in virtual time, by a seed.
+"""Threads that take turns on one OS thread, in virtual time, as a seed decides.
 
 A scheduler stands where `client.connect.environment` has the operating system's threads. A thread
 goes on until it waits, or comes to a point at which another could go on instead. That is where it

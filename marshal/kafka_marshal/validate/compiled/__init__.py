@@ -1,4 +1,4 @@
-"""A run in a file, judged by the compiled judge as far as it is ordinary.
+"""Judges a run in a file with the compiled judge, for as long as its events are ordinary.
 
 `kernel.judge` takes lines as long as they are ordinary and explained. At the first line that is
 not, what it knows becomes a `Validator`, which judges from there on. So this room decides nothing:

@@ -1,4 +1,4 @@
-"""What the compiled judge knows of a run, in arrays that grow; and the same as a `Validator`.
+"""The state of the compiled judge in growing arrays, and its conversion to a `Validator`.
 
 It makes room, gives out codes and forgets what nobody will read. What is right, `kernel.judge`
 says.

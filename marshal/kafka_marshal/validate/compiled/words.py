@@ -1,4 +1,4 @@
-"""Rows of the compiled judge's numbers, as the objects that they stand for."""
+"""Converts rows of the compiled judge's numbers to the objects that they stand for."""
 
 from __future__ import annotations
 

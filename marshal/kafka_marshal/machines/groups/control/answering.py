@@ -1,4 +1,4 @@
-"""Requests that were taken, and their answers.
+"""Requests that the controller accepted, and their answers.
 
 An answer is made of what was read back, once everything that it was judged by has landed (G2). If
 it prolongs a session, it waits until it is confirmed that this process is still the controller

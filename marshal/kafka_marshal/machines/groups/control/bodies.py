@@ -1,4 +1,4 @@
-"""What the bodies of requests and answers say, in the words of the core.
+"""Translates the bodies of requests and answers to and from the types of the core.
 
 `kafka_marshal.rpc` knows their bytes and fields, and that every field is there. This room judges
 numbers and lists that no event could hold.

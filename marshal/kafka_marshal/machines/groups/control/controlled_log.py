@@ -1,4 +1,4 @@
-"""One partition of `__marshal_groups`, as a server reads it, competes for it and writes to it.
+"""One partition of `__marshal_groups`: how a server reads it, competes for it and writes to it.
 
 It folds every record, asks the broker for the end, starts an epoch where it may, and puts a
 decision behind all that it sent before. It does not know requests, members or sessions: those are

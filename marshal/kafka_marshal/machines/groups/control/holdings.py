@@ -1,4 +1,4 @@
-"""Who owns what in a group, worked out once for all members and kept for one generation.
+"""Who owns what in a group, computed once per generation for all members.
 
 Owners, tenures and what must be let go change only with the generation. To ask for each member of a
 large group would look at every partition each time.

@@ -1,4 +1,4 @@
-"""What a controller decides of itself: rebalances, counts, deletions, snapshots, who is given up.
+"""What a controller does unasked: rebalances, counts, deletions, snapshots, expired members.
 
 Everything is judged by what is if all that was sent lands, and sent as an event. This room knows
 no requests.

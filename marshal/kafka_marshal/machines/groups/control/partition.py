@@ -1,4 +1,4 @@
-"""The controller of one partition: it takes requests, and makes events of them.
+"""The controller of one partition: it turns requests into events.
 
 A request is judged by what is if all that was sent lands. What it is answered, and when, is
 `answering`'s. This room knows no bytes and no other partition.

@@ -1,4 +1,4 @@
-"""Sessions: how long each member was silent, counted in silence that somebody listened to (G4).
+"""Sessions: how long each member was silent while a controller was listening (G4).
 
 This room decides nothing: `partition` writes down who is given up.
 """

@@ -1,4 +1,4 @@
-"""How large the records and requests of a group may become.
+"""The limits on the size of a group's records and requests.
 
 A group may grow only as far as all of them fit: its snapshot, and what a member says that owns all
 partitions, since all others may die. Else nobody would know when it was too late: without a

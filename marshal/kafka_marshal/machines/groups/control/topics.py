@@ -1,4 +1,4 @@
-"""The topics that groups of a partition consume: when to count them, and what a count decides.
+"""The topics that the groups of a partition consume: when to count partitions, and the result.
 
 This room does not know what is appended: it names the events that `housekeeping` tries.
 """

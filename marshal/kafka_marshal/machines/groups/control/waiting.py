@@ -1,4 +1,4 @@
-"""Requests that wait for their answer, and the connections that they came over."""
+"""Requests that wait for an answer, and the connections that they arrived on."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Findings about one claim: who acted on it, how it moved, when it was silent."""
+"""Findings about one claim: who acted on it, how its position moved, when its owner was silent."""

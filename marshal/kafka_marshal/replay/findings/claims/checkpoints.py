@@ -1,4 +1,4 @@
-"""Checkpoints of shared claims, held against what a replay has folded itself.
+"""Compares checkpoints of shared claims with the state that the replay folded.
 
 A heartbeat may hold a checkpoint: a claim and its ranges as its sender had folded them, through
 `marshal-seen`. Who begins to read in the middle believes it. A replay of the whole log does not

@@ -1,4 +1,4 @@
-"""How long a claim waits for a new owner after its owner's last word.
+"""Measures how long a claim waits for a new owner after its owner's last record.
 
 An owner is stale after twice the heartbeat interval, so no failover is faster; how much slower it
 is shows how often consumers look.

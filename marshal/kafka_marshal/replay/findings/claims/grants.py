@@ -1,4 +1,4 @@
-"""At most once: ranges of messages that were granted to two consumers, or twice.
+"""At most once: offsets that were granted to two consumers, or twice to one.
 
 Under the fenced rules a grant begins at the position, which only an administrator moves back. The
 original never wrote ClaimingMessages down. Its document lets the sender process once it has read

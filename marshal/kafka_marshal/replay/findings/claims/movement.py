@@ -1,4 +1,4 @@
-"""How positions move: owners that speak and do not get on, claims that fall behind their group.
+"""How positions move: owners that make no progress, claims that lag behind their group.
 
 A log of coordination does not say how much there is to consume. So a claim is only ever compared
 with others of its group, and an idle partition looks like a wedged one: the finding says so.

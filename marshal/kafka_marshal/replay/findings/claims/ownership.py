@@ -1,4 +1,4 @@
-"""Who acted without owning: late heartbeats that stole or were refused, releases by nobody's owner.
+"""Records of non-owners: late heartbeats that stole or were refused, releases by others.
 
 The same record tells two stories. Under the original's rules a zombie's heartbeat makes it the
 owner; under the fenced rules it is refused, and the finding says from what the claim was kept.

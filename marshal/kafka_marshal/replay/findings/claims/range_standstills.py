@@ -1,4 +1,4 @@
-"""Shared claims that stand still: the lowest range does, and others are processed beyond it.
+"""Shared claims at a standstill: the lowest range is stuck while others go on beyond it.
 
 An idle topic stands still, too: everybody holds ranges of messages that do not exist yet. So a
 standstill counts only from the record on by which somebody has reported a higher offset as done. It

@@ -1,4 +1,4 @@
-"""Shared claims: ranges that were lost, and records that contradict what ranges promise.
+"""Shared claims: ranges that were lost, and records that violate the rules of ranges.
 
 This room folds the ranges of a log, beside the claims that its fold already has. It does not know
 what a record does to ranges (`core.ranges`), nor anything of a log whose head is missing: there

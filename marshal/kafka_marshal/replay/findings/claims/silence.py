@@ -1,4 +1,4 @@
-"""Silence: owners that miss heartbeats, and claims that nobody alive owns.
+"""Silence: owners that miss heartbeats, and claims without a live owner.
 
 All of it is measured by the log's own time, never by the sender's. When most heartbeats of a log
 come further apart than the interval, that is one finding about the interval and not a thousand

@@ -1,1 +1,1 @@
-"""Findings about a group: its shares, its intervals, its pauses and administrators."""
+"""Findings about a group: its shares, intervals, pauses and administrators."""

@@ -1,4 +1,4 @@
-"""Administrators that left positions half set.
+"""Administrators that set only some of the positions they were asked to set.
 
 An administrator that dies cannot report to its operator what it has set; the log can (Spec:
 HalfSetInLog). This room reports a claim that was won in a pause and not set once the pause is over

@@ -1,4 +1,4 @@
-"""Groups that live under another heartbeat interval than the one they are judged by, or under two.
+"""Groups with two heartbeat intervals, or another one than they are judged by.
 
 Claims say their sender's interval (versions before 0.2.0 do not). Where they do not,
 a claim that these rules refused, and under which its sender acts, says as much: other rules granted

@@ -1,4 +1,4 @@
-"""Pauses that ran out under the administrator that had asked for them.
+"""Pauses that expired before their administrator ended them.
 
 From the expiry on the claims are anybody's again, so what the administrator has not set by then is
 set, if at all, in a race with the group's consumers.

@@ -1,4 +1,4 @@
-"""How a group shares its claims: who has how many, who gets none, how often they change hands.
+"""How a group shares its claims: who has how many, who has none, how often they move.
 
 A client here is one client id, whatever its instances. All of it goes by wins, losses and ends of
 tenures; heartbeats say nothing about it.

@@ -1,1 +1,1 @@
-"""Findings about the records themselves: gaps, stamps, senders, headers."""
+"""Findings about the records themselves: gaps, timestamps, senders, headers."""

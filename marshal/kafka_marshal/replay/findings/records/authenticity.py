@@ -1,4 +1,4 @@
-"""Records that no known key signed: findings beside the fold, which does not look at a MAC.
+"""Records that no known key signed. The fold itself does not check MACs.
 
 They are as many as make a client stop that requires authentic records.
 """

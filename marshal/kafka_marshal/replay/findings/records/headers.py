@@ -1,4 +1,4 @@
-"""Headers that came later than the first version and cannot be read: they count as absent.
+"""Unreadable headers that were added after the first version: they count as absent.
 
 Older versions of ours do not look at them, so no verdict may depend on one (`AMENDMENTS`). Without
 a finding nobody would notice that a client writes them wrongly.

@@ -1,4 +1,4 @@
-"""Facts of the input: gaps, duplicates, a missing head, who stamped the records.
+"""Properties of the input: gaps, duplicates, a missing head, the timestamps' origin.
 
 A fold sees one coordinating partition and counts; a finding about a whole log is made when all its
 partitions are in.

@@ -1,4 +1,4 @@
-"""Senders, whatever the rules: one client id used twice, and clocks that are off.
+"""Senders under any rules: one client id used twice, and clocks that are off.
 
 These are facts of the log. A sender's clock is measured over all coordinating partitions, so a fold
 only gathers its histogram, and the finding is made when all are in.

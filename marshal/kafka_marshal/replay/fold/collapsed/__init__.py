@@ -1,1 +1,1 @@
-"""A coordinating partition, folded into rows: made small, stepped, watched. Knows no engine."""
+"""Compacts a coordinating partition before the fold: runs of records become single rows."""

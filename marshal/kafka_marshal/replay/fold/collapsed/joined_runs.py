@@ -1,4 +1,4 @@
-"""Runs of heartbeats of several chunks in one piece, as a fold takes them.
+"""Joins the heartbeat runs of several chunks before they are folded.
 
 A run ends with its chunk, and a claim has as many as there are chunks. To fold one costs some 60
 microseconds, however long it is. So those that follow each other are put together before they are

@@ -1,4 +1,4 @@
-"""Rows of a collapsed log as a fold takes them: ClaimingRanges about one claim in one piece.
+"""Collects ClaimingRanges about one claim from a collapsed log, for the fold.
 
 A shared claim's log is mostly requests. Each changes ranges, so none can be left out before the
 shuffle. But a fold need not make an object of each: where nothing else about the claim comes in

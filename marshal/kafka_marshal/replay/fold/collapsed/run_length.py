@@ -1,4 +1,4 @@
-"""A chunk of a log, made small before it is shuffled: runs of heartbeats become one row each.
+"""Compacts a chunk before it is shuffled: each run of heartbeats becomes one row.
 
 `kernel.runs` describes where that is exact. Three kinds of rows come out; a row's null columns show
 its kind. A record is a row of its own. A run is its last record, with the offsets and times of the

@@ -1,4 +1,4 @@
-"""The rows of the tables that a replay of `__marshal_groups` writes, and what each column means.
+"""The rows of the tables that a replay of `__marshal_groups` writes, and each column's meaning.
 
 This room does not know how a row comes to be (`replay.groups`), nor how it is stored (`rows`).
 """

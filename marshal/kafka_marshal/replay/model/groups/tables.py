@@ -1,4 +1,4 @@
-"""The tables of a replay of `__marshal_groups`: which row is whose, by what they are sorted.
+"""The tables of a replay of `__marshal_groups`: the row type of each, and its sort order.
 
 Findings and malformed records have the tables that they have for claims, too.
 """

@@ -1,1 +1,1 @@
-"""What the sections of the page share: its values, times, colours and words."""
+"""Shared by the sections of the page: values, times, colours and words."""

@@ -1,4 +1,4 @@
-"""Times and durations as people read them, and where a time axis puts its ticks. UTC throughout."""
+"""Times and durations for people, and the ticks of a time axis. All times are UTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says, as plain values: a page is made of these.
+"""The content of a report as plain values, from which the page is built.
 
 This room knows no HTML. The pipeline fills it from its tables, a test by hand.
 

@@ -1,4 +1,4 @@
-"""What every page is: a document that fetches nothing, and the legend's lists.
+"""The frame of every page: a document that loads nothing, and the lists of its legend.
 
 The room knows no section and no protocol.
 """

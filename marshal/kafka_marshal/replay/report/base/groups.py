@@ -1,4 +1,4 @@
-"""What the page of groups says, as plain values. Conventions are those of `data`."""
+"""The content of the page of groups as plain values, by the conventions of `data`."""
 
 from __future__ import annotations
 

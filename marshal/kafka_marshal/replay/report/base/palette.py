@@ -1,4 +1,4 @@
-"""Which colour an owner has: the same one everywhere on the page.
+"""The colour of each owner: the same one everywhere on the page.
 
 A client has a hue, its instances have shades of it. The hues are told apart with any colour vision,
 and none of them is red: red is for what went wrong.

@@ -1,4 +1,4 @@
-"""Small pieces that several sections are made of: cells, tables, links, senders."""
+"""Small building blocks of several sections: cells, tables, links, senders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report of very much says instead of drawing every claim: totals, heats, worst claims.
+"""What a large report shows instead of every claim: totals, heat maps, worst claims.
 
 Plain values like those of `data`, of which this room needs claims and severities. It knows neither
 tables nor HTML, nor how much of it a page can hold (`details`).

@@ -1,4 +1,4 @@
-"""What the page calls things, in the reader's words: verdicts, guards, marks, findings."""
+"""The page's words for verdicts, guards, marks and findings."""
 
 from __future__ import annotations
 

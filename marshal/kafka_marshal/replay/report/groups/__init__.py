@@ -1,1 +1,1 @@
-"""The page of groups with a controller: who owned what, rebalances, controllers, findings."""
+"""The page of groups with a controller: ownership, rebalances, controllers, findings."""

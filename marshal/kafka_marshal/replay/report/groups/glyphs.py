@@ -1,4 +1,4 @@
-"""The shapes of the events of a group, once per page, and what each of them is called."""
+"""The shapes of a group's events, once per page, and their names."""
 
 from __future__ import annotations
 

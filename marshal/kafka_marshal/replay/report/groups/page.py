@@ -1,4 +1,4 @@
-"""The page of groups as a whole: sections in order, and everything it needs inside it."""
+"""The whole page of groups: its sections in order, and everything they need."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The page's sections: each draws one thing, from values alone."""
+"""The sections of the page: each draws one thing from plain values."""

@@ -1,4 +1,4 @@
-"""Which findings have one cause, and which groups are the worst.
+"""Groups the findings by cause, and lists the worst groups.
 
 A consumer that stalls loses all its claims within seconds, and each claim has findings of its own,
 under each rule set. A reader wants them as one thing that happened. What nobody writes down is what

@@ -1,4 +1,4 @@
-"""The claims of a big replay: the worst in a table, and room for what the script draws."""
+"""The claims of a large replay: a table of the worst, and space for what the script draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two tables at the end: where the rule sets part, and the groups side by side."""
+"""The two final tables: where the rule sets differ, and the groups side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page can draw when it is asked to, as JSON, within a budget of bytes.
+"""What the page can draw on demand, as JSON, within a budget of bytes.
 
 Every claim of the list is there with its numbers. While the budget lasts, claims are there with
 their lanes, the worst first, then with tenures alone. The page points to the tables for the others.

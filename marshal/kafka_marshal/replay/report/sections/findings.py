@@ -1,4 +1,4 @@
-"""Every finding with the records that prove it: one cause a block, the worst first."""
+"""Every finding with its evidence: one block per cause, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When things went wrong: a column per stretch of time, a row per code and per group.
+"""When things went wrong: a column per time span, a row per finding code and per group.
 
 This room draws; what is counted, `scale` says.
 """

@@ -1,4 +1,4 @@
-"""Who held which offsets of shared claims: a plot per claim, time to the right, offsets upwards.
+"""Who held which offsets of shared claims: a plot per claim, time against offset.
 
 A rectangle is a range, from the request that was granted it to the record that ended it. The page
 has no such section where no claim is shared.

@@ -1,4 +1,4 @@
-"""How far each sender's clock stands from the broker's: a dot and a range around zero."""
+"""The clock offset of each sender from the broker: a dot and a range around zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The top of the page, what came of it all, and its end: what was replayed and what limits that."""
+"""The top of the page, with the result, and its end, with the inputs and their limits."""
 
 from __future__ import annotations
 

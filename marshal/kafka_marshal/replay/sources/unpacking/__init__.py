@@ -1,1 +1,1 @@
-"""Compressed input within limits: what unpacks to too much is refused, before it takes memory."""
+"""Decompression within limits: refuses oversized input before it takes memory."""

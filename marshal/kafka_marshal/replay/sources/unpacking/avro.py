@@ -1,4 +1,4 @@
-"""Avro with its blocks unpacked: fastavro unpacks a block at once, whatever it comes to.
+"""Decompresses Avro blocks within limits; fastavro would unpack a block of any size at once.
 
 So it is given the same file without compression, a block at a time. Each block is unpacked here,
 within the limit. This room does not know what a record holds.

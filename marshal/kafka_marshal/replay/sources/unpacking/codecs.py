@@ -1,4 +1,4 @@
-"""Compressed bytes, unpacked part by part, so that a limit holds before the memory is used.
+"""Decompresses bytes part by part, so that a limit applies before memory is used.
 
 Libraries that unpack at once believe the sender. This room knows codecs and no format.
 """

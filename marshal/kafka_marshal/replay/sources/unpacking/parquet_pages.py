@@ -1,4 +1,4 @@
-"""What a row group of Parquet unpacks to, by the headers of its pages, before Arrow unpacks it.
+"""The decompressed size of a Parquet row group, from its page headers, before Arrow reads it.
 
 Arrow takes as much memory as a page says it needs. A page says it where the compressed bytes lie,
 and Arrow refuses one that lied; what the footer says is not held against anything. Encodings make

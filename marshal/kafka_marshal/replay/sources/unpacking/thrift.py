@@ -1,4 +1,4 @@
-"""Structs in Thrift's compact protocol: as much of it as Parquet's footer and pages need.
+"""Thrift structs in the compact protocol, as far as Parquet footers and pages need them.
 
 Where the bytes lie, it reads what Arrow's reader reads: a field of another type is another field,
 the last one of a number counts, and integers wrap.
