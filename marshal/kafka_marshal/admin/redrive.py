@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
@@ -198,7 +199,9 @@ class DeadLetterTopic:
         """
         found, waiting = Redriven(), list[Letter]()
         try:
-            made_of = self._settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
+            made_of = self._settings.for_client(
+                **APPENDS_ONCE, **ONE_AT_A_TIME, **self._settings.batches()
+            )
             producer = self._settings.environment.appender(made_of, logger=MutedLogger())
         except KafkaException as error:
             raise BrokerFailed(self._plainly(str(error.args[0]))) from None
@@ -213,7 +216,7 @@ class DeadLetterTopic:
             while len(producer) and deadline.left_s and not failures:
                 producer.poll(0.05)
             if failures or len(producer):
-                reason = failures[0].str() if failures else "no answer"
+                reason = not_taken(failures[0]) if failures else "no answer"
                 producer.purge()
                 raise BrokerFailed(self._plainly(f"{reason}; some may be appended twice"))
             if waiting:
@@ -241,7 +244,9 @@ class DeadLetterTopic:
                     )
                 except KafkaException as error:
                     where = f"letter {letter.partition}:{letter.offset}"
-                    raise BrokerFailed(self._plainly(f"{where}: {error.args[0].str()}")) from None
+                    raise BrokerFailed(
+                        self._plainly(f"{where}: {not_taken(error.args[0])}")
+                    ) from None
                 found.appended += 1
             else:
                 found.passed_over.append((letter, why))

@@ -17,6 +17,7 @@ from typing import Final
 from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.client.connect.threads import Lock
@@ -107,7 +108,7 @@ class DeadLetters:
         """
         self._settings, self._topic = settings, topic
         try:
-            made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
+            made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches())
             self._producer = settings.environment.appender(made_of, logger=MutedLogger())
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
@@ -140,7 +141,7 @@ class DeadLetters:
         while not outcomes and deadline.left_s:
             self._producer.poll(0.05)
         if not outcomes or outcomes[0] is not None:
-            reason = outcomes[0].str() if outcomes and outcomes[0] is not None else "no answer"
+            reason = not_taken(outcomes[0]) if outcomes and outcomes[0] is not None else "no answer"
             raise BrokerFailed(self._settings.without_secrets(f"{self._topic}: {reason}"))
 
 
