@@ -36,6 +36,12 @@ A broker that has only just heard of a topic may refuse the first request, and t
 the beginning of the sequence. Then it takes the first, sent again, for a copy: the records are
 lost, and librdkafka calls them delivered, without an offset.
 """
+EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
+"""What it decides where each record is waited for before the next one.
+
+And no record shares a batch: of one that is larger than the topic's `max.message.bytes` a broker
+refuses every record, however small each is.
+"""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Names of librdkafka for the same setting."""
 
