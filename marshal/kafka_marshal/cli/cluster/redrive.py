@@ -57,7 +57,7 @@ def redrive(
     Each letter goes to the end of its partition, with its key, value and own headers. The
     marshal-dead- headers are taken off; marshal-redrives counts how often it was redriven. The
     letters stay in the dead-letter topic: what was redriven is kept as committed offsets, so the
-    next run goes on after it. A run that is interrupted may append up to 1,000 letters twice.
+    next run goes on after it. A run that is killed may append up to 1,000 letters twice.
 
     Letters whose headers do not say where they came from, or whose partition is gone, are listed
     and passed over.

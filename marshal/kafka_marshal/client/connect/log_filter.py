@@ -17,10 +17,11 @@ What comes after one is a suffix.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
+from kafka_marshal.client.message import HasHeaders, HeaderPairs, headers_of
 from kafka_marshal.core import wire
 
 _ADDRESS_END: Final = len(wire.TIME) + len(wire.ADDRESS)
@@ -43,7 +44,7 @@ _SENDERS_MAX: Final = 1_000
 """Every second has other values, so what was found out about them is not kept for ever."""
 
 
-class FetchedMessage(Protocol):
+class FetchedMessage(HasHeaders, Protocol):
     """The methods of a message of Kafka's client that are used here."""
 
     def partition(self) -> int | None:
@@ -58,12 +59,7 @@ class FetchedMessage(Protocol):
     def value(self) -> bytes | None:
         """The message, encoded."""
 
-    def headers(self) -> Any:
-        """The headers, in the order in which they were written."""
 
-
-Headers = Any
-"""As Kafka's client gives them: names with values, or nothing."""
 M = TypeVar("M", bound=FetchedMessage)
 
 
@@ -75,7 +71,7 @@ class _Run(Generic[M]):
     epoch: bytes
     position: bytes
     timestamp_ms: int
-    headers: Headers
+    headers: HeaderPairs
     """Of a heartbeat that was looked at in full."""
     last: M | None = None
     """None while it is the first one, too."""
@@ -218,7 +214,7 @@ class LogFilter(Generic[M]):
                 and position >= run.position
                 and position.isdigit()
             ):
-                timestamp_ms, headers = message.timestamp()[1], message.headers()
+                timestamp_ms, headers = message.timestamp()[1], headers_of(message)
                 if timestamp_ms >= run.timestamp_ms and (
                     _are_plainly_as(headers, run.headers, offset)
                     or _epoch(headers, offset) == run.epoch
@@ -260,7 +256,7 @@ class LogFilter(Generic[M]):
             held.kept.append(message)
             return
         sender = self._sender(value.rsplit(b"/", 4)[0])
-        headers = message.headers()
+        headers = headers_of(message)
         epoch = None if sender is None else _epoch(headers, _offset(message))
         if sender is None or epoch is None or not _is_plain(fields[-1]):
             held.end(about)
@@ -282,7 +278,7 @@ class LogFilter(Generic[M]):
     def _of_two_intervals(self, partition: int, message: M) -> bool:
         """Whether the records of this partition state more than one heartbeat interval."""
         stated = self._intervals.setdefault(partition, set())
-        for name, value in message.headers() or ():
+        for name, value in headers_of(message):
             if name == _INTERVAL and value:
                 stated.add(value)
         return len(stated) > 1
@@ -316,7 +312,7 @@ def _is_plain(number: bytes) -> bool:
     return number.isdigit() and len(number) <= _DIGITS_MAX
 
 
-def _are_plainly_as(headers: Headers, before: Headers, offset: int) -> bool:
+def _are_plainly_as(headers: HeaderPairs, before: HeaderPairs, offset: int) -> bool:
     """Whether `_epoch` gives of a heartbeat what it gave of one before, at the cost of a look.
 
     Nearly all that make a run have three headers or, with the interval, four; `_epoch` decides on
@@ -347,7 +343,7 @@ def _are_plainly_as(headers: Headers, before: Headers, offset: int) -> bool:
     )
 
 
-def _epoch(headers: Headers, offset: int) -> bytes | None:
+def _epoch(headers: HeaderPairs, offset: int) -> bytes | None:
     """Under which epoch a heartbeat was sent, and what it says of its sender's start and interval.
 
     None where its headers are not ordinary.

@@ -39,6 +39,12 @@ lost, and librdkafka calls them delivered, without an offset.
 TOPIC_BYTES_MIN: Final = 4_096
 """The smallest `max.message.bytes` that a topic of ours may have. A message of the protocol is a
 line of ids: with long names and headers it is below this."""
+EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
+"""What it decides where each record is waited for before the next one.
+
+And no record shares a batch: of one that is larger than the topic's `max.message.bytes` a broker
+refuses every record, however small each is.
+"""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Names of librdkafka for the same setting."""
 

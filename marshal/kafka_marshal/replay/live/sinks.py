@@ -22,6 +22,7 @@ from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.state.checkpoint import naming
 
 FLUSH_S: Final = 30.0
 
@@ -97,21 +98,25 @@ class JsonFile:
     def emit(self, event: LiveEvent) -> None:
         """One line."""
         line = event.json().encode() + b"\n"
-        self._file.write(line)
+        with naming(self.path):
+            self._file.write(line)
         self.length += len(line)
 
     def flush(self) -> None:
         """Others may read it."""
-        self._file.flush()
+        with naming(self.path):
+            self._file.flush()
 
     def settle(self) -> None:
         """It survives a power cut."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """No more."""
-        self._file.close()
+        with naming(self.path):
+            self._file.close()
 
 
 class ToTopic:
