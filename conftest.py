@@ -8,8 +8,10 @@ pytest that is locked here.)
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
+import importlib
 import json
 import logging
 import os
@@ -174,9 +176,25 @@ def pytest_collect_file(
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """What is imported and collected lives to the end, so nobody looks for garbage in it."""
     gc.disable()
+    import_share(session.config)
+
+
+def import_share(config: pytest.Config) -> None:
+    """Import every fifth file of tests before the others, each process another fifth.
+
+    In the end all import all. In the same order each would compile what the others are compiling:
+    in a fresh clone 70 CPU seconds, and not 38.
+    """
+    given = getattr(config, "workerinput", None)
+    if given is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    files = sorted(file for path in config.args for file in Path(ROOT, path).rglob("test_*.py"))
+    for file in files[int(given["workerid"][2:]) :: given["workercount"]]:
+        with contextlib.suppress(Exception):  # the collection reports it
+            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)

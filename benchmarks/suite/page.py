@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.suite.figures import TARGET, Figure
 from benchmarks.suite.parts import Ran
 from benchmarks.suite.plots import Dot, bars, overview
-from benchmarks.suite.ratios import FALL_MAX, Comparison, Run
+from benchmarks.suite.ratios import FALL_MAX, Comparison, Run, history
 
 from kafka_marshal.markup import Html, base_style, el, join
 
@@ -78,7 +78,10 @@ def _news(ran: Sequence[Ran], found: Comparison) -> list[Html]:
     words = f"{found.compared} ratios were compared with stored ones. {len(found.new)} are new."
     if found.elsewhere:
         words += f" {len(found.elsewhere)} were not compared, since another machine stored them."
-    return [*shown, el("p", None, words)]
+    if found.once:
+        words += " A second run of their parts did not confirm these falls:"
+    lines = (el("li", None, change.line()) for change in found.once)
+    return [*shown, el("p", None, words), el("ul", None, *lines)]
 
 
 def _banner(title: str, lines: Sequence[str]) -> Html:
@@ -91,7 +94,7 @@ def _dots(ran: Sequence[Ran], found: Comparison, stored: Sequence[Run]) -> list[
     dots = []
     for figure in (figure for each in ran for figure in each.figures):
         for peer, ratio in figure.ratios.items():
-            before = _history(figure.name, peer, stored)
+            before = history(stored, figure.name, peer)
             target = figure.target
             aimed = target is not None and target.peer == (None if peer == TARGET else peer)
             dots.append(
@@ -106,18 +109,13 @@ def _dots(ran: Sequence[Ran], found: Comparison, stored: Sequence[Run]) -> list[
     return dots
 
 
-def _history(name: str, peer: str, stored: Sequence[Run]) -> list[float]:
-    found = (figures.get(name, {}).get(peer) for run in stored for figures in run.parts.values())
-    return [ratio for ratio in found if ratio is not None]
-
-
 def _part(ran: Ran, stored: Sequence[Run]) -> Html:
     shown = [el("h2", None, ran.part)]
     if ran.failure:
         shown.append(el("p", {"class": "missed"}, f"Failed: {ran.failure}"))
     for figure in ran.figures:
         histories: Mapping[str, Sequence[float]] = {
-            peer: [*_history(figure.name, peer, stored), ratio]
+            peer: [*history(stored, figure.name, peer), ratio]
             for peer, ratio in figure.ratios.items()
         }
         shown += [*_words(figure), bars(figure, {**histories})]

@@ -1,12 +1,15 @@
 """Ratios of earlier runs, which are stored, and what a run shows beside them.
 
 `ratios.json` holds every stored run, the oldest first. A run is compared part by part: with the
-last stored run of the same scale that holds this part. It does not know how a figure is measured.
+last stored run of the same scale that holds this part. Of each ratio of that run the median of its
+last five stored values counts, so one lucky day is no measure. A part with a ratio that fell is run
+twice, and only what fell in both runs is a fall. It does not know how a figure is measured.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,6 +20,8 @@ from benchmarks.suite.figures import TARGET, Figure
 STORED: Final = Path(__file__).with_name("ratios.json")
 FALL_MAX: Final = 0.15
 """A ratio that falls by a larger part is reported."""
+COMPARED_MAX: Final = 5
+"""Number of stored values of a ratio whose median is its value before."""
 Ratios: TypeAlias = Mapping[str, Mapping[str, float]]
 """By the figure's name and the peer."""
 
@@ -48,7 +53,10 @@ class Change:
     name: str
     peer: str
     before: float | None
+    """The median of the last stored ones."""
     now: float | None
+    again: float | None = None
+    """In a second run of its part; None if there was none, or it gave none."""
 
     @property
     def fall(self) -> float:
@@ -68,7 +76,8 @@ class Change:
             return f"{what}: {self.now:.2f}, which no stored run has"
         if self.now is None:
             return f"{what}: {self.before:.2f} is stored, and this run has none"
-        return f"{what}: {self.before:.2f} before, {self.now:.2f} now ({-self.fall:+.1%})"
+        again = "" if self.again is None else f", {self.again:.2f} in a second run"
+        return f"{what}: {self.before:.2f} before, {self.now:.2f} now ({-self.fall:+.1%}){again}"
 
 
 @attrs.frozen
@@ -77,6 +86,8 @@ class Comparison:
 
     fell: Sequence[Change] = ()
     """By more than FALL_MAX."""
+    once: Sequence[Change] = ()
+    """By more than FALL_MAX in one run, and by less in a second one."""
     vanished: Sequence[Change] = ()
     """Stored ratios that a part did not give; or the last run's of a part that is gone."""
     new: Sequence[Change] = ()
@@ -95,6 +106,7 @@ class Comparison:
         lines = [f"{counted} {FALL_MAX:.0%}, {len(self.vanished)} vanished, {len(self.new)} new"]
         for title, changes in (
             ("FELL", self.fell),
+            ("fell once", self.once),
             ("VANISHED", self.vanished),
             # Where nothing was compared, everything is new.
             ("new", self.new if self.compared else ()),
@@ -115,6 +127,9 @@ def compared(stored: Sequence[Run], now: Run, known: Sequence[str]) -> Compariso
         after = now.parts.get(part, {})
         for name, peer in _keys(before, after):
             was, is_ = (ratios.get(name, {}).get(peer) for ratios in (before, after))
+            if was is not None:
+                alike = [run for run in same if peer != TARGET or run.where == latest[part].where]
+                was = statistics.median(history(alike, name, peer)[-COMPARED_MAX:])
             change = Change(name, peer, was, is_)
             if change.now is None:
                 vanished.append(change)
@@ -127,7 +142,33 @@ def compared(stored: Sequence[Run], now: Run, known: Sequence[str]) -> Compariso
                 if change.fall > FALL_MAX:
                     fell.append(change)
     fell.sort(key=lambda change: -change.fall)
-    return Comparison(fell, vanished, new, elsewhere, count)
+    return Comparison(fell, (), vanished, new, elsewhere, count)
+
+
+def confirmed(found: Comparison, again: Mapping[str, Ratios]) -> Comparison:
+    """The comparison after a second run of the parts with a fall; `again` are its ratios.
+
+    A ratio that the second run does not give has fallen.
+    """
+    second = {
+        (name, peer): ratio
+        for figures in again.values()
+        for name, peers in figures.items()
+        for peer, ratio in peers.items()
+    }
+    fell: list[Change] = []
+    once: list[Change] = []
+    for change in found.fell:
+        ratio = second.get((change.name, change.peer))
+        held = ratio is not None and attrs.evolve(change, now=ratio).fall <= FALL_MAX
+        (once if held else fell).append(attrs.evolve(change, again=ratio))
+    return attrs.evolve(found, fell=fell, once=once)
+
+
+def history(stored: Sequence[Run], name: str, peer: str) -> list[float]:
+    """The stored values of a ratio, the oldest first."""
+    found = (figures.get(name, {}).get(peer) for run in stored for figures in run.parts.values())
+    return [ratio for ratio in found if ratio is not None]
 
 
 def _keys(*each: Ratios) -> list[tuple[str, str]]:

@@ -28,6 +28,18 @@ class InvalidOption(MarshalError):
     """An option has an invalid value; the message names it."""
 
 
+def in_words(error: BaseException) -> str:
+    """The type of an application's exception and what it says, if that can be asked for.
+
+    >>> in_words(ValueError("no such parcel"))
+    'ValueError: no such parcel'
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
 def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:
     """The error of a command whose --heartbeat-interval differs from the interval in the log.
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_marshal import FENCED, decode
 from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipt, Receipts
-from kafka_marshal.core.messages import Headers
+from kafka_marshal.core.messages import Headers, Record
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 from tests.client.hands import Hands
@@ -34,12 +34,14 @@ class Log:
         epoch: int | None = None,
         wait: int = 1,
         done: int | None = None,
+        seen: int | None = None,
     ) -> int:
         self.now_ms += wait * 1000
         place = "g//0" if kind == "ReleaseGroup" else "g/t/0"
         message = decode(f"{kind}/1/0/{who}i/{who}/{place}{tail}".encode())
         interval_ms = self._interval_ms if kind == "ClaimingPartition" else None
-        headers = Headers(present=True, epoch=epoch, interval_ms=interval_ms, done=done)
+        clock = None if seen is None else self.now_ms - 500
+        headers = Headers(True, epoch, seen=seen, clock=clock, interval_ms=interval_ms, done=done)
         record = self._log.append(message, headers, at_ms=self.now_ms)
         self.receipts.read(record, self._fold.apply(record))
         return record.offset
@@ -156,12 +158,51 @@ def test_where_the_head_is_gone_a_range_may_have_no_known_beginning() -> None:
     assert (receipt.start, receipt.end) == (None, 10)
 
 
-def test_of_a_log_without_its_head_only_what_is_certain_is_told() -> None:
+def test_where_the_head_is_gone_a_request_that_nobody_can_judge_may_have_been_granted() -> None:
+    """The command printed that nothing may have been lost, though its consumer had died."""
+    log = Log(first=100)
+    log.say("ClaimingMessages", "c0", "/8", 4)
+    log.say("ClaimingMessages", "c1", "/10", 5)
+    log.say("ClaimingMessages", "c0", "/9", 4)  # of somebody who was replaced
+    log.say("ClaimingMessages", "c1", "/20", 5)
+    assert log.receipts.grants == 3
+    assert [(one.start, one.end, one.ended_by) for one in log.found(20_001)] == [
+        (None, 8, "not_known"),
+        (None, 20, "silent"),
+    ]
+    log.say("ReleaseGroup", "x", "/0")
+    _, receipt = log.found()
+    assert (receipt.start, receipt.end, receipt.epoch) == (None, 20, 5)
+    assert receipt.ended_by == "group_released"
+
+
+def test_where_the_head_is_gone_an_owner_that_says_what_it_did_leaves_no_receipt() -> None:
     log = Log(first=100)
     log.say("ClaimingMessages", "c1", "/10", 5)
-    log.say("ClaimingMessages", "c1", "/20", 5)
-    log.say("ReleaseGroup", "x", "/0")
+    log.say("ReleasingPartition", "c1", "/10", 5, done=10)
+    assert log.found(later_ms=1_000_000) == []
+
+
+def test_the_first_request_that_is_left_may_have_been_granted_though_its_owner_is_certain() -> None:
+    log = Log(first=100)
+    log.say("ClaimingMessages", "c1", "/10", 5, seen=99)
+    [receipt] = log.found(later_ms=20_001)
+    assert (receipt.start, receipt.end, receipt.ended_by) == (None, 10, "silent")
+    log.say("ClaimingMessages", "c1", "/15", 5, seen=100)
+    [receipt] = log.found(later_ms=20_001)
+    assert (receipt.start, receipt.end) == (None, 15)
+
+
+def test_a_record_on_another_coordinating_partition_ends_no_tenure() -> None:
+    """It says nothing of the claim; a living owner was listed, as if nobody owned it."""
+    log = Log()
+    epoch = log.say("ClaimingPartition", "c1")
+    log.say("ClaimingMessages", "c1", "/10", epoch)
+    message = decode(b"Heartbeat/1/0/xi/x/g/t/0/7")
+    elsewhere = Record(1, 0, 3_000, message, Headers())
+    log.receipts.read(elsewhere, ClaimsFold(0, RULES).apply(elsewhere))
     assert log.found() == []
+    assert log.receipts.in_hand == 1
 
 
 @pytest.fixture

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -42,6 +45,15 @@ def append(stage: Stage, topic: str, letters: list[tuple[bytes, bytes | None, li
     with Appender(stage.bootstrap) as appender:
         for key, value, headers in letters:
             appender.produce(topic, value, key, partition=0, headers=headers)
+
+
+def takes(stage: Stage, topic: str, most: int) -> None:
+    """Set the topic's `max.message.bytes`."""
+    entry = ConfigEntry("max.message.bytes", str(most), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
 
 
 @pytest.fixture
@@ -109,14 +121,22 @@ def test_what_cannot_be_redriven_is_listed_and_passed_over(stage: Stage) -> None
 
 def test_a_letter_that_cannot_be_appended_is_named(stage: Stage) -> None:
     topic, letters = stage.topic(1, 0), stage.topic(1, 0)
-    append(stage, letters, [(b"k", b"x" * 5_000, dead(topic, 0, 1))])
+    """And nothing behind it is appended: each further try appended all of that once more."""
+    few, large = (b"k", b"x" * 500, dead(topic, 0, 1)), (b"k", b"x" * 5_000, dead(topic, 0, 1))
+    append(stage, letters, [few, large, few, few])
     where = (letters, "--bootstrap", stage.bootstrap, "--group", f"redrives-{letters}")
-    ran = marshal("redrive", *where, "-X", "message.max.bytes=2000")
-    assert ran.returncode == 2
-    assert f"{letters}: letter 0:0: " in ran.stderr
-    assert "Traceback" not in ran.stderr
+    for by in ("client", "client", "broker"):
+        if by == "broker":
+            takes(stage, topic, 2_000)
+        limit = ("-X", "message.max.bytes=2000") if by == "client" else ()
+        ran = marshal("redrive", *where, *limit)
+        assert ran.returncode == 2
+        assert f"{letters}: letter 0:1 to {topic}:0: " in ran.stderr
+        assert "Traceback" not in ran.stderr
+        assert len(read(stage, topic, 0)) == 1
+    takes(stage, topic, 6_000)
     assert marshal("redrive", *where).returncode == 0
-    assert len(read(stage, topic, 0)) == 1
+    assert len(read(stage, topic, 0)) == 4
 
 
 def test_without_such_a_topic_it_does_not_run(stage: Stage) -> None:

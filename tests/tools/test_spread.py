@@ -5,17 +5,19 @@ And that the summary of a run counts each CPU second of a test once.
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import attrs
 import model_tests.conftest
 import pytest
-from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups
+from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups, import_share
 from hypothesis import settings
 from tools.costs import Meter, Process, descendants, folder_of, processes, spent, summary
 from xdist.scheduler import LoadScopeScheduling
@@ -89,6 +91,24 @@ def test_a_process_gets_what_takes_longest_and_then_what_has_most_tests(
     while spread.workqueue:
         spread._assign_work_unit("node")
     assert given == [*LONGEST, many, few]
+
+
+def test_each_process_begins_with_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all of them together compile every file of tests."""
+    imported: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", imported.append)
+    for number in range(5):
+        config = SimpleNamespace(
+            workerinput={"workerid": f"gw{number}", "workercount": 5},
+            args_source=pytest.Config.ArgsSource.TESTPATHS,
+            args=["tests", "proof"],
+        )
+        import_share(cast("pytest.Config", config))
+    assert len(imported) == len({*imported}) > 300
+    assert {__name__, "proof.test_proof"} <= {*imported}
+    alone = SimpleNamespace(args_source=pytest.Config.ArgsSource.TESTPATHS, args=["tests"])
+    import_share(cast("pytest.Config", alone))
+    assert len(imported) == len({*imported}), "one process compiles each file once in any order"
 
 
 HANGS = """

@@ -8,7 +8,7 @@ each record did. It does not know where records come from.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -24,6 +24,18 @@ RELEASED_UNSAID: Final = "released_unsaid"
 """Its owner released it and does not say what it has processed: an older version."""
 STILL_OWNED: Final = "silent"
 """The tenure has not ended, but its owner has been silent for too long."""
+NOT_KNOWN: Final = "not_known"
+"""Somebody else owns the claim now. What came between is gone from the log."""
+_ENDS: Final = frozenset(
+    {
+        Accepted.TOOK_OVER,
+        Accepted.RESTARTED,
+        Accepted.FAST_RECLAIMED,
+        Accepted.RECLAIMED,
+        Accepted.GROUP_RELEASED,
+        Accepted.RELEASED,
+    }
+)
 
 
 @frozen
@@ -37,15 +49,16 @@ class Receipt:
     """The first message of the range; None where the log's head is gone and nobody can know."""
     end: int
     """The next one after it."""
-    epoch: int
-    """Of the tenure that it was granted in."""
+    epoch: int | None
+    """Of the tenure that it was granted in; None where the log's head is gone and no record of the
+    tenure has it."""
     instance: str
     client: str
     granted_ms: int
     """When, by the brokers' clock, unix ms."""
     ended_by: str
     """What ended the tenure: took_over, restarted, reclaimed, group_released, released,
-    released_unsaid; or silent, if nothing has."""
+    released_unsaid, not_known; or silent, if nothing has."""
     ended_ms: int | None
     """None while nobody has ended it."""
     heard_later: bool
@@ -55,7 +68,7 @@ class Receipt:
 
 @frozen
 class _Tenure:
-    epoch: int
+    epoch: int | None
     instance: str
     client: str
     start: int | None = None
@@ -70,16 +83,25 @@ class _Tenure:
     not write its interval, could be granted a second one before that."""
 
 
+_Place: TypeAlias = tuple[int, ClaimKey]
+"""A claim on one coordinating partition. On another one it is another claim: a record there, by a
+sender with a wrong partition count or a hostile one, ends no tenure here."""
+
+
 class Receipts:
-    """Watches the claims of one topic of one group, record by record."""
+    """Watches the claims of one topic of one group, record by record.
+
+    Where the log's head is gone, nobody knows of its first requests whether they were granted. What
+    they ask for may be lost, too.
+    """
 
     def __init__(self, group: str, topic: str) -> None:
         self.group, self.topic = group, topic
-        self._tenures: dict[ClaimKey, _Tenure] = {}
-        self._heard: dict[ClaimKey, int] = {}
+        self._tenures: dict[_Place, _Tenure] = {}
+        self._heard: dict[_Place, int] = {}
         self._written: list[Receipt] = []
         self.grants = 0
-        """How many were seen."""
+        """How many were seen, with those that may have been one."""
         self.in_hand = 0
         """In how many tenures a range is being processed by an owner that lives, as far as the log
         says. Counted by `receipts`."""
@@ -94,17 +116,18 @@ class Receipts:
 
     def receipts(self, now_ms: int, stale_after_ms: float) -> list[Receipt]:
         """All so far, also of owners that have been silent for too long at `now_ms`."""
-        silent = {key for key, heard in self._heard.items() if now_ms - heard > stale_after_ms}
+        silent = {place for place, heard in self._heard.items() if now_ms - heard > stale_after_ms}
         open_ = [
-            self._receipt(key, tenure, STILL_OWNED, None)
-            for key, tenure in self._tenures.items()
-            if key in silent
+            self._receipt(place, tenure, STILL_OWNED, None)
+            for place, tenure in self._tenures.items()
+            if place in silent
         ]
         self.in_hand = sum(
-            tenure.end is not None and key not in silent for key, tenure in self._tenures.items()
+            tenure.end is not None and place not in silent
+            for place, tenure in self._tenures.items()
         )
         written = [*self._written, *(one for one in open_ if one is not None)]
-        return sorted(written, key=lambda one: (one.topic_partition, one.end, one.epoch))
+        return sorted(written, key=lambda one: (one.topic_partition, one.end, one.epoch or 0))
 
     def _hear(self, instance: str) -> None:
         """An instance that writes is alive, so it has probably processed what it was granted."""
@@ -113,13 +136,20 @@ class Receipts:
                 self._written[index] = evolve(one, heard_later=True)
 
     def _change(self, record: Record, change: ClaimChange) -> None:
-        key, before, after = change.key, change.before.claim, change.after.claim
-        tenure = self._tenures.get(key)
+        place = record.partition, change.key
+        before, after = change.before.claim, change.after.claim
+        tenure = self._tenures.get(place)
+        if not change.after.known:
+            if change.verdict is None:
+                self._undecided(record, change, tenure)
+            return
+        if tenure is not None and tenure.epoch is None and after.owner_instance == tenure.instance:
+            tenure = evolve(tenure, epoch=after.epoch)
         if tenure is not None and (not after.owned or after.epoch != tenure.epoch):
             self._end(record, change, tenure)
-        if not after.owned or after.epoch is None or not change.after.known:
+            tenure = None
+        if not after.owned or after.epoch is None:
             return
-        tenure = self._tenures.get(key)
         if tenure is None:
             tenure = _Tenure(
                 after.epoch,
@@ -127,9 +157,17 @@ class Receipts:
                 after.owner_client or "",
                 one_at_a_time=record.headers.interval_ms is not None,
             )
-        self._heard[key] = after.last_heartbeat_ms or record.timestamp_ms
+        self._heard[place] = after.last_heartbeat_ms or record.timestamp_ms
         certain = Field.POSITION in change.before.certain
-        if isinstance(record.message, ClaimingMessages) and change.verdict is Accepted.GRANTED:
+        message = record.message
+        if isinstance(message, ClaimingMessages) and (
+            change.verdict is Accepted.GRANTED
+            or (
+                change.verdict is None
+                and message.instance_id == after.owner_instance
+                and message.offset > (tenure.end or 0)
+            )
+        ):
             self.grants += 1
             begun = before.position if certain else None
             first = tenure.end is None or tenure.one_at_a_time
@@ -137,16 +175,42 @@ class Receipts:
                 tenure,
                 start=begun if first else tenure.begun,
                 begun=begun,
-                end=after.position,
+                end=message.offset,
                 granted_ms=record.timestamp_ms,
             )
-        self._tenures[key] = tenure
+        self._tenures[place] = tenure
+
+    def _undecided(self, record: Record, change: ClaimChange, tenure: _Tenure | None) -> None:
+        """Nobody knows what a record did, nor who owns the claim: its sender may."""
+        message, epoch = record.message, record.headers.epoch
+        if tenure is not None and message.instance_id == tenure.instance:
+            if isinstance(message, ReleasingPartition):
+                self._end(record, change, tenure)
+                return
+        elif tenure is not None and (epoch or -1) < (tenure.epoch or -1):
+            return
+        if not isinstance(message, ClaimingMessages):
+            return
+        if tenure is not None and epoch != tenure.epoch:
+            self._end(record, change, tenure)
+        self.grants += 1
+        place = record.partition, change.key
+        self._heard[place] = record.timestamp_ms
+        self._tenures[place] = _Tenure(
+            epoch,
+            message.instance_id,
+            message.client_id,
+            end=message.offset,
+            granted_ms=record.timestamp_ms,
+            one_at_a_time=record.headers.interval_ms is not None,
+        )
 
     def _end(self, record: Record, change: ClaimChange, tenure: _Tenure) -> None:
-        del self._tenures[change.key]
+        place = record.partition, change.key
+        del self._tenures[place]
         own = record.message.instance_id == tenure.instance
         verdict, done = change.verdict, record.headers.done
-        by = "unknown" if verdict is None else verdict.value
+        by = verdict.value if verdict in _ENDS else NOT_KNOWN
         if isinstance(record.message, ReleaseGroup):
             by = Accepted.GROUP_RELEASED.value
         if own and isinstance(record.message, ReleasingPartition):
@@ -157,15 +221,16 @@ class Receipts:
                 begun = done if tenure.start is None else max(done, tenure.start)
                 tenure = evolve(tenure, start=begun)
         heard = own and by != RELEASED
-        receipt = self._receipt(change.key, tenure, by, record.timestamp_ms, heard=heard)
+        receipt = self._receipt(place, tenure, by, record.timestamp_ms, heard=heard)
         if receipt is not None:
             self._written.append(receipt)
 
     def _receipt(
-        self, key: ClaimKey, tenure: _Tenure, by: str, ended_ms: int | None, heard: bool = False
+        self, place: _Place, tenure: _Tenure, by: str, ended_ms: int | None, heard: bool = False
     ) -> Receipt | None:
         if tenure.end is None:
             return None
+        _, key = place
         return Receipt(
             group=key.group,
             topic=key.topic,

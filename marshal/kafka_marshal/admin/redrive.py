@@ -4,23 +4,24 @@
 room takes them off again: a letter gets its key, value and own headers, and one that counts how
 often it was redriven. It goes to the end of the partition that it came from. How far it got is kept
 as committed offsets of a group of its own, after the letters were appended. So after a run that was
-interrupted the next one appends some of them twice, and leaves none out.
+killed the next one appends some of them twice, and leaves none out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
-from typing import Final, cast
+from contextlib import closing, suppress
+from typing import Final
 
 from attrs import define, field, frozen
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
-from kafka_marshal.client.process.handling import DEAD_HEADERS
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.message import headers_of
+from kafka_marshal.client.process.handling import DEAD_HEADERS, append_now, appending
 from kafka_marshal.errors import BrokerFailed
 
 REDRIVES: Final = "marshal-redrives"
@@ -29,8 +30,6 @@ ANSWER_S: Final = 30.0
 """How long to wait for a broker, in seconds."""
 AT_A_TIME: Final = 1_000
 """How many letters are appended before it is kept how far it got."""
-BYTES_AT_A_TIME: Final = 16 * 2**20
-"""Or this many bytes of them."""
 
 Header = tuple[str, bytes | None]
 
@@ -68,7 +67,7 @@ class Redriven:
 
 def letter_of(message: Message) -> Letter:
     """What a message of a dead-letter topic says of itself."""
-    headers = cast("list[Header]", message.headers() or [])
+    headers = headers_of(message)
     # A letter that died twice was redriven between, which took the older ones off.
     said = {name: (value or b"").decode(errors="replace") for name, value in headers}
     own = [each for each in headers if each[0] not in DEAD_HEADERS and each[0] != REDRIVES]
@@ -93,7 +92,8 @@ def letter_of(message: Message) -> Letter:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None
+    # A number of thousands of digits would raise.
+    return int(text) if text and len(text) < 20 and text.isascii() and text.isdigit() else None
 
 
 class DeadLetterTopic:
@@ -193,65 +193,51 @@ class DeadLetterTopic:
     def redrive(self, most: int | None = None) -> Redriven:
         """Append each letter to where it came from, and keep how far that got.
 
+        Each is waited for before the next one is sent. So nothing behind a letter that cannot be
+        appended is appended, however often this is tried.
+
         Raises:
-            BrokerFailed: something could not be appended; what was before it is kept.
+            BrokerFailed: a letter could not be appended, and the message names it; what was before
+                it is kept.
         """
-        found, waiting = Redriven(), list[Letter]()
+        found, reached = Redriven(), dict[tuple[str, int], int]()
+        producer, environment = appending(self._settings, self.topic), self._settings.environment
         try:
-            made_of = self._settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
-            producer = self._settings.environment.appender(made_of, logger=MutedLogger())
-        except KafkaException as error:
-            raise BrokerFailed(self._plainly(str(error.args[0]))) from None
-        failures: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                failures.append(error)
-
-        def settle() -> None:
-            deadline = self._settings.environment.deadline(ANSWER_S)
-            while len(producer) and deadline.left_s and not failures:
-                producer.poll(0.05)
-            if failures or len(producer):
-                reason = failures[0].str() if failures else "no answer"
-                producer.purge()
-                raise BrokerFailed(self._plainly(f"{reason}; some may be appended twice"))
-            if waiting:
-                for letter in waiting:
-                    self.next[letter.partition] = letter.offset + 1
-                reached = {
-                    (self.topic, each.partition): self.next[each.partition] for each in waiting
-                }
-                self._cluster.commit(self.group, reached)
-                waiting.clear()
-
-        size = 0
-        for letter in self.letters(most):
-            why = self.why_not(letter)
-            if why is None:
-                assert letter.to_topic is not None
-                try:
-                    producer.produce(
+            for letter in self.letters(most):
+                why = self.why_not(letter)
+                if why is None:
+                    assert letter.to_topic is not None
+                    refused = append_now(
+                        producer,
+                        environment,
                         letter.to_topic,
                         letter.value,
                         letter.key,
-                        partition=letter.to_partition,
-                        headers=list(letter.headers),
-                        on_delivery=delivered,
+                        letter.headers,
+                        letter.to_partition,
                     )
-                except KafkaException as error:
-                    where = f"letter {letter.partition}:{letter.offset}"
-                    raise BrokerFailed(self._plainly(f"{where}: {error.args[0].str()}")) from None
-                found.appended += 1
-            else:
-                found.passed_over.append((letter, why))
-            waiting.append(letter)
-            size += len(letter.value or b"")
-            if len(waiting) >= AT_A_TIME or size >= BYTES_AT_A_TIME:
-                settle()
-                size = 0
-        settle()
+                    if refused is not None:
+                        where = f"letter {letter.partition}:{letter.offset}"
+                        to = f"{letter.to_topic}:{letter.to_partition}"
+                        raise BrokerFailed(self._plainly(f"{where} to {to}: {refused}"))
+                    found.appended += 1
+                else:
+                    found.passed_over.append((letter, why))
+                reached[self.topic, letter.partition] = letter.offset + 1
+                if (found.appended + len(found.passed_over)) % AT_A_TIME == 0:
+                    self._keep(reached)
+        except BaseException:  # Ctrl-C, too
+            with suppress(BrokerFailed):
+                self._keep(reached)
+            raise
+        self._keep(reached)
         return found
+
+    def _keep(self, reached: dict[tuple[str, int], int]) -> None:
+        if reached:
+            self._cluster.commit(self.group, reached)
+            self.next.update({number: offset for (_, number), offset in reached.items()})
+            reached.clear()
 
     def _plainly(self, text: str) -> str:
         return self._settings.without_secrets(f"{self.topic}: {text}")

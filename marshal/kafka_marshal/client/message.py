@@ -7,8 +7,10 @@ is accessed, and the messages of a list are wrapped one by one, on access.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from gc import get_referents
 from itertools import repeat
-from typing import Final, cast, overload
+from operator import methodcaller
+from typing import Any, Final, Protocol, cast, overload
 
 from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
@@ -18,6 +20,36 @@ from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 HeaderPairs = list[tuple[str, bytes | None]]
+UNREADABLE_NAME: Final = "\ufffd"
+"""Stands for the name of a header that is no UTF-8: Kafka's client does not give its bytes."""
+_headers_of: Final = methodcaller("headers")
+"""Python 3.11 may call a method without a look at its error, which then ends another call."""
+
+
+class HasHeaders(Protocol):
+    """What was fetched, as far as `headers_of` knows it."""
+
+    def headers(self) -> Any:
+        """Names with values, or nothing."""
+
+
+def headers_of(fetched: HasHeaders) -> HeaderPairs:
+    """The headers of a message of Kafka's client, in the order in which they were written.
+
+    Anybody can append a header whose name is no UTF-8; brokers do not look. For it the client
+    raises a SystemError and keeps a pair without a name, which must not be unpacked: Python reads
+    where nothing is, and the process ends (confluent-kafka 2.16). Such a header keeps its place
+    and its value, and is called `UNREADABLE_NAME`.
+    """
+    try:
+        return _headers_of(fetched) or []
+    except SystemError:
+        pairs: HeaderPairs = _headers_of(fetched)
+        for index, pair in enumerate(pairs):
+            value, *name = get_referents(pair)  # the last first, and what is missing left out
+            if not name:
+                pairs[index] = UNREADABLE_NAME, value  # in the client's own list, for all who ask
+        return pairs
 
 
 @frozen
@@ -166,8 +198,8 @@ class Message:
 
     @property
     def headers(self) -> HeaderPairs:
-        """The headers, in order; a name may occur twice."""
-        return cast("HeaderPairs", self.fetched.headers() or [])
+        """The headers, in order; a name may occur twice. One that is not UTF-8 is `\ufffd`."""
+        return headers_of(self.fetched)
 
     @property
     def timestamp_ms(self) -> int:

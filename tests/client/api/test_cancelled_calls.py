@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from typing import Literal
 
@@ -16,7 +17,7 @@ from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
-from tests.client.doubles import WITHIN_S, Kafka
+from tests.client.doubles import WITHIN_S, Kafka, until
 
 
 async def offsets_of(consumer: AsyncConsumer, way: str) -> list[int]:
@@ -57,6 +58,24 @@ def test_nothing_is_lost_by_a_call_that_was_cancelled(
             return found
 
     assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_a_consumer_whose_connecting_was_cancelled_is_closed() -> None:
+    """It went on for ever with its threads and connections, and nobody could close it."""
+    kafka = Kafka()
+    kafka.create("events")
+    before = {*threading.enumerate()}
+
+    async def main() -> None:
+        consumer = AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c1")
+        entering = asyncio.create_task(consumer.__aenter__())
+        await asyncio.sleep(0)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+
+    asyncio.run(main())
+    until(lambda: {*threading.enumerate()} <= before)
 
 
 @pytest.mark.parametrize("window", [3, 1000])

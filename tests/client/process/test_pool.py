@@ -8,6 +8,7 @@ import time
 import pytest
 
 from kafka_marshal.client.api.consumer import HandlerFailed, Message
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.testing import Broker
 from tests.client.appender import Appender
 from tests.client.crew import Stage
@@ -55,7 +56,13 @@ def test_workers_handle_every_message_in_the_order_of_its_key_while_others_go_on
         assert again.poll(2) is None
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("it was made without arguments")
+
+
 def test_what_fails_is_tried_again_and_then_put_aside(stage: Stage) -> None:
+    """Whatever it fails of: what a handler says may be no UTF-8, or nothing that can be asked."""
     topic, dead = stage.topic(partitions=1, messages=20), stage.topic(partitions=1, messages=0)
     tried: list[int] = []
     with stage.consumer("w1") as consumer:
@@ -64,8 +71,10 @@ def test_what_fails_is_tried_again_and_then_put_aside(stage: Stage) -> None:
         def handle(message: Message) -> None:
             number = int(message.value or b"")
             tried.append(number)
-            if number == 7 or (number == 9 and tried.count(9) < 3):
-                raise RuntimeError("no")
+            if number == 7:
+                raise RuntimeError("no caf\udce9")
+            if number == 9 and tried.count(9) < 3:
+                raise Unspeakable
             if number == 19:
                 consumer.stop()
 
@@ -78,7 +87,7 @@ def test_what_fails_is_tried_again_and_then_put_aside(stage: Stage) -> None:
     assert aside is not None
     assert aside.value == b"7"
     assert ("marshal-dead-offset", b"7") in aside.headers
-    assert ("marshal-dead-error", b"RuntimeError: no") in aside.headers
+    assert ("marshal-dead-error", rb"RuntimeError: no caf\udce9") in aside.headers
 
 
 def test_what_fails_for_good_ends_the_run_where_it_cannot_be_put_aside(stage: Stage) -> None:
@@ -97,3 +106,11 @@ def test_what_fails_for_good_ends_the_run_where_it_cannot_be_put_aside(stage: St
         first = again.poll(10)
         assert first is not None
         assert first.offset == 3
+
+        def fail(_: Message) -> None:
+            raise RuntimeError("no" * 500)
+
+    with stage.consumer("w1", settings={"message.max.bytes": "1000"}) as small:
+        small.add_topic(topic)
+        with pytest.raises(BrokerFailed, match=r"dead: Message\(.* offset 3, .*size too large"):
+            small.run(fail, retries=0, dead_letter_topic="dead")

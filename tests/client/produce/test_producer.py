@@ -220,6 +220,15 @@ class Story:
             ProducerRecord("orders", headers=cast("Any", [("h", [])])),
             "topic orders: a header is a name and bytes, text or None",
         ),
+        Story(ProducerRecord("caf\udce9"), r"the topic of a record is a name, not 'caf\\udce9'"),
+        Story(ProducerRecord("orders", "caf\udce9"), "the value is .* a str with lone surrogates"),
+        *(
+            Story(
+                ProducerRecord("orders", headers=[pair]),
+                "topic orders: a header is a name and bytes, text or None",
+            )
+            for pair in (("caf\udce9", b""), ("name", "caf\udce9"), ("cut\0off", b""))
+        ),
         Story(ProducerRecord("orders", b"x" * 2_000), "never fits into buffer_bytes=4000"),
     ],
     ids=lambda story: story.sentence,

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from kafka_marshal.replay.live import sinks
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.watch import WatchOptions, WatchResult, watch
+from kafka_marshal.replay.live.watch_context import WatchContext
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing.cluster import free_ports
@@ -333,16 +335,31 @@ def _fenced() -> JudgingOptions:
     return JudgingOptions((RuleSet.FENCED,), 4000.0)
 
 
-def test_a_topic_that_lost_its_end_is_not_gone_on_with(
-    kafka_broker: Broker, tmp_path: Path
+def test_a_topic_that_lost_its_end_or_was_made_anew_is_not_gone_on_with(
+    kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of one made anew that held more than the one before, the first records were never read."""
     from confluent_kafka.admin import AdminClient
 
     folder = tmp_path / "checkpoint"
     make_topic(kafka_broker, "lost")
     append(kafka_broker, "lost", list(many_nights(1, 1)))
     watched(kafka_broker, "lost", checkpoint=folder)
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+    options = WatchOptions(settings_of(kafka_broker.bootstrap), "lost", _fenced())
+    with ExitStack() as opened:
+        running = WatchContext(options, opened)
+        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+        admin.delete_topics(["lost"])["lost"].result(30)
+        time.sleep(1)
+        make_topic(kafka_broker, "lost")
+        with pytest.raises(BrokerFailed, match="topic lost was deleted and made anew"):
+            running.check_count()
+    with pytest.raises(ReplayError, match="the checkpoint was made with topic id"):
+        watched(kafka_broker, "lost", checkpoint=folder)
+    folder = tmp_path / "of brokers that give topics no id"
+    monkeypatch.setattr(WatchContext, "_topic_id_now", lambda _: None)
+    append(kafka_broker, "lost", list(many_nights(1, 1)))
+    watched(kafka_broker, "lost", checkpoint=folder)
     admin.delete_topics(["lost"])["lost"].result(30)
     time.sleep(1)
     make_topic(kafka_broker, "lost")

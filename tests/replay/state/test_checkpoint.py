@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import pickle
 import random
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state import partition_state
-from kafka_marshal.replay.state.checkpoint import Checkpoint
+from kafka_marshal.replay.state.checkpoint import Checkpoint, replace_whole
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.live.feeding import CAPTURES, many_nights
 
@@ -144,6 +146,27 @@ def test_only_what_was_committed_counts(tmp_path: Path, checkpoint: Checkpoint) 
     assert next_offsets(checkpoint) == {2: first.next_offset, 3: third.next_offset}
     kept = sorted(path.name for path in checkpoint.folder.iterdir())
     assert kept == ["checkpoint.json", "lock", "partition-2.1", "partition-3.2"]
+
+
+def test_what_could_not_be_written_is_named_and_leaves_nothing(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch that was started again and again beside a full disk filled it with its tries."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    put(checkpoint, some_state(7))
+    checkpoint.commit({})
+    killed = checkpoint.folder / f".partition-2.2.{'0' * 32}"
+    killed.write_bytes(b"half of it")
+    assert checkpoint.known() is not None
+    assert not killed.exists()
+    there = sorted(checkpoint.folder.iterdir())
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/partition-2.2'"):
+        replace_whole(checkpoint.folder / "partition-2.2", b"state")
+    assert sorted(checkpoint.folder.iterdir()) == there
 
 
 def refused(folder: Path, options: dict[str, Any]) -> str:

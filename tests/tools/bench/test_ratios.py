@@ -79,13 +79,40 @@ def test_a_part_that_is_gone_is_reported_and_one_that_was_not_asked_for_is_not()
 
 def test_a_part_is_compared_with_the_last_run_of_its_scale_that_holds_it() -> None:
     stored = [
-        run({"watch": {"a": {"x": 9.0}}}),
+        run({"watch": {"gone": {"x": 9.0}}}),
         run({"watch": {"a": {"x": 2.0}}}),
         run({"client.noop": {"b": {"x": 5.0}}}),
         run({"watch": {"a": {"x": 7.0}}}, scale="quick"),
     ]
     found = compared(stored, run({"watch": {"a": {"x": 1.0}}}), PARTS)
     assert [(change.before, change.now) for change in found.fell] == [(2.0, 1.0)]
+
+
+def test_a_lucky_day_is_no_measure_and_one_long_ago_is_none_either() -> None:
+    days = [9.0, 2.0, 8.0, 2.1, 2.2, 1.9]
+    stored = [run({"watch": {"a": {"x": ratio, TARGET: ratio}}}) for ratio in days]
+    lucky = run({"watch": {"a": {TARGET: 50.0}}}, cores=64)
+    now = run({"watch": {"a": {"x": 1.8, TARGET: 1.8}}})
+    found = compared([*stored[:-1], lucky, stored[-1]], now, PARTS)
+    assert (found.compared, found.fell) == (2, [])
+    [worse, _] = compared(stored, run({"watch": {"a": {"x": 1.6, TARGET: 1.6}}}), PARTS).fell
+    assert worse.before == 2.1
+
+
+def test_a_fall_that_a_second_run_does_not_confirm_is_listed_as_that() -> None:
+    before = run({"watch": {"a": {"x": 1.0, "y": 1.0, "z": 1.0}}})
+    now = run({"watch": {"a": {"x": 0.5, "y": 0.5, "z": 0.5}}})
+    again = {"watch": {"a": {"x": 0.9, "y": 0.8}}}
+    found = ratios.confirmed(compared([before], now, PARTS), again)
+    assert not found.ok
+    assert found.lines() == [
+        "3 ratios compared, 2 fell by more than 15%, 0 vanished, 0 new",
+        "FELL       a × y: 1.00 before, 0.50 now (-50.0%), 0.80 in a second run",
+        "FELL       a × z: 1.00 before, 0.50 now (-50.0%)",
+        "fell once  a × x: 1.00 before, 0.50 now (-50.0%), 0.90 in a second run",
+    ]
+    once = compared([run({"watch": {"a": {"x": 1.0}}})], run({"watch": {"a": {"x": 0.5}}}), PARTS)
+    assert ratios.confirmed(once, again).ok
 
 
 def test_a_ratio_to_a_target_is_compared_on_one_machine_only() -> None:

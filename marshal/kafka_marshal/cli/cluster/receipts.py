@@ -41,6 +41,7 @@ _ENDED = {
     "released": "it released the claim and had not processed this",
     "released_unsaid": "it released the claim and does not say what it processed (version 0.1.0)",
     "silent": "still its own, but silent",
+    "not_known": "another one has it, and the log does not say since when",
 }
 
 
@@ -107,7 +108,7 @@ def receipts(
 def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
     """It was granted to an anchor: a reserve of ranges, which consumers hold one by one."""
     key = ClaimKey(one.group, one.topic, one.topic_partition)
-    return fold.may_be_of_anchor(key, one.epoch)
+    return one.epoch is not None and fold.may_be_of_anchor(key, one.epoch)
 
 
 def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
@@ -136,7 +137,7 @@ def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
             str(one.topic_partition),
             "?" if one.start is None else f"{one.start:,}",
             f"{one.end - 1:,}",
-            f"{one.epoch:,}",
+            "?" if one.epoch is None else f"{one.epoch:,}",
             Text.assemble(one.client, (f" {one.instance}", "dim")),
             at(one.granted_ms),
             Text(how + (", and it was heard of later" if one.heard_later else "")),

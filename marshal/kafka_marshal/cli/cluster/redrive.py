@@ -57,7 +57,7 @@ def redrive(
     Each letter is appended to its partition, with its key, value and own headers. The marshal-dead-
     headers are removed; marshal-redrives counts how often it was redriven. The letters stay in the
     dead-letter topic. Committed offsets record what was redriven, so the next run continues after
-    it. An interrupted run may append up to 1,000 letters twice.
+    it. A run that is killed may append up to 1,000 letters twice.
 
     Letters whose headers do not name their origin, or whose partition is gone, are listed and
     skipped.

@@ -68,8 +68,21 @@ class AsyncConsumer:
         self._taking = ThreadPoolExecutor(1, "marshal-taking")
 
     async def __aenter__(self) -> Self:
-        self._made = await asyncio.to_thread(self._make)
+        try:
+            await self._in_thread(self._connect)
+        except BaseException:
+            # Its thread goes on, so also who is cancelled here has a consumer in the end.
+            asyncio.get_running_loop().run_in_executor(self._taking, self._abandon)
+            self._taking.shutdown(wait=False)
+            raise
         return self
+
+    def _connect(self) -> None:
+        self._made = self._make()
+
+    def _abandon(self) -> None:
+        if self._made is not None:
+            self._made.close()
 
     async def __aexit__(
         self,

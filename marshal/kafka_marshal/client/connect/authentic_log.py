@@ -12,6 +12,7 @@ from typing import Final
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.log_filter import FetchedMessage
+from kafka_marshal.client.message import headers_of
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
 from kafka_marshal.errors import NotAuthentic
@@ -39,7 +40,7 @@ def _raw(message: FetchedMessage, value: bytes) -> RawRecord:
         -1 if offset is None else offset,
         timestamp_ms,
         value,
-        tuple(message.headers() or ()),
+        tuple(headers_of(message)),
         TimestampType.of_kafka_client(kind),
     )
 

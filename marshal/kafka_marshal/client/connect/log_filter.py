@@ -21,10 +21,11 @@ record. Everything after a gap is a suffix.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
+from kafka_marshal.client.message import HasHeaders, HeaderPairs, headers_of
 from kafka_marshal.core import wire
 
 _ADDRESS_END: Final = len(wire.TIME) + len(wire.ADDRESS)
@@ -48,7 +49,7 @@ _SENDERS_MAX: Final = 1_000
 """
 
 
-class FetchedMessage(Protocol):
+class FetchedMessage(HasHeaders, Protocol):
     """The methods of a Kafka client's message that this module uses."""
 
     def partition(self) -> int | None:
@@ -63,12 +64,7 @@ class FetchedMessage(Protocol):
     def value(self) -> bytes | None:
         """The message, encoded."""
 
-    def headers(self) -> Any:
-        """The headers, in the order in which they were written."""
 
-
-Headers = Any
-"""As Kafka's client returns them: pairs of name and value, or None."""
 M = TypeVar("M", bound=FetchedMessage)
 
 
@@ -80,7 +76,7 @@ class _Run(Generic[M]):
     epoch: bytes
     position: bytes
     timestamp_ms: int
-    headers: Headers
+    headers: HeaderPairs
     """The headers of a heartbeat of the run that was examined in full."""
     last: M | None = None
     """The last heartbeat; None if the run has only its first one."""
@@ -224,7 +220,7 @@ class LogFilter(Generic[M]):
                 and position >= run.position
                 and position.isdigit()
             ):
-                timestamp_ms, headers = message.timestamp()[1], message.headers()
+                timestamp_ms, headers = message.timestamp()[1], headers_of(message)
                 if timestamp_ms >= run.timestamp_ms and (
                     _are_plainly_as(headers, run.headers, offset)
                     or _epoch(headers, offset) == run.epoch
@@ -266,7 +262,7 @@ class LogFilter(Generic[M]):
             held.kept.append(message)
             return
         sender = self._sender(value.rsplit(b"/", 4)[0])
-        headers = message.headers()
+        headers = headers_of(message)
         epoch = None if sender is None else _epoch(headers, _offset(message))
         if sender is None or epoch is None or not _is_plain(fields[-1]):
             held.end(about)
@@ -288,7 +284,7 @@ class LogFilter(Generic[M]):
     def _of_two_intervals(self, partition: int, message: M) -> bool:
         """Whether the records of this partition state more than one heartbeat interval."""
         stated = self._intervals.setdefault(partition, set())
-        for name, value in message.headers() or ():
+        for name, value in headers_of(message):
             if name == _INTERVAL and value:
                 stated.add(value)
         return len(stated) > 1
@@ -322,7 +318,7 @@ def _is_plain(number: bytes) -> bool:
     return number.isdigit() and len(number) <= _DIGITS_MAX
 
 
-def _are_plainly_as(headers: Headers, before: Headers, offset: int) -> bool:
+def _are_plainly_as(headers: HeaderPairs, before: HeaderPairs, offset: int) -> bool:
     """Quickly check that `_epoch` would return the same for both lists of headers.
 
     Nearly all heartbeats have three headers or, with the interval, four. False means only that
@@ -353,7 +349,7 @@ def _are_plainly_as(headers: Headers, before: Headers, offset: int) -> bool:
     )
 
 
-def _epoch(headers: Headers, offset: int) -> bytes | None:
+def _epoch(headers: HeaderPairs, offset: int) -> bytes | None:
     """The epoch of a heartbeat, together with the start and interval that its headers state.
 
     None if its headers are not in the usual form.

@@ -6,10 +6,10 @@ It knows Kafka's client: metadata, watermarks, messages. It does not know what a
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar
 
 from attrs import field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -19,6 +19,7 @@ from kafka_marshal.client.connect.client_errors import ClientErrors, code_of
 from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.message import headers_of
 from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 
 T = TypeVar("T")
@@ -545,7 +546,7 @@ def raw_record(message: Message) -> RawRecord:
         *_position(message),
         timestamp_ms,
         message.value(),
-        tuple(cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())),
+        tuple(headers_of(message)),
         TimestampType.of_kafka_client(kind),
         message.key(),
     )

@@ -34,7 +34,17 @@ ONE_AT_A_TIME: Final = {"max_in_flight_requests_per_connection": "1"}
 
 A broker that has only just heard of a topic may refuse the first request, and accept the second as
 the beginning of the sequence. It then takes the first, when sent again, for a duplicate: the
-records are lost, and librdkafka reports them as delivered, without an offset."""
+records are lost, and librdkafka reports them as delivered, without an offset.
+"""
+TOPIC_BYTES_MIN: Final = 4_096
+"""The smallest `max.message.bytes` that a topic of ours may have. A message of the protocol is a
+line of ids: with long names and headers it is below this."""
+EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
+"""Settings of a producer that waits for each record before it sends the next one.
+
+No record shares a batch: if a batch is larger than the topic's `max.message.bytes`, a broker
+refuses all its records, however small each is.
+"""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Different names of librdkafka for the same setting."""
 
@@ -115,6 +125,18 @@ class Settings:
                 )
             ) from error
         return lambda config: first.pop() if first else ask(config)
+
+    def batches(self, bytes_max: int = TOPIC_BYTES_MIN) -> dict[str, str]:
+        """Batch settings of a producer whose topic takes at most `bytes_max` (`max.message.bytes`).
+
+        A broker refuses a larger batch with all its records, however small each is. A record that
+        is larger is a batch of its own. The default is for producers that cannot read the topic's
+        settings, as most applications cannot. A smaller `batch.size` of the user stays.
+        """
+        wanted = self.values.get("batch.size", "")
+        if wanted.isdecimal():
+            bytes_max = min(int(wanted), bytes_max)
+        return {"batch_size": str(max(1, bytes_max))}
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
         """Options for a client's statistics: every ten seconds, unless a setting gives a time."""

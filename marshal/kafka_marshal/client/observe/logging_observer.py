@@ -24,6 +24,7 @@ from kafka_marshal.client.message import Claim, Message, SentRecord, token_in_wo
 from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
 from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import in_words
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -280,13 +281,13 @@ class LoggingObserver(Observer):
         self._write(logging.WARNING, "idle", what)
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
-        what = f"offset {message.offset} failed, try {tried}: {type(error).__name__}: {error}"
+        what = f"offset {message.offset} failed, try {tried}: {in_words(error)}"
         self._message(logging.INFO, "retried", message, what, error)
 
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
         what = (
             f"offset {message.offset} failed {tried} times and was put into the dead-letter "
-            f"topic: {type(error).__name__}: {error}"
+            f"topic: {in_words(error)}"
         )
         self._message(logging.WARNING, "dead_lettered", message, what, error)
 

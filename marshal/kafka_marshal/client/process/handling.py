@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_marshal.client.connect.environment import Appender, Environment
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
+from kafka_marshal.client.connect.settings import (
+    APPENDS_ONCE,
+    EACH_ALONE,
+    ONE_AT_A_TIME,
+    Settings,
+)
 from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message, Messages
@@ -26,7 +32,7 @@ from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 from kafka_marshal.core.validators import positive
-from kafka_marshal.errors import BrokerFailed, TooManyDeliveries
+from kafka_marshal.errors import BrokerFailed, TooManyDeliveries, in_words
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
@@ -96,6 +102,54 @@ class HandlingRate:
         return self._per_s
 
 
+def appending(settings: Settings, topic: str) -> Appender:
+    """What `append_now` appends with; `topic` names it in errors.
+
+    Raises:
+        BrokerFailed: the settings are refused.
+    """
+    try:
+        made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME, **EACH_ALONE)
+        return settings.environment.appender(made_of, logger=MutedLogger())
+    except KafkaException as error:
+        raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
+
+
+def append_now(
+    producer: Appender,
+    environment: Environment,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    headers: Sequence[tuple[str, str | bytes | None]],
+    partition: int = -1,
+) -> str | None:
+    """Append a record, and wait until it lies there. Returns why it does not; None: it does.
+
+    A partition below 0 is chosen by the key. Any thread may call.
+    """
+    outcomes: list[KafkaError | None] = []
+    try:
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=partition,
+            headers=[*headers],
+            on_delivery=lambda failed, _: outcomes.append(failed),
+        )
+    except KafkaException as error:  # the client did not even take it
+        outcomes.append(error.args[0])
+    except BufferError as error:
+        return str(error)
+    deadline = environment.deadline(DEAD_S)
+    while not outcomes and deadline.left_s:
+        producer.poll(0.05)
+    if not outcomes:
+        return "no answer, so it may lie there all the same"
+    return None if outcomes[0] is None else outcomes[0].str()
+
+
 class DeadLetters:
     """The topic of what failed for good; safe for many threads."""
 
@@ -106,11 +160,7 @@ class DeadLetters:
             BrokerFailed: the settings are refused.
         """
         self._settings, self._topic = settings, topic
-        try:
-            made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME)
-            self._producer = settings.environment.appender(made_of, logger=MutedLogger())
-        except KafkaException as error:
-            raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
+        self._producer = appending(settings, topic)
 
     def put(self, message: Message, error: Exception, tried: int) -> None:
         """Append it, with where it came from and what it failed of; returns when it lies there.
@@ -118,30 +168,22 @@ class DeadLetters:
         Raises:
             BrokerFailed: it could not be appended.
         """
-        outcomes: list[KafkaError | None] = []
+        failed_of = in_words(error)[:1000].encode("utf-8", "backslashreplace")
         headers: list[tuple[str, str | bytes | None]] = [
             *message.headers,
             ("marshal-dead-topic", message.topic),
             ("marshal-dead-partition", str(message.partition)),
             ("marshal-dead-offset", str(message.offset)),
-            ("marshal-dead-error", f"{type(error).__name__}: {error}"[:1000]),
+            ("marshal-dead-error", failed_of),
             ("marshal-dead-tries", str(tried)),
         ]
         if message.deliveries is not None:
             headers.append(("marshal-dead-deliveries", str(message.deliveries)))
-        self._producer.produce(
-            self._topic,
-            message.value,
-            message.key,
-            headers=headers,
-            on_delivery=lambda failed, _: outcomes.append(failed),
-        )
-        deadline = self._settings.environment.deadline(DEAD_S)
-        while not outcomes and deadline.left_s:
-            self._producer.poll(0.05)
-        if not outcomes or outcomes[0] is not None:
-            reason = outcomes[0].str() if outcomes and outcomes[0] is not None else "no answer"
-            raise BrokerFailed(self._settings.without_secrets(f"{self._topic}: {reason}"))
+        environment, into = self._settings.environment, self._topic
+        refused = append_now(self._producer, environment, into, message.value, message.key, headers)
+        if refused is not None:
+            words = f"{into}: {message!r} cannot be put aside: {refused}"
+            raise BrokerFailed(self._settings.without_secrets(words))
 
 
 @define(eq=False)
@@ -374,7 +416,7 @@ class Handling:
         if self._dead is None:
             raise HandlerFailed(
                 f"{begun.message!r} failed {tried} times, and no dead_letter_topic was given: "
-                f"{type(error).__name__}: {error}"
+                f"{in_words(error)}"
             ) from error
         self._dead.put(begun.message, error, tried)
         with self.lock:

@@ -16,11 +16,13 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.state.checkpoint import naming
 
 FLUSH_S: Final = 30.0
 
@@ -96,21 +98,25 @@ class JsonFile:
     def emit(self, event: LiveEvent) -> None:
         """One line."""
         line = event.json().encode() + b"\n"
-        self._file.write(line)
+        with naming(self.path):
+            self._file.write(line)
         self.length += len(line)
 
     def flush(self) -> None:
         """Others may read it."""
-        self._file.flush()
+        with naming(self.path):
+            self._file.flush()
 
     def settle(self) -> None:
         """It survives a power cut."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """No more."""
-        self._file.close()
+        with naming(self.path):
+            self._file.close()
 
 
 class ToTopic:
@@ -195,5 +201,5 @@ class ToTopic:
 
     def _check(self) -> None:
         if self._failed is not None:
-            reason = self._settings.without_secrets(self._failed.str())
+            reason = self._settings.without_secrets(not_taken(self._failed))
             raise BrokerFailed(f"--to-topic {self._topic}: {reason}")

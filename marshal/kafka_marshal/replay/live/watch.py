@@ -16,8 +16,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, cast
 
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
-from kafka_marshal.capture import HeaderPairs, RawRecord
+from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.reader import LogMessage, raw_record
+from kafka_marshal.client.message import headers_of
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.folding import events_of, live_fold, pickled, taken_up
@@ -194,7 +195,7 @@ def _batch(
     from kafka_marshal.replay.live.watched_claims import HeaderNames, LiveBatch
 
     names = HeaderNames()
-    headers = [cast("HeaderPairs", message.headers() or ()) for message in messages]
+    headers = [headers_of(message) for message in messages]
     return LiveBatch(
         numbers,
         offsets,

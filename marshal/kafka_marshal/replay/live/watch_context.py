@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from kafka_marshal.admin.clock_ahead import ahead
 from kafka_marshal.authentication import Keyring
+from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
@@ -83,6 +84,10 @@ class WatchContext:
             closing(CoordinationReader(watching.settings, watching.topic))
         )
         self.judging = watching.judging.of_topic(len(self.tail.partitions))
+        self._cluster = ClusterClient(watching.settings)
+        self._topic_id = self._topic_id_now()
+        """Of the topic as it is now: one that is deleted and made anew has another one. None where
+        the brokers give topics no id."""
         self.checkpoint: Checkpoint | None = None
         self.known: CommittedStates | None = None
         """What the checkpoint held at the start."""
@@ -118,6 +123,7 @@ class WatchContext:
         return {
             "cluster": self.tail.cluster,
             "topic": self.tail.topic,
+            "topic id": self._topic_id,
             **self.judging.options,
             "out": None if self._watching.out is None else str(self._watching.out.absolute()),
         }
@@ -247,11 +253,13 @@ class WatchContext:
     def check_count(self) -> None:
         """A topic that grew sends claims elsewhere: consumers no longer see each other.
 
+        One that was made anew holds records below the offsets that are read next.
+
         Raises:
-            BrokerFailed: it has grown.
+            BrokerFailed: it has grown, or was made anew.
         """
         try:
-            count = self.tail.partition_count_now()
+            count, topic_id = self.tail.partition_count_now(), self._topic_id_now()
         except BrokerFailed as error:  # it may be away for a while; reading goes on when it is back
             self._watching.on_note(str(error))
             return
@@ -261,3 +269,13 @@ class WatchContext:
                 f"{len(self.tail.partitions)} partitions and has {count} now: claims lie "
                 f"elsewhere from now on, and consumers may not see each other's"
             )
+        if None not in (topic_id, self._topic_id) and topic_id != self._topic_id:
+            raise BrokerFailed(
+                f"{self._watching.settings.bootstrap}: topic {self.tail.topic} was deleted and "
+                f"made anew, and its first records were perhaps not read: start again with another "
+                f"--checkpoint and another --out"
+            )
+
+    def _topic_id_now(self) -> str | None:
+        found = self._cluster.topic(self.tail.topic)
+        return None if found is None else found.topic_id

@@ -52,6 +52,10 @@ class CommittedStates:
     """What the writer wanted to be committed with them."""
 
 
+_UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{32}")
+"""The name of a file that `replace_whole` has not put in its place."""
+
+
 class Checkpoint:
     """A checkpoint folder, held by one process at a time; close it.
 
@@ -105,6 +109,9 @@ class Checkpoint:
         self._compare(made_by)
         self._generation, self._states = generation, states
         self._sweep()
+        for path in self.folder.glob(".*"):  # what a killed process was writing
+            if _UNFINISHED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
         return CommittedStates(states, beside)
 
     def name_for(self, partition: int) -> str:
@@ -216,11 +223,25 @@ def replace_whole(path: Path, data: bytes) -> None:
         path.write_bytes(data)
         return
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with naming(path), beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)  # where the disk is full it must not fill it further
+        raise
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError of what is written name the file: a full disk has no name by itself."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def _folder_to_disk(folder: Path) -> None:
