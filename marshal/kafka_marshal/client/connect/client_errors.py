@@ -1,10 +1,10 @@
 """Interprets librdkafka's error callback: which errors are permanent, and which pass.
 
-librdkafka retries for ever, and its caller sees nothing but a time-out. The reason comes only
-through the error callback, whenever the client is polled. Until a broker has let us in, a refused
-password or certificate is final and ends the call. After that no error is final: a broker that
-restarts reports many things. This room knows the words of librdkafka and of TLS. It does not know
-what is asked.
+librdkafka retries for ever, and its caller sees only a timeout. The reason is passed to the error
+callback, whenever the client is polled. Until a broker has accepted us, a refused password or
+certificate is permanent and ends the call. After that no error is permanent: a broker that restarts
+reports many errors. This module knows the messages of librdkafka and of TLS. It does not know the
+request.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kafka_marshal.errors import BrokerFailed, NotLetIn
 T = TypeVar("T")
 
 SLICE_S: Final = 0.25
-"""How often a call that waits to be let in polls the error callback, in seconds."""
+"""How often a call that waits to be accepted polls the error callback, in seconds."""
 
 _WHO: Final = re.compile(r"^(\[thrd:\S+\]: )?\S+/(bootstrap|\d+): ")
 _WHEN: Final = re.compile(r" \(after \d+ms in state [^)]*\)$")
 _CUT_OFF: Final = re.compile(r"(?i)disconnect|transport failure|timed out|unexpected eof|reset by")
-"""The connection was lost in the middle: that happens when a broker restarts."""
+"""The connection was lost in the middle, as when a broker restarts."""
 _UNTRUSTED: Final = re.compile(r"certificate verify failed")
 _ALERT: Final = re.compile(r"alert (.*certificate.*|unknown ca.*|.*number (?:4[2-68]|116)$)")
-"""Alerts of TLS about a certificate of ours."""
+"""TLS alerts about our certificate."""
 _HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset by peer")
 
 
@@ -41,7 +41,7 @@ class ClientErrors:
         """Begin without an error.
 
         Raises:
-            BrokerFailed: nobody would ever get a token; librdkafka says nothing about that.
+            BrokerFailed: no token can ever be obtained; librdkafka does not report this.
         """
         if _mechanism(settings) == "OAUTHBEARER" and not _gets_tokens(settings):
             raise BrokerFailed(
@@ -51,10 +51,10 @@ class ClientErrors:
         self.settings = settings
         self._monotonic = settings.environment.monotonic
         self.let_in = False
-        """A broker has answered, so our password and our certificate are good."""
+        """A broker has answered, so our password and our certificate are valid."""
         self._refused: str | None = None
         self._of_all = False
-        """The refusal counts for every broker, since what was refused is the same everywhere."""
+        """The refusal applies to every broker, since the same credentials are used everywhere."""
         self._all_down = False
         self._text = ""
 
@@ -75,7 +75,7 @@ class ClientErrors:
             self._of_all = error.code() == KafkaError._AUTHENTICATION
 
     def log(self, _: int, __: str, *words: object) -> None:
-        """Take a line of the client's log; all but one kind comes through the callback, too."""
+        """Take a line of the client's log; all but one kind is also passed to the callback."""
         if words:
             self._text = self._hung_up(str(words[-1])) or self._text
 
@@ -86,7 +86,7 @@ class ClientErrors:
 
     @property
     def refusal(self) -> NotLetIn | None:
-        """Why no broker will ever let us in; None while that is open."""
+        """Why no broker will ever accept us; None while that is open."""
         alone = "," not in self.settings.bootstrap
         if self.let_in or self._refused is None:
             return None
@@ -96,7 +96,7 @@ class ClientErrors:
         return NotLetIn(self.settings.without_secrets(words))
 
     def failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
-        """What went wrong, with the callback's reason, in one sentence."""
+        """A sentence about what failed, with the reason from the callback."""
         refused = self.refusal
         if refused is not None:
             return refused
@@ -110,14 +110,14 @@ class ClientErrors:
     def ask(
         self, question: Callable[[float], T], poll: Callable[[], object], timeout_s: float
     ) -> T:
-        """The answer to a question that takes a timeout; `poll` lets the client report errors.
+        """The result of a call that takes a timeout; `poll` lets the client report errors.
 
-        Until we are let in the question is asked again and again, each time shortly; `poll` is
-        called in between, and not afterwards.
+        Until we are accepted, the call is repeated with a short timeout, and `poll` is called in
+        between; afterwards it is not.
 
         Raises:
-            NotLetIn: that will not happen.
-            KafkaException: nobody answered in time, or the answer is an error.
+            NotLetIn: we will never be accepted.
+            KafkaException: no broker answered in time, or the answer is an error.
         """
         deadline = self._monotonic() + timeout_s
         taken = False
@@ -143,9 +143,9 @@ class ClientErrors:
         """The result of a future; `poll` lets the client report errors.
 
         Raises:
-            NotLetIn: there will be none.
+            NotLetIn: we will never be accepted.
             KafkaException: the answer is an error.
-            TimeoutError: there was none in time.
+            TimeoutError: there was no answer in time.
         """
         deadline = self._monotonic() + timeout_s
         while True:
@@ -167,7 +167,7 @@ class ClientErrors:
         return answer
 
     def answered(self) -> None:
-        """A broker has answered this client, so no error is final from now on."""
+        """A broker has answered this client, so no error is permanent from now on."""
         self.let_in = True
         self._text = ""
 
@@ -232,7 +232,7 @@ def _gets_tokens(settings: Settings) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without the connection and the time that it took."""
+    """The text without the connection and the elapsed time."""
     return _WHEN.sub("", _WHO.sub("", text))
 
 
@@ -248,6 +248,6 @@ def not_taken(error: KafkaError) -> str:
 
 
 def code_of(exception: KafkaException) -> int:
-    """Kafka's number of an error; those of librdkafka itself are negative."""
+    """Kafka's number of an error; librdkafka's own errors are negative."""
     error = exception.args[0]
     return int(error.code()) if isinstance(error, KafkaError) else 0

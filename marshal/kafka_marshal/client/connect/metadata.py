@@ -1,7 +1,7 @@
 """Metadata that a consumer requests: a topic's offsets and partitions, and its group's offsets.
 
-It asks through clients of its own: one that another thread polls answers nobody else, since a call
-waits until no poll runs, and the next poll begins at once.
+It uses its own clients: if another thread polls a client, a call waits until no poll runs, and the
+next poll begins at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
 from kafka_marshal.errors import BrokerFailed
 
 _COORDINATOR_S: Final = 60.0
-"""How long a group's coordinator is waited for, as in Kafka's consumer (default.api.timeout.ms):
+"""How long to wait for a group's coordinator, as Kafka's consumer does (default.api.timeout.ms):
 after brokers died it first loads its part of __consumer_offsets."""
 _SLICE_S: Final = 0.25
-"""How long the first question waits, in seconds; each further one waits twice as long."""
+"""The timeout of the first request, in seconds; each further one has twice as long."""
 
 
 class NoSuchTopic(BrokerFailed):
@@ -36,11 +36,11 @@ class ClusterMetadata(ClusterClient):
     """A cluster, as a consumer sees it."""
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has.
+        """The number of partitions of a topic.
 
         Raises:
-            NoSuchTopic: there is none.
-            BrokerFailed: nobody answered.
+            NoSuchTopic: the topic does not exist.
+            BrokerFailed: no broker answered.
         """
         seen = self.topic(topic)
         if seen is None:
@@ -48,10 +48,10 @@ class ClusterMetadata(ClusterClient):
         return len(seen.partitions)
 
     def all_ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where these partitions of topics end now, all of them.
+        """The current end offsets of these partitions, all of them.
 
         Raises:
-            BrokerFailed: of one of them nobody can tell.
+            BrokerFailed: one of them could not be looked up.
         """
         with self._plainly("where partitions end"):
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -63,14 +63,14 @@ class ClusterMetadata(ClusterClient):
         partitions: Sequence[tuple[str, int]],
         stopped: Callable[[], bool] = lambda: False,
     ) -> dict[tuple[str, int], int]:
-        """The group's committed offsets; what has none is left out. Gives up once `stopped`.
+        """The group's committed offsets, without partitions that have none. Ends once `stopped`.
 
-        A consumer asks, and not the admin client, whose librdkafka (2.16) takes the process with it
-        (a null pointer in `rd_kafka_handle_OffsetFetch`) where the group's coordinator is only just
-        being made.
+        It uses a consumer and not the admin client, because librdkafka's admin client (2.16)
+        crashes the process (a null pointer in `rd_kafka_handle_OffsetFetch`) while the group's
+        coordinator is being created.
 
         Raises:
-            BrokerFailed: nobody answered.
+            BrokerFailed: no broker answered.
         """
         wanted = [TopicPartition(*one) for one in partitions]
         decided = {"group_id": group, "enable_auto_commit": "false"}
@@ -96,7 +96,7 @@ def _committed(
     monotonic: Callable[[], float],
     stopped: Callable[[], bool],
 ) -> list[TopicPartition]:
-    """The answer; raises if the group is not ours to ask for, which only a poll reveals."""
+    """The answer; raises if we may not read the group's offsets, which only a poll reveals."""
     deadline = monotonic() + CONNECT_S
     slice_s = _SLICE_S
     while True:

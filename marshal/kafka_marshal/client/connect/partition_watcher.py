@@ -1,6 +1,6 @@
 """Checks periodically, in its own thread, whether topics have new partitions.
 
-What is done about it is the business of others.
+The callbacks decide what follows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.errors import BrokerFailed
 
 AGAIN_S: Final = 1.0
-"""How soon it looks again for a topic that is missing, in seconds."""
+"""How soon it checks again for a missing topic, in seconds."""
 
 
 class PartitionWatcher:
-    """Watches how many partitions topics have."""
+    """Watches the numbers of topics' partitions."""
 
     def __init__(
         self,
@@ -31,11 +31,12 @@ class PartitionWatcher:
         look_for_topics: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """`known` says how many there were; `grown` hears of each topic that has another number.
+        """Take callbacks.
 
-        `gone` hears, again and again, of each that was missing twice in a row. `look_for_topics` is
-        called after each look at those that are known.
-        `failed` takes what ended the thread.
+        `known` returns the previous numbers. `grown` is called for each topic whose number has
+        changed. `gone` is called, repeatedly, for each topic that was missing twice in a row.
+        `look_for_topics` is called after each check of the known topics. `failed` is called with
+        the error that ended the thread.
         """
         self._cluster, self._every_s = cluster, every_s
         self._known, self._grown, self._gone = known, grown, gone
@@ -44,12 +45,12 @@ class PartitionWatcher:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         environment = self._cluster.settings.environment
         self._thread = environment.start("marshal-metadata", self._run, self._failed)
 
     def close(self, deadline: Deadline) -> None:
-        """End; a question that is under way is not waited for any longer."""
+        """End the thread, without waiting for a pending request."""
         self._closed.set()
         deadline.join(self._thread)
 

@@ -1,6 +1,6 @@
 """Reads a coordination topic, each partition in offset order.
 
-It knows Kafka's client: metadata, watermarks, messages. It does not know what a record says.
+It knows Kafka's client: metadata, watermarks, messages. It does not know the content of a record.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopi
 
 T = TypeVar("T")
 LogMessage: TypeAlias = Message
-"""What the client gives for a record, for rooms that know no client of Kafka."""
+"""A record as the client returns it, for modules that do not know Kafka's client."""
 
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
 SPREADS_S: Final = 2.0
-"""How long the slowest broker may need to hear of a new topic."""
+"""The time after which the slowest broker knows about a new topic."""
 BATCH_MAX: Final = 4000
-"""Messages to take at once for who has a fixed cost a batch, as the kernel of a watch has."""
+"""The most messages to take at once for callers with a fixed cost per batch, such as the kernel of
+a watch."""
 FOLLOW_MAX: Final = 250
-"""Messages to take at once. More would live long enough for Python to look through them for cycles,
-again and again."""
+"""The most messages to take at once. With more, Python would search them for cycles, again and
+again."""
 FAR: Final = 500
-"""A reader that has more records than this before the end can do nothing yet. It may leave out the
-more of them, the more come together."""
+"""A reader with more records than this before the end cannot do anything yet. The more of them are
+collected, the more can be skipped."""
 HELD_MAX: Final = 20_000
-"""When a partition holds more than this, they are given on, however far its end is."""
+"""A partition with more held records than this passes them on, however far its end is."""
 HELD_S: Final = 1.0
-"""After this many seconds all is given on, too, to a reader that has sent anything: an owner has to
-know how its claims stand. On a busy machine a reader that only begins would do little else."""
+"""After this many seconds, a reader that has sent anything gets all held records, too, because an
+owner has to know the state of its claims. On a busy machine, a reader that only begins would do
+little else."""
 FRESH_S: Final = 1.0
 """How long a looked-up end offset stays valid, in seconds."""
 QUIET_S: Final = 0.2
@@ -80,9 +82,9 @@ _FINAL: Final = frozenset(
         KafkaError._FAIL,
     }
 )
-"""What asking again does not change. Everything else passes: brokers restart, leaders and
-coordinators move, connections break. librdkafka knows no partition (`_UNKNOWN_PARTITION`) whose
-brokers are down."""
+"""Errors that a retry does not change. All others are temporary: brokers restart, leaders and
+coordinators move, connections break. If a partition's brokers are down, librdkafka reports it as
+unknown (`_UNKNOWN_PARTITION`)."""
 _AGAIN_S: Final = 0.1
 UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _GONE: Final = frozenset(
@@ -101,13 +103,13 @@ def patiently(
     patience_s: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> T:
-    """The answer; after an error that may pass it asks again, for `patience_s` (`CONNECT_S`).
+    """The result of a call; it is repeated after a temporary error, for `patience_s` (`CONNECT_S`).
 
-    Once `stopped`, the next error ends it. That there is no such topic is final after `spreads_s`:
+    Once `stopped`, the next error ends it. A missing topic is a permanent error after `spreads_s`:
     another broker may know it already.
 
     Raises:
-        KafkaException: the answer is final, or there was no other one in time.
+        KafkaException: the error is permanent, or there was no result in time.
     """
     began = environment.monotonic()
     while True:
@@ -125,31 +127,31 @@ def patiently(
 
 @frozen
 class ReadResult:
-    """What was read at once."""
+    """The result of one read."""
 
     records: list[RawRecord]
     ended: frozenset[int]
-    """Partitions of which there was nothing more when they were read."""
+    """Partitions that were read to their end."""
     lasts: Mapping[int, RawRecord] = field(factory=dict)
-    """The last record that was read of a partition of which nothing is held back."""
+    """The last record that was read of each partition without held records."""
     gaps: Mapping[int, list[int]] = field(factory=dict)
-    """Partitions of which offsets are missing, and where each gap ends: records below it come
-    before the gap. What was known there is not certain any more."""
+    """Partitions with missing offsets, and where each gap ends: records below it come before the
+    gap. Earlier knowledge is then no longer certain."""
 
 
 @frozen
 class Watermarks:
-    """What a topic's partition holds: `[low, high)`."""
+    """The offsets that a topic's partition holds: `[low, high)`."""
 
     low: int
     high: int
 
 
 def of_all(answered: list[TopicPartition]) -> list[TopicPartition]:
-    """The answer where it is one of every partition: an error says nothing about the offset.
+    """The answer for all partitions, if it is not an error: an error says nothing about the offset.
 
     Raises:
-        KafkaException: of one of them it is an error.
+        KafkaException: the answer for one of them is an error.
     """
     for one in answered:
         if one.error is not None:
@@ -190,7 +192,7 @@ class CoordinationReader:
         self._looked_up: dict[int, Watermarks] = {}
         self._looked_up_at = 0.0
         self._paused: set[int] = set()
-        """Partitions that were read to an end, and would stay paused if they are assigned anew."""
+        """Partitions that were read to an end, and would stay paused if they are assigned again."""
         try:
             self.cluster, self.partitions = self._described()
         except BaseException:
@@ -223,11 +225,11 @@ class CoordinationReader:
             raise self._failed(error, f"topic {self.topic}") from None
 
     def partition_count_now(self) -> int:
-        """How many partitions the topic has by now."""
+        """The current number of the topic's partitions."""
         return len(self._described()[1])
 
     def extents(self) -> dict[int, Watermarks]:
-        """What each partition holds now."""
+        """The offsets that each partition holds now."""
         found = {}
         for partition in self.partitions:
             one = TopicPartition(self.topic, partition)
@@ -243,12 +245,12 @@ class CoordinationReader:
     def offsets_at(
         self, bound: str, option: str, extents: Mapping[int, Watermarks]
     ) -> dict[int, int]:
-        """What `--from` or `--to` means, per partition: an offset, or the first at a time.
+        """The offset per partition of `--from` or `--to`: an offset, or the first one at a time.
 
         A time is ISO 8601; without a zone it is UTC.
 
         Raises:
-            InvalidOption: neither an offset nor a time.
+            InvalidOption: it is neither an offset nor a time.
             BrokerFailed: the cluster did not answer.
         """
         if bound.isdecimal():
@@ -283,13 +285,14 @@ class CoordinationReader:
         stopped: Callable[[], bool] = lambda: False,
         log_filter: LogFilter[Message] | None = None,
     ) -> Iterator[list[RawRecord]]:
-        """Batches of records from `starts` on; an empty one now and then when nothing comes.
+        """Yield batches of records from `starts` on; empty ones while none arrive.
 
-        Ends when every partition reached its end, or never without `ends`; or once `stopped`. What
-        `log_filter` leaves out is left out; the rest may come late, and has come when it ends.
+        Ends when every partition reached its end, or never without `ends`; or once `stopped`.
+        Records that `log_filter` skips are left out; the others may come late, but all before it
+        ends.
 
         Raises:
-            BrokerFailed: reading failed for good: no permission, offsets that are gone.
+            BrokerFailed: a permanent error: no permission, offsets that are gone.
         """
         read_to: dict[int, int] = {}
         if log_filter is not None:
@@ -313,7 +316,7 @@ class CoordinationReader:
         stopped: Callable[[], bool] = lambda: False,
         read_to: dict[int, int] | None = None,
     ) -> Iterator[list[LogMessage]]:
-        """As `records`, what the client gives. `read_to` is filled with where partitions ended."""
+        """Like `records`, with the client's messages. `read_to` is filled with partitions' ends."""
         left = {n for n in starts if ends is None or starts[n] < ends[n]}
         reached: dict[int, int] = {} if read_to is None else read_to
         assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
@@ -347,13 +350,13 @@ class CoordinationReader:
     def messages(
         self, starts: Mapping[int, int], stopped: Callable[[], bool]
     ) -> Iterator[tuple[list[Message], dict[int, int]]]:
-        """What comes from `starts` on, as it is, and where partitions were read to their end.
+        """Yield messages from `starts` on, unfiltered, and partitions that were read to their end.
 
-        Both are empty now and then. Of a busy partition no end may ever be reported.
+        Both are empty from time to time. For a busy partition the end may never be reported.
 
         Raises:
-            OffsetsGone: what was to be read is gone.
-            BrokerFailed: reading failed for good.
+            OffsetsGone: records to read are gone.
+            BrokerFailed: a permanent error.
         """
         self._resume()
         with self._plainly():
@@ -370,17 +373,16 @@ class CoordinationReader:
         log_filter: LogFilter[Message],
         has_sent: Callable[[], bool] = lambda: True,
     ) -> Iterator[ReadResult | None]:
-        """What comes in the partitions that are `wanted`, each from its first offset on.
+        """Yield records of the partitions that are `wanted`, each from its first offset on.
 
-        None where nothing came, or nothing that is to be given on yet.
-        More may be wanted later. Reports each time that a partition was read to its end. What
-        `log_filter` leaves out is left out. Far from a partition's end, records are held until they
-        are many, or nothing more comes; once the reader `has_sent` any, also until they have waited
-        for long.
+        None if no records arrived, or none that are passed on yet. More partitions may be wanted
+        later. Reports each time that a partition was read to its end. Records that `log_filter`
+        skips are left out. Far from a partition's end, records are held until there are many, or no
+        more arrive. Once the reader `has_sent` any, they are also held for a limited time only.
 
         Raises:
-            OffsetsGone: what was to be read is gone.
-            BrokerFailed: reading failed for good.
+            OffsetsGone: records to read are gone.
+            BrokerFailed: a permanent error.
         """
         following: set[int] = set()
         latest: dict[int, Message] = {}
@@ -434,9 +436,9 @@ class CoordinationReader:
                 yield None
 
     def _was_empty(self, number: int, first: int) -> bool:
-        """Whether the partition held nothing from `first` on, a moment ago.
+        """Whether the partition held no record from `first` on, a moment ago.
 
-        The client reports that only half a second later, and would not answer before that either.
+        The client reports this only half a second later, and does not answer before that either.
         """
         extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
@@ -454,11 +456,11 @@ class CoordinationReader:
         self._consumer.pause([TopicPartition(self.topic, number)])
 
     def _resume(self) -> None:
-        """Take back each pause before its partition is assigned anew, and never beside that.
+        """Resume each paused partition before it is assigned again, and never at the same time.
 
-        librdkafka numbers what it is asked of a partition, and drops what reaches its own thread
-        after a higher number. An assignment and a resume have numbers of two threads. On a busy
-        machine either could be dropped, and the partition was not fetched until the next
+        librdkafka numbers the operations on a partition, and drops one that reaches its own thread
+        after a higher number. An assignment and a resume get their numbers in two threads. On a
+        busy machine either could be dropped, and the partition was not fetched until the next
         assignment.
         """
         if self._paused:
@@ -467,7 +469,7 @@ class CoordinationReader:
             self._paused.clear()
 
     def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
-        """What is there; waits only for the first, since a batch waits until it is full."""
+        """The available messages; it waits only for the first one, and never for a full batch."""
         try:
             first = self._consumer.poll(QUIET_S)
             if first is None:
@@ -477,7 +479,7 @@ class CoordinationReader:
             raise self._failed(error) from None
 
     def _at_end(self, message: Message) -> bool:
-        """Whether it is the client's word that a partition ends here; raises other errors."""
+        """Whether it is the client's report that a partition ends here; raises other errors."""
         error = message.error()
         if error is None:
             return False
@@ -524,23 +526,23 @@ def _is_end(message: Message) -> bool:
 
 
 def _ended(ends: list[Message], reached: Mapping[int, int]) -> dict[int, int]:
-    """Partitions of which the client says that it is at their end, and gave nothing since.
+    """Partitions that the client reports at their end, without a message since.
 
-    Also the end: what lay before it and did not come is gone.
+    Also the end: offsets before it without a message are gone.
     """
     found = [_position(one) for one in ends if _is_end(one)]
     return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
 
 class MutedLogger:
-    """Drops the client's own log, which repeats what comes as errors."""
+    """Drops the client's own log, which repeats what is reported as errors."""
 
     def log(self, *_: object) -> None:
-        """Nothing."""
+        """Drop the line."""
 
 
 def raw_record(message: Message) -> RawRecord:
-    """A message as every other source gives it."""
+    """A message in the form of every other source."""
     kind, timestamp_ms = message.timestamp()
     return RawRecord(
         *_position(message),

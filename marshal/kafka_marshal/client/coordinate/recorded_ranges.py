@@ -1,12 +1,12 @@
 """Records what a participant of a shared claim does, for the recording of a run.
 
-`RecordedMember` has the file. A `RecordedParticipant` is the driver of the client. It writes what
-comes in, and what it wants done before it is done. It does not know what is allowed.
+`RecordedMember` has the file. A `RecordedParticipant` is the driver that the client uses. It
+records inputs, and effects before they are carried out. It does not know what is allowed.
 
-What counts as begun: messages that were allowed. The application may be given them from now on.
-What nobody has begun after all is taken back. At most once `ownership` records what it was given,
-when it is given nothing more of the range. What counts as finished: what the application has
-finished when the machine hears of it.
+Messages count as begun once they are allowed, because the application may receive them from then
+on. Messages that were not begun after all are taken back. At most once, `ownership` reports which
+were delivered when no more of the range will be. Messages count as finished when the machine learns
+that the application has finished them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafka_marshal.validate import run
 
 
 class RecordedParticipant(ParticipantDriver):
-    """A participant that writes down what happens to it, and what it does of itself."""
+    """A participant that records its inputs and its own actions."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class RecordedParticipant(ParticipantDriver):
         first: int = 0,
         folded: FoldedState | None = None,
     ) -> None:
-        """Begin; `member` records the instance. The rest is as in `ParticipantDriver`."""
+        """Begin; `member` records the instance. Other arguments as in `ParticipantDriver`."""
         super().__init__(me, key, window, start_position, *more, first=first, folded=folded)
         self._member = member
         self._home = coordinating_partition(key.topic, member.partitions)
@@ -51,33 +51,33 @@ class RecordedParticipant(ParticipantDriver):
     def record(
         self, record: RangesRecord, now_ms: int, checkpoint: FoldedState | None = None
     ) -> list[Effect]:
-        """As `ParticipantDriver` has it, and so are the following."""
+        """As in `ParticipantDriver`, like the following methods."""
         self._read_through(record.offset)
         call = super().record
         return self._recorded(lambda: call(record, now_ms, checkpoint))
 
     def caught_up(self, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().caught_up
         return self._recorded(lambda: call(now_ms))
 
     def timer(self, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().timer
         return self._recorded(lambda: call(now_ms))
 
     def outcome_unknown(self, sent: SendRecord, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().outcome_unknown
         return self._recorded(lambda: call(sent, now_ms))
 
     def end(self, high_watermark: int, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().end
         return self._recorded(lambda: call(high_watermark, now_ms))
 
     def begun(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
-        """Nothing is begun that is not written: nobody would know whether it is begun again."""
+        """Nothing is begun unless it was recorded; otherwise a second begin would go unnoticed."""
         held = self.participant.holding(range_id)
         if held is not None and self.may_begin(range_id, offset) is None:
             line = run.begun(self.me.instance_id, self.key, range_id, held.begun, offset + 1)
@@ -87,27 +87,27 @@ class RecordedParticipant(ParticipantDriver):
         return self._recorded(lambda: call(range_id, offset, now_ms), begins=False)
 
     def take_back(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().take_back
         return self._recorded(lambda: call(range_id, offset, now_ms))
 
     def commit(self, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().commit
         return self._recorded(lambda: call(now_ms))
 
     def finished(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().finished
         return self._recorded(lambda: call(range_id, offset, now_ms))
 
     def leave(self, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().leave
         return self._recorded(lambda: call(now_ms))
 
     def give_back(self, now_ms: int) -> list[Effect]:
-        """As `ParticipantDriver` has it."""
+        """As in `ParticipantDriver`."""
         call = super().give_back
         return self._recorded(lambda: call(now_ms))
 
@@ -122,7 +122,7 @@ class RecordedParticipant(ParticipantDriver):
         self._member.read_through(self._home, offset)
 
     def _recorded(self, call: Callable[[], list[Effect]], *, begins: bool = True) -> list[Effect]:
-        """What comes of it, if that can be written before anybody carries it out."""
+        """The effects, if they could be recorded before they are carried out."""
         before = self.participant
         effects = call()
         changes = self._lines_of(before, begins=begins)
@@ -136,7 +136,7 @@ class RecordedParticipant(ParticipantDriver):
         return effects if self._member.write(*changes, *sends, at_once=bool(sends)) else []
 
     def _lines_of(self, before: Participant, *, begins: bool) -> list[run.Fields]:
-        """How far it has got of itself, by what it holds."""
+        """Its own progress, derived from the ranges that it holds."""
         after, own = self.participant, (self.me.instance_id, self.key)
         lines: list[run.Fields] = []
         for held in before.held:

@@ -1,17 +1,17 @@
 """Records the run of one instance in the format of `marshal validate` (docs/validate.md).
 
-Each instance writes a file of its own into a folder: what it read, what it sent and what it
-processed, in its own order. An effect is written before anybody can carry it out, so whatever
-others can have seen of an instance is recorded, also when it is killed with -9. What is missing
-then is the last of what it read and finished without saying so, which nothing that anybody saw
-depends on. It is written and not synced: a machine that loses power loses more.
+Each instance writes its own file to a folder: what it read, what it sent and what it processed, in
+its own order. An effect is recorded before it is carried out. So everything that others can have
+seen of an instance is recorded, even if it is killed with -9. Only the last records that it read,
+and the last messages that it finished without reporting them, may be missing; no visible event
+depends on them. The file is written but not synced: a power failure loses more.
 
-It does not know what is allowed: it records what goes into the machine and what comes out of it,
-and the validator decides what of that is explained.
+This module does not know what is allowed. It records the inputs and effects of the machine, and the
+validator decides which of them are explained.
 
-What counts as processed: at least once, a message that the application has finished, when the
-machine hears of it. At most once, a message that was granted, before it is handed over, since it
-is never handed over again.
+At least once, a message counts as processed when the machine learns that the application has
+finished it. At most once, a granted message counts as processed before it is delivered, since it is
+never delivered again.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from kafka_marshal.validate.reading import LOG_FILE
 from kafka_marshal.validate.run import Fields, Setting
 
 WRITTEN_AT: Final = 1_000
-"""How many lines are collected, at most, before they are written to the file."""
+"""The most lines to collect before they are written to the file."""
 
 
 def write_log(settings: Settings, topic: str, folder: Path) -> int:
-    """Put a capture of the whole coordination topic beside what was recorded.
+    """Write a capture of the whole coordination topic to the folder of the recording.
 
-    It is in the order in which records were appended, as far as the brokers' stamps call. Returns
-    how many there are.
+    Records are in the order in which they were appended, as far as the brokers' timestamps show it.
+    Returns their number.
 
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
@@ -76,7 +76,7 @@ def write_log(settings: Settings, topic: str, folder: Path) -> int:
 
 
 class RecordedMember(Member):
-    """A member that writes down what happens to it, and what it wants done before it is done."""
+    """A member that records its inputs, and its effects before they are carried out."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class RecordedMember(Member):
         lock: Lock,
         open_file: Callable[[Path, str], TextIO] = REAL.open_file,
     ) -> None:
-        """Begin a file in this folder, which is made if it is not there; `lock` is held to write.
+        """Begin a file in this folder, which is created if missing; `lock` is held for writing.
 
         Raises:
-            InvalidOption: nothing can be written there.
-            ValueError: what `Member` raises.
+            InvalidOption: the file cannot be written.
+            ValueError: as `Member` raises it.
         """
         super().__init__(me, group, partitions, claiming, timing, firsts=firsts)
         self.path = folder / f"{me.instance_id}.jsonl"
@@ -103,10 +103,10 @@ class RecordedMember(Member):
         self._within = False
         self._gone_below: dict[ClaimKey, int] = {}
         self._starts: dict[ClaimKey, int] = {}
-        """Where claims begin, as it was written last; 0 before."""
+        """The start offset of claims, as last recorded; 0 before."""
         self._fetched: dict[int, deque[int]] = {}
-        """Offsets that were fetched and not folded, by coordinating partition; also those that
-        nobody need fold."""
+        """Offsets that were fetched and not folded, by coordinating partition; including those that
+        need not be folded."""
         self._writing = lock
         # Not idempotent: after a record with an unknown outcome librdkafka begins a new sequence
         # and sends what was under way once more. If it had landed, the log holds copies.
@@ -129,27 +129,27 @@ class RecordedMember(Member):
     # --- what is written --------------------------------------------------------------------------
 
     def fetched(self, messages: Iterable[FetchedMessage]) -> None:
-        """These lie in the log, whether they need be folded or not. Any thread may call it."""
+        """These are in the log, whether they need to be folded or not. Any thread may call it."""
         for message in messages:
             partition, offset = message.partition(), message.offset()
             if partition is not None and offset is not None:
                 self._fetched.setdefault(partition, deque()).append(offset)
 
     def read_through(self, partition: int, offset: int) -> None:
-        """This instance has read all that was fetched of a partition, up to this offset."""
+        """This instance has read everything fetched from a partition, up to this offset."""
         if partition in self.coordinating_partitions:
             fetched = self._fetched.get(partition, ())
             while fetched and fetched[0] <= offset:
                 self.write(run.read(self.me.instance_id, partition, fetched.popleft()))
 
     def flush(self) -> None:
-        """Everything until now is on disk, as far as a killed process is concerned."""
+        """Write everything so far, so that it survives if the process is killed."""
         self.write(at_once=True)
 
     def end(self) -> None:
-        """The instance is gone; what it has sent may still land. Any thread may call it.
+        """The instance has ended; records that it sent may still land. Any thread may call it.
 
-        From now on nothing comes of what happens to it, since nobody would know.
+        From now on its inputs have no effects, since they would not be recorded.
         """
         with self._writing:
             if self._file.closed:
@@ -168,7 +168,7 @@ class RecordedMember(Member):
                 )
 
     def write(self, *events: Fields, at_once: bool = False) -> bool:
-        """Whether these are written, since it has not ended. Any thread may call it."""
+        """Record these lines; False if it has ended. Any thread may call it."""
         with self._writing:
             if self._file.closed:
                 return False
@@ -183,7 +183,7 @@ class RecordedMember(Member):
             self._file.flush()
 
     def _recorded(self, call: Callable[[], list[ClaimEffect]]) -> list[ClaimEffect]:
-        """What came of telling the machine something; `_within` because it may call itself more."""
+        """The effects of an input; `_within`, because methods of the machine call each other."""
         if self._within:
             return call()
         self._within = True
@@ -194,7 +194,7 @@ class RecordedMember(Member):
         return effects if self._write_effects(effects) else []
 
     def _write_effects(self, effects: list[ClaimEffect]) -> bool:
-        """Whether they are to be carried out: what leaves is written before."""
+        """Record the effects; returns whether they may be carried out."""
         own, leaves = self.me.instance_id, list[Fields]()
         for each in effects:
             match each.effect:
@@ -216,7 +216,7 @@ class RecordedMember(Member):
         only: Collection[int] | None = None,
         start: Callable[[int], int] = lambda partition: 0,
     ) -> list[ClaimEffect]:
-        """As `Member` has it, and so are the following."""
+        """As in `Member`, like the following methods."""
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
             if number >= partitions or not self.begins(key):
@@ -228,18 +228,18 @@ class RecordedMember(Member):
         return self._recorded(lambda: add(topic, partitions, now_ms, only=only, start=start))
 
     def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().remove_topic
         return self._recorded(lambda: call(topic, now_ms))
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
-        """What was fetched before it, and not kept, was read too."""
+        """Records that were fetched before it, and skipped, count as read."""
         self.read_through(record.partition, record.offset)
         call = super().record
         return self._recorded(lambda: call(record, now_ms))
 
     def pass_gap(self, partition: int, first: int, now_ms: int) -> list[ClaimEffect]:
-        """Whatever was fetched before and not folded is forgotten with the rest."""
+        """Forget everything that was fetched before the gap and not folded."""
         fetched = self._fetched.get(partition, ())
         while fetched and fetched[0] < first:
             fetched.popleft()
@@ -248,12 +248,12 @@ class RecordedMember(Member):
         return self._recorded(lambda: call(partition, first, now_ms))
 
     def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().caught_up
         return self._recorded(lambda: call(partition, now_ms))
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
-        """A request whose outcome is not known is no longer waited for."""
+        """A request with an unknown outcome is no longer waited for."""
         message = sent.message
         if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
             self.write(run.gave_up(self.me.instance_id, message.key))
@@ -261,17 +261,17 @@ class RecordedMember(Member):
         return self._recorded(lambda: call(sent, now_ms))
 
     def timer(self, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().timer
         return self._recorded(lambda: call(now_ms))
 
     def messages_available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().messages_available
         return self._recorded(lambda: call(key, end, now_ms))
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it; what is gone is written once."""
+        """As in `Member`; offsets that are gone are recorded once."""
         position = self.driver(key).consumer.reader.claim.position
         if low > max(position, self._gone_below.get(key, 0)):
             self._gone_below[key] = low
@@ -280,7 +280,7 @@ class RecordedMember(Member):
         return self._recorded(lambda: call(key, low, high, now_ms))
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
-        """At least once: what the machine takes for processed from now on."""
+        """At least once: what the machine considers processed from now on."""
         driver, call = self.driver(key), super().done
         start = driver.consumer.next
 
@@ -293,27 +293,27 @@ class RecordedMember(Member):
         return self._recorded(processed)
 
     def commit(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().commit
         return self._recorded(lambda: call(key, now_ms))
 
     def release(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().release
         return self._recorded(lambda: call(key, now_ms))
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().hand_back
         return self._recorded(lambda: call(key, offset_next, now_ms))
 
     def stop(self, now_ms: int) -> list[ClaimEffect]:
-        """As `Member` has it."""
+        """As in `Member`."""
         call = super().stop
         return self._recorded(lambda: call(now_ms))
 
     def truncated(self) -> list[ClaimEffect]:
-        """This instance sends nothing more; a new one goes on."""
+        """This instance sends nothing more; a new one continues."""
         effects = super().truncated()
         self.flush()
         return effects

@@ -1,8 +1,8 @@
 """One instance id: its state machine, and the thread that reads the coordination topic for it.
 
-It reads from the beginning of the log, from where a long one is cut short, or from a snapshot, and
-gives on what is of the instance's group. When the log lost records a session is over; the next one
-is another instance. It does not know what a record does.
+It reads from the beginning of the log, from a limited distance to its end, or from a snapshot, and
+passes on the records of the instance's group. A session ends when the log loses records; the next
+one is another instance. This module does not know the effect of a record.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import RangesTiming
 
 READ_AHEAD: Final = 32
-"""The most batches that are read before they are folded."""
+"""The most batches to read before they are folded."""
 JOIN_S: Final = 10.0
 
 
 def open_session(config: Configuration, me: InstanceConfig) -> Session:
-    """Connect, and see where the log begins.
+    """Connect, and look up where the log begins.
 
-    Of a partition at most `coordination_read_max` records are read. What happens is recorded in a
-    folder, if one is named; what was read before is taken from the file of a snapshot, if one is
-    named and still holds.
+    At most `coordination_read_max` records of a partition are read. If a folder is given, the run
+    is recorded there. If a snapshot file is given and still valid, its knowledge is used.
 
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
-        InvalidOption: nothing can be recorded there, or put aside.
+        InvalidOption: the recording or the snapshot cannot be written there.
     """
     tail = CoordinationReader(config.settings, config.coordination_topic)
     authentic = _authentic_log(config)
@@ -93,7 +92,7 @@ def _authentic_log(config: Configuration) -> AuthenticLog | None:
 
 
 def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Snapshot | None:
-    """None where nobody could tell later whether it is of the same log."""
+    """None if it could not be checked later whether the log is the same."""
     group = config.group_id
     extra = {"event": "snapshot", "group": group}
     try:
@@ -119,7 +118,7 @@ def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Sn
 
 
 def _required(config: Configuration) -> str:
-    """What a snapshot holds was read under this: another one has to be read anew."""
+    """The authenticity for which a snapshot's records were checked; another needs a new read."""
     keyring = config.settings.keyring
     if keyring is None or not config.require_authentic:
         return ""
@@ -127,7 +126,7 @@ def _required(config: Configuration) -> str:
 
 
 class Session:
-    """A machine, and the thread that reads the log for it."""
+    """A state machine, and the thread that reads the log for it."""
 
     def __init__(
         self,
@@ -152,12 +151,12 @@ class Session:
         self._rest_s = 0.0
         self._new_event = threads.event
         self._roused = threads.event()
-        """Set: the reader rests no longer."""
+        """Set when the reader must not rest any longer."""
         self.has_sent = False
-        """It has sent a record, and so may own something."""
+        """It has sent a record, so it may own something."""
         self._stopped = False
         self._open = threads.lock()
-        """Taken once, by who lets go."""
+        """Taken once, by the caller that disconnects."""
         self._thread: Thread | None = None
 
     def want(self, partitions: Iterable[int]) -> None:
@@ -170,10 +169,10 @@ class Session:
         truncated: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Read, and give on what is of the group; each time `taken` lets it read on.
+        """Read, and pass on the records of the group; each call of `taken` lets it read on.
 
-        `truncated` takes why the log is not what it was, `failed` why reading ended: NotAuthentic
-        before anything of a record is folded that is not.
+        `truncated` is called with the reason if the log lost records. `failed` is called with the
+        error that ended reading: NotAuthentic before any record that is not authentic is folded.
         """
         whole = frozenset(number for number, first in self._firsts.items() if first == 0)
         group, member = self.member.group.encode("utf-8", "surrogateescape"), self.member
@@ -214,11 +213,11 @@ class Session:
         self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
 
     def taken(self) -> None:
-        """What was given on is dealt with now; more may be read."""
+        """The records passed on were handled; more may be read."""
         self._room.release()
 
     def rest(self, rest_s: float) -> None:
-        """From now on read at most once in this many seconds; 0: whatever comes, at once."""
+        """From now on, read at most once in this many seconds; 0: as soon as records arrive."""
         before, self._rest_s = self._rest_s, rest_s
         if not rest_s:
             if before:
@@ -227,32 +226,32 @@ class Session:
             self._roused = self._new_event()
 
     def abandon(self) -> None:
-        """Only a part of what was given on was folded. The snapshot stays as it is."""
+        """Only some of the records passed on were folded. The snapshot stays as it is."""
         self._aside = None
 
     def folded(self, heard: ReadResult) -> None:
-        """All that was given on was folded, before anything is put aside."""
+        """All records passed on were folded; call it before `put_aside`."""
         if self._aside is not None:
             self._aside.read(heard.lasts)
 
     def pass_gap(self, partition: int, first: int) -> None:
-        """What is put aside from now on knows the log from this offset on."""
+        """From now on, snapshots know the log from this offset on."""
         if self._aside is not None:
             self._aside.pass_gap(partition, first)
 
     def put_aside(self, *, at_once: bool = False) -> None:
-        """Write the snapshot, where there is one to be written."""
+        """Write the snapshot, if there is one and it is due."""
         if self._aside is not None:
             self._aside.keep(self.member.memory, at_once=at_once)
 
     def forget(self) -> None:
-        """What was put aside does not hold any more."""
+        """The snapshot is no longer valid."""
         if self._aside is not None:
             self._aside.drop()
             self._aside = None
 
     def end(self, deadline: Deadline | None = None) -> None:
-        """Read no more, and let go of the cluster; a reader that stands still does that later."""
+        """Stop reading, and disconnect; a blocked reader disconnects later."""
         self._stopped = True
         self._roused.set()
         self._room.release()

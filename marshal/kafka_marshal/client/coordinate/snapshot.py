@@ -1,9 +1,9 @@
 """Saves a session's knowledge of the log in a file, so the next start reads only newer records.
 
-The file says of which log it is, by which rules and in which version it was folded, and of each
-coordinating partition which record was the last one. Where any of that is not so any more the log
-is read as if there were no file: it saves time, and nobody has to trust it. It may be deleted at
-any time. This room knows the file, and not what a record does.
+The file names its log, the rules and the version by which it was folded, and the last record of
+each coordinating partition. If any of this has changed, the log is read as if there were no file:
+it saves time, and correctness does not depend on it. It may be deleted at any time. This module
+knows the file, but not the effect of a record.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from kafka_marshal.version import package_version
 
 FORMAT: Final = 2
 EVERY_S: Final = 60.0
-"""So often it is written, where there is something new."""
+"""How often the file is written, if there is anything new."""
 
 
 class SnapshotRefused(Exception):
-    """The file does not say what can be gone on with; the message says why."""
+    """The file cannot be used; the message explains why."""
 
 
 @frozen
 class SnapshotOrigin:
-    """Which log it is of, whose claims, and by which rules they are judged."""
+    """The log, the group and the rules that a snapshot belongs to."""
 
     cluster: str
     topic: str
@@ -58,12 +58,12 @@ class SnapshotOrigin:
     group: str
     rules: Rules
     required: str = ""
-    """What had to be authentic of what was read, and by which keys; "": nothing."""
+    """Which records had to be authentic, and by which keys; "": none."""
 
 
 @frozen
 class RecordMark:
-    """A record, so that one can tell whether it is still there."""
+    """Identifies a record, to check whether it is still there."""
 
     offset: int
     timestamp_ms: int
@@ -71,7 +71,7 @@ class RecordMark:
 
     @classmethod
     def of(cls, raw: RawRecord) -> RecordMark:
-        """This one."""
+        """The mark of this record."""
         value = b"" if raw.value is None else raw.value
         return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(value).hexdigest())
 
@@ -81,20 +81,20 @@ class PartitionSnapshot:
     """One coordinating partition."""
 
     first: int
-    """Where reading began, once; 0 is all of the log."""
+    """Where reading once began; 0 if it has all of the log."""
     last: RecordMark
     """The last record that was read."""
     memory: PartitionMemory
 
 
 class Snapshot:
-    """One session's file."""
+    """The snapshot file of one session."""
 
     def __init__(self, path: Path, origin: SnapshotOrigin, environment: Environment = REAL) -> None:
         """Nothing is read or written yet.
 
         Raises:
-            InvalidOption: there is no folder for it.
+            InvalidOption: its folder does not exist.
         """
         if not path.parent.is_dir():
             raise InvalidOption(f"snapshot {path}: there is no folder {path.parent}")
@@ -108,7 +108,7 @@ class Snapshot:
     def begin(
         self, tail: CoordinationReader, extents: Mapping[int, Watermarks], firsts: Mapping[int, int]
     ) -> dict[int, PartitionSnapshot]:
-        """What of it still holds: of the other partitions the log is read, from `firsts` on."""
+        """Return the valid part of it; other partitions are read from the log, from `firsts` on."""
         found: dict[int, PartitionSnapshot] = {}
         try:
             found = parsed(self.path.read_text(encoding="utf-8"), self.origin)
@@ -143,18 +143,18 @@ class Snapshot:
         return found
 
     def read(self, lasts: Mapping[int, RawRecord]) -> None:
-        """The log was read and folded to these records."""
+        """The log was read and folded up to these records."""
         self._news |= bool(lasts)
         self._lasts.update(lasts)
 
     def pass_gap(self, partition: int, first: int) -> None:
-        """The log is known from this offset on; before it records are missing."""
+        """Records are missing before this offset; the log is known from there on."""
         self._firsts[partition] = first
 
     def keep(
         self, memory: Callable[[], Mapping[int, PartitionMemory]], *, at_once: bool = False
     ) -> None:
-        """Write it, where that is due. What stands there is the old one or the new one, whole."""
+        """Write it, if that is due. The file is always complete: the old one or the new one."""
         now_s = self._environment.monotonic()
         if not self._news or not (at_once or now_s >= self._due_at):
             return
@@ -180,7 +180,7 @@ class Snapshot:
             self._broken = True
 
     def drop(self) -> None:
-        """The log is not what it was: nobody may go on with this."""
+        """The log lost records: the snapshot must not be used any more."""
         self._news, self._lasts = False, {}
         try:
             self.path.unlink(missing_ok=True)
@@ -197,7 +197,7 @@ class Snapshot:
 
 
 def unfit(kept: PartitionSnapshot, extent: Watermarks, first: int) -> str | None:
-    """Why nobody can go on from there; None if one can."""
+    """Why the snapshot of a partition cannot be used; None if it can."""
     following = kept.last.offset + 1
     if following > extent.high:
         return f"it was read to {following} and the log ends at {extent.high}"
@@ -211,7 +211,7 @@ def unfit(kept: PartitionSnapshot, extent: Watermarks, first: int) -> str | None
 def marks_at(
     tail: CoordinationReader, offsets: Mapping[int, int], environment: Environment = REAL
 ) -> dict[int, RecordMark]:
-    """The records that lie there now, as far as brokers give them in time."""
+    """The records at these offsets now, as far as brokers return them in time."""
     ends = {partition: offset + 1 for partition, offset in offsets.items()}
     deadline = environment.deadline(CONNECT_S)
     found: dict[int, RecordMark] = {}
@@ -226,7 +226,7 @@ def marks_at(
 
 
 def written(origin: SnapshotOrigin, kept: Mapping[int, PartitionSnapshot]) -> str:
-    """The text of a file: what it is, and what it says."""
+    """The text of the file: a head, and the contents."""
     body = json.dumps(
         {
             "origin": _origin(origin),
@@ -238,10 +238,10 @@ def written(origin: SnapshotOrigin, kept: Mapping[int, PartitionSnapshot]) -> st
 
 
 def parsed(text: str, origin: SnapshotOrigin) -> dict[int, PartitionSnapshot]:
-    """What a file says, by coordinating partition.
+    """The contents of a file, by coordinating partition.
 
     Raises:
-        SnapshotRefused: it is no such file, or not whole, or not of this origin.
+        SnapshotRefused: it is not a snapshot, is incomplete, or has another origin.
     """
     head_line, _, body = text.partition("\n")
     try:
@@ -323,7 +323,7 @@ def _key_of(group: str, topic: Any, number: Any) -> ClaimKey:
 
 
 def _consumer(consumer: ConsumerState) -> list[Any]:
-    """Its view, the claim, and what of it is certain. Their order is the format's."""
+    """Its view, the claim, and which fields are certain, in the order of the format."""
     reader = consumer.reader
     claim, certain, *rest = attrs.astuple(reader, recurse=False)
     return [consumer.view, attrs.astuple(claim), certain.value, rest]
@@ -339,7 +339,7 @@ _Made = TypeVar("_Made")
 
 
 def _made(kind: type[_Made], values: Sequence[Any]) -> _Made:
-    """A value of ours from its fields in order, each of the kind that it is declared as."""
+    """An attrs value from its fields in order, each checked against its declared type."""
     pairs = zip(values, _KINDS[kind], strict=True)
     return kind(*(_of_kind(value, each) for value, each in pairs))
 
@@ -355,7 +355,7 @@ _KINDS: Final[dict[type, tuple[Any, ...]]] = {
 
 
 def _of_kind(value: Any, kind: Any) -> Any:
-    """The value, if it is one of that kind, and a number if it fits 64 bits."""
+    """The value, if it has this type; numbers must fit 64 bits."""
     number = type(value) is int
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{value!r:.60} is not {getattr(kind, '__name__', kind)}")

@@ -1,7 +1,7 @@
 """The interface that the machines of a tenure share: exclusive claims and shared claims.
 
-A tenure is a claim of a whole partition, or a range of a shared one. `ownership` carries both from
-the win until nothing of them is in hand, and does not know which of the two it has.
+A tenure is a claim of a whole partition, or a range of a shared one. `ownership` handles both from
+the win until the application has no more messages of it, and does not know which of the two it has.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kafka_marshal.machines.consumer.effects import ReleaseReason
 from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 
 AnyEffect: TypeAlias = ClaimEffect | SharedClaimEffect
-"""An effect of a claim, of either kind."""
+"""An effect of either kind of claim."""
 
 
 class TenureMachine(Protocol):
-    """What `ownership` needs of a machine. Methods return what is to be carried out."""
+    """What `ownership` needs of a machine. Methods return effects to carry out."""
 
     @property
     def wants(self) -> bool:
@@ -37,11 +37,11 @@ class TenureMachine(Protocol):
 
     @property
     def known(self) -> Claim:
-        """The claim as it was read; a guess where its owner is not certain."""
+        """The claim as it was read; a guess if its owner is uncertain."""
 
     @property
     def certain(self) -> bool:
-        """Whether `known` is what the log says."""
+        """Whether `known` is certain."""
 
     def available(self, end: int, now_ms: int) -> Sequence[AnyEffect]:
         """Messages below `end` exist."""
@@ -56,12 +56,12 @@ class TenureMachine(Protocol):
         """It is given up: nothing from `done` on counts, and nothing from `begun` on was begun."""
 
     def commit(self, now_ms: int) -> Sequence[AnyEffect]:
-        """Have the log hear at once of what is done."""
+        """Send the progress to the log at once."""
 
 
 @frozen(eq=False)
 class ClaimMachine:
-    """A member's machine of one claim, which is of a whole partition."""
+    """A member's machine of one claim, for a whole partition."""
 
     member: Member
     key: ClaimKey
@@ -73,7 +73,7 @@ class ClaimMachine:
         return self.driver.wants
 
     def of(self, member: Member) -> bool:
-        """Whether it is this member's."""
+        """Whether it belongs to this member."""
         return self.member is member
 
     @property
@@ -92,11 +92,11 @@ class ClaimMachine:
         return self.driver.consumer.reader.known
 
     def available(self, end: int, now_ms: int) -> Sequence[AnyEffect]:
-        """The window is judged by it."""
+        """The window depends on it."""
         return self.member.messages_available(self.key, end, now_ms)
 
     def extent(self, low: int, high: int, now_ms: int) -> Sequence[AnyEffect]:
-        """What lies below `low` is gone."""
+        """Messages below `low` are gone."""
         return self.member.extent(self.key, low, high, now_ms)
 
     def done(self, offset: int, now_ms: int) -> Sequence[AnyEffect]:

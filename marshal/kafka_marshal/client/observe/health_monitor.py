@@ -1,7 +1,8 @@
 """Detects health conditions of a consumer, and reports them to observers and the log.
 
-The coordinator reports what happens. This room keeps what is needed to see that a claim is wedged
-or late, by whom one was fenced off, and that there is nothing to own. It changes nothing.
+The coordinator reports events. This module keeps what is needed to detect that a claim is wedged or
+late, which instance fenced us off, and that there is nothing to own. It has no effect on the
+consumer.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ TAKEN = frozenset({Lost.TAKEN, Lost.ID_USED_TWICE})
 
 @frozen(eq=False)
 class WatchedClaim:
-    """A claim of ours, and its heartbeats."""
+    """A claim that we own, and its heartbeats."""
 
     claim: Claim
     heartbeats: Heartbeats
 
 
 class HealthMonitor:
-    """One consumer's. Called by the coordinator's thread, but for `observers` and `note`."""
+    """The monitor of one consumer. Its coordinator calls it, except `observers` and `note`."""
 
     def __init__(
         self,
@@ -47,37 +48,37 @@ class HealthMonitor:
         self.observers = Observers([self._logs, *observers])
         self._health_checks, self._stale_after_ms = health_checks, stale_after_ms
         self._watched: dict[WatchedClaim, None] = {}
-        """Claims that are ours, in the order in which they were won."""
+        """Our claims, in the order in which they were won."""
         self._idle_since_ms: int | None = None
         self._idle_said = False
         self._unknown_since_ms: int | None = None
         self._unknown_said = False
 
     def note(self, sentence: str) -> None:
-        """Something about the cluster that passes, or that somebody else must mend."""
+        """Report something about the cluster that is temporary, or that an operator must fix."""
         self._logs.note(sentence)
 
     def stopped(self, error: BaseException) -> None:
-        """The consumer stops by itself."""
+        """The consumer stops because of an error."""
         self._logs.stopped(error)
 
     # --- claims -----------------------------------------------------------------------------------
 
     def watch(self, claim: Claim, now_ms: int) -> WatchedClaim:
-        """It is ours. Returns what the other methods take, until it is lost."""
+        """A claim was won. Returns the argument of the other methods, until it is lost."""
         watched = WatchedClaim(claim, self._health_checks.won(now_ms))
         self._watched[watched] = None
         self._idle_since_ms, self._idle_said = None, False
         return watched
 
     def unwatched(self, claim: Claim, now_ms: int) -> WatchedClaim:
-        """A range is ours: it is reported late when it is heard again, and never wedged."""
+        """A range was granted: it is reported late when it is read back again, and never wedged."""
         return WatchedClaim(claim, self._health_checks.won(now_ms))
 
     def lost(
         self, watched: WatchedClaim, reason: Lost, position: int, known: Known, now_ms: int
     ) -> None:
-        """It is not ours any more; up to where it was done, and who has it as far as was read."""
+        """It is no longer ours; with our position, and its new owner as far as the log was read."""
         self._look_at(watched, now_ms)
         self._watched.pop(watched, None)
         self.observers.lost(watched.claim, reason)
@@ -94,18 +95,18 @@ class HealthMonitor:
             self.observers.left(watched.claim)
 
     def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
-        """Nothing of these was heard for `stale_s` seconds, so others may take them."""
+        """No heartbeat of these was read back for `stale_s` seconds, so others may take them."""
         if claims:
             self._logs.silent(claims, stale_s)
 
     def heard_again(self, claim: Claim) -> None:
-        """It goes on."""
+        """Delivery continues."""
         self._logs.heard_again(claim)
 
     # --- heartbeats -------------------------------------------------------------------------------
 
     def sent(self, watched: WatchedClaim, send: Send, standing: ClaimProgress, now_ms: int) -> None:
-        """A message of the protocol is on its way."""
+        """A message of the protocol was sent."""
         if watched not in self._watched or not isinstance(send.message, Heartbeat):
             return
         wedged = watched.heartbeats.beat(standing, now_ms)
@@ -113,14 +114,14 @@ class HealthMonitor:
             self.observers.wedged(watched.claim, wedged)
 
     def spoke(self, watched: Iterable[WatchedClaim], now_ms: int) -> None:
-        """A record that speaks for all of these ranges is on its way."""
+        """A record that is a sign of life for all of these ranges was sent."""
         for each in watched:
             each.heartbeats.sent(now_ms)
 
     def heard(self, watched: Iterable[WatchedClaim], now_ms: int) -> None:
-        """A heartbeat of a claim of ours was read back, or a record that speaks for ranges.
+        """A heartbeat of a claim was read back, or a record that is a sign of life for ranges.
 
-        That it was late is reported once for all of them.
+        If it was late, this is reported once for all of them.
         """
         lates = [(each.claim, each.heartbeats.heard(now_ms)) for each in watched]
         late = max(
@@ -132,7 +133,7 @@ class HealthMonitor:
             self.observers.late(*late)
 
     def look_at_cluster(self) -> None:
-        """Time has passed: what was noted of the cluster may be over."""
+        """Time has passed: conditions of the cluster may be over."""
         self._logs.look()
 
     def look(self, now_ms: int) -> None:
@@ -148,9 +149,9 @@ class HealthMonitor:
     # --- nothing to own ---------------------------------------------------------------------------
 
     def crowded(self, drivers: Iterable[Driver], now_ms: int) -> None:
-        """Look whether everything that this consumer may claim is others'.
+        """Check whether others own every claim that this consumer may have.
 
-        It is reported once that has lasted as long as an owner takes to become stale: until then
+        This is reported once it has lasted as long as an owner takes to become stale: until then
         others may give it a share.
         """
         if self._watched:
@@ -168,11 +169,11 @@ class HealthMonitor:
             self.observers.idle(self.who().group, Idle(len(known), len(owners)))
 
     def unknown(self, drivers: Iterable[Driver], now_ms: int) -> None:
-        """Look whether there are claims whose owner the log does not name.
+        """Check whether there are claims whose owner is not in the log.
 
-        An owner's heartbeat comes before it is stale. Where none came, the head of the log is gone,
-        and a consumer waits. At most once it waits for ever; at least once until no pause of before
-        can hold. Rules: DefiniteWin.
+        An owner sends a heartbeat before it is stale. If none arrived, the head of the log is gone,
+        and the consumer waits: at most once for ever, at least once until no earlier pause can be
+        in force. Rules: DefiniteWin.
         """
         found = [driver for driver in drivers if not driver.consumer.reader.known]
         if not found:

@@ -1,8 +1,8 @@
 """The log lines of consumers and producers (logger `kafka_marshal`): sentences with fields.
 
-Each record has, besides its sentence, the fields of `FIELDS` as attributes (`extra`), in the
-protocol's words; what does not apply is missing. `JsonFormatter` writes a record with them as one
-JSON object. What is written is decided here, what happened elsewhere (`coordinator`, `pool`).
+Besides its sentence, each record has those fields of `FIELDS` that apply as attributes (`extra`).
+`JsonFormatter` writes a record with its fields as one JSON object. This module decides what is
+written; it does not decide what happened (see `coordinator`, `pool`).
 """
 
 # ruff: noqa: D102  # what each method hears is documented once, at `Observer`
@@ -43,26 +43,26 @@ FIELDS: Final = (
     "reason",
     "cause",
 )
-"""The fields of a record. `event` is the name of what an `Observer` hears, or `cluster`: something
-about the cluster that passes, or `snapshot`, or `stopped`."""
+"""The fields of a record. `event` is the name of an `Observer` method, or `cluster` (a temporary
+problem with the cluster), or `snapshot`, or `stopped`."""
 
 
 OVER_S: Final = 30.0
 """A condition that was not reported for this many seconds is over. A client that cannot connect
 reports it every 10 s or more often (`reconnect.backoff.max.ms`)."""
 NAMED_MAX: Final = 10
-"""Claims to name in one line, at most."""
+"""The most claims to name in one line."""
 _NUMBER: Final = re.compile(r"\d+")
 _AWAY: Final = re.compile(
     r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
     r"brokers? (is|are) down|unexpected eof|failed to resolve|no route|unreachable"
 )
-"""One broker that is away says any of this, through every client and about every connection."""
+"""Messages that a broker which is down causes, in every client and on every connection."""
 
 
 @define
 class _RepeatedWarning:
-    """Something that is reported again and again."""
+    """A condition that is reported repeatedly."""
 
     sentence: str
     since_s: float
@@ -73,7 +73,7 @@ class _RepeatedWarning:
     def begins(
         cls, of: dict[str, _RepeatedWarning], alike: str, sentence: str, now_s: float
     ) -> bool:
-        """Whether it is reported for the first time."""
+        """Whether this is its first report."""
         one = of.get(alike)
         if one is None:
             of[alike] = cls(sentence, now_s, now_s)
@@ -84,7 +84,7 @@ class _RepeatedWarning:
 
 @frozen
 class ConsumerIdentity:
-    """Whose log it is."""
+    """The consumer whose log it is."""
 
     group: str
     client_id: str
@@ -128,11 +128,11 @@ _TAKES_OVER: Final = {
     False: "Another client that asks takes the claim when the owner is stale",
     True: "Others that share the partition take the ranges of one that is silent for two intervals",
 }
-"""What follows, of a whole partition and of a range."""
+"""The consequence, for a whole partition and for a range."""
 
 
 class LoggingObserver(Observer):
-    """Writes what happens to one consumer."""
+    """Logs what happens to one consumer."""
 
     def __init__(
         self, who: Callable[[], ConsumerIdentity], monotonic: Callable[[], float] = REAL.monotonic
@@ -140,11 +140,11 @@ class LoggingObserver(Observer):
         self._who = who
         self._monotonic = monotonic
         self._lasting: dict[str, _RepeatedWarning] = {}
-        """What was reported about the cluster, and is not over."""
+        """Reported conditions of the cluster that are not over."""
         self._unknown: dict[str, _RepeatedWarning] = {}
-        """Topics whose last append had an outcome that nobody knows."""
+        """Topics whose last append has an unknown outcome."""
         self._undelivered: dict[str, _RepeatedWarning] = {}
-        """Topics of which a record that a producer sent was not confirmed of late."""
+        """Topics with a recent record of a producer that was not confirmed."""
 
     def claimed(self, claim: Claim) -> None:
         self._of(logging.INFO, "claimed", claim, "claimed", position=claim.position)
@@ -216,7 +216,7 @@ class LoggingObserver(Observer):
         )
 
     def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
-        """Nothing more of these is given out, since others may take them."""
+        """These claims deliver nothing more, since others may take them."""
         # A shared partition is several: each of its ranges is one.
         silent = list(dict.fromkeys(f"{claim.topic}/{claim.partition}" for claim in claims))
         names = ", ".join(silent[:NAMED_MAX])
@@ -228,7 +228,7 @@ class LoggingObserver(Observer):
         self._write(logging.WARNING, "silent", what)
 
     def heard_again(self, claim: Claim) -> None:
-        """It goes on after `silent`."""
+        """Delivery continues after `silent`."""
         what = "a heartbeat was read back, so its messages are given out again"
         self._of(logging.INFO, "heard_again", claim, what)
 
@@ -312,10 +312,10 @@ class LoggingObserver(Observer):
             self._write(logging.WARNING, "delivered", what, topic=topic, reason=reason)
 
     def note(self, sentence: str) -> None:
-        """Something about the cluster that passes, or that somebody else must mend.
+        """Report something about the cluster that is temporary, or that an operator must fix.
 
-        Written when it begins, and when it is over, with how long it was reported. Sentences that
-        differ only in their numbers count as one; so do all sentences about brokers that are away.
+        It is logged when it begins, and when it is over, with its duration. Sentences that differ
+        only in their numbers count as one; so do all sentences about brokers that are down.
         """
         alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
         if _RepeatedWarning.begins(self._lasting, alike, sentence, self._monotonic()):
@@ -335,7 +335,7 @@ class LoggingObserver(Observer):
                     self._write(logging.WARNING, "cluster", what)
 
     def stopped(self, error: BaseException) -> None:
-        """The consumer stops by itself."""
+        """The consumer stops because of an error."""
         what = f"the consumer of group {self._who().group} stops: {error}"
         self._write(logging.ERROR, "stopped", what, reason=type(error).__name__)
 
