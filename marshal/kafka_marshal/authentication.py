@@ -1,8 +1,8 @@
 """Authentication of records: a MAC in its own header, made with keys that a fleet shares.
 
-The MAC decides nothing: a reader without a key folds the same (docs/concepts/protocol.md,
-"Authentication"). This room knows keys, bytes and the header. It does not know what a record does,
-nor what follows from one that is not authentic.
+No verdict depends on the MAC: a reader without a key folds the same (docs/concepts/protocol.md,
+"Authentication"). This module knows keys, bytes and the header. It knows neither the effect of a
+record, nor what follows if one is not authentic.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from kafka_marshal.errors import SHOWN_MAX, InvalidOption
 KEYS_FILE_VARIABLE: Final = "MARSHAL_KEYS_FILE"
 """The environment variable that names a file of keys."""
 KEYS_VARIABLE: Final = "MARSHAL_KEYS"
-"""The environment variable that holds what such a file holds."""
+"""The environment variable that holds the contents of such a file."""
 KEY_BYTES_MIN: Final = 32
-"""The shortest key: as long as what SHA-256 returns."""
+"""The minimum length of a key: that of a SHA-256 digest."""
 SENDERS_MAX: Final = 1_000
-"""How many kinds are told apart at most, since a writer may make up any number of names."""
+"""How many kinds to distinguish at most, since a writer may invent any number of names."""
 PROOFS_MAX: Final = 5
-"""How many records are kept of each kind at most."""
+"""How many records to keep of each kind at most."""
 _CONTEXT: Final = b"kafka-marshal-hmac 1"
-"""The first thing that is signed: a MAC for another purpose, or of another form, never fits."""
+"""The prefix of what is signed, so that a MAC for another purpose or format never matches."""
 _NOTHING: Final = b"\xff" * 8
-"""Stands for the length of a value that is null, which is another value than an empty one."""
+"""The length of a null value, which differs from an empty one."""
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MAC: Final = re.compile(rb"([A-Za-z0-9._-]{1,64}):([0-9a-f]{64})")
 _KEY: Final = re.compile(r"([0-9a-fA-F]{2})+")
 
 
 class Authenticity(enum.Enum):
-    """Whether a record is authentic. The value says what it has."""
+    """Whether a record is authentic. The value describes its MAC."""
 
     AUTHENTIC = "a MAC of its own"
     NOT_SIGNED = "no MAC"
@@ -51,23 +51,23 @@ class Authenticity(enum.Enum):
     """Or more than one."""
     UNKNOWN_KEY = "a MAC of a key that is not known here"
     WRONG = "a MAC that is not its own"
-    """Its value, a header or its coordinating partition is not what was signed."""
+    """Its value, a header or its coordinating partition differs from what was signed."""
 
 
 @frozen
 class Verification:
-    """What a keyring makes of one record."""
+    """The result of verifying one record."""
 
     authenticity: Authenticity
     key_id: str | None = None
-    """The key that the record names; None: it names none that can be read."""
+    """The key that the record names; None if it names no readable key."""
 
 
 class Keyring:
     """The keys of one log: several that verify, and at most one of them that signs.
 
-    It is neither pickled nor copied, and its `repr` shows the names of keys alone. A key belongs to
-    one coordination topic of one cluster: a MAC covers neither name.
+    It cannot be pickled or copied, and its `repr` shows only the names of keys. A key belongs to
+    one coordination topic of one cluster, because a MAC covers neither name.
 
     >>> keyring = Keyring({"2026a": bytes(32)}, sign_with="2026a")
     >>> keyring
@@ -83,16 +83,16 @@ class Keyring:
         sign_with: str | None = None,
         signed_since_ms: int | None = None,
     ) -> None:
-        """Take these keys; all names are up to 64 letters, digits, dots, dashes and underscores.
+        """Take these keys. A name has up to 64 letters, digits, dots, dashes and underscores.
 
         Args:
-            keys: each by its name, of 32 bytes or more.
-            sign_with: the name of the one that signs; None: records are verified and not signed.
-            signed_since_ms: from when on all members of the fleet sign, Unix milliseconds. What a
-                broker stamped before may be unsigned; None: nothing may.
+            keys: by name, each of 32 bytes or more.
+            sign_with: the name of the key that signs; None: records are verified, but not signed.
+            signed_since_ms: the time since which all members of the fleet sign, Unix milliseconds.
+                Records that a broker stamped before may be unsigned; None: no record may.
 
         Raises:
-            InvalidOption: there is no key, or one is too short or has no good name.
+            InvalidOption: there is no key, or a key is too short or has an invalid name.
         """
         if not keys:
             raise InvalidOption("keys: there is none")
@@ -111,13 +111,13 @@ class Keyring:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
-        """The keys in a file of lines: `key.NAME = HEX`, `sign-with = NAME`, `signed-since = TIME`.
+        """Read keys from lines: `key.NAME = HEX`, `sign-with = NAME`, `signed-since = TIME`.
 
         A time is ISO 8601; without a zone it is UTC. Lines that begin with `#` are comments.
 
         Raises:
-            InvalidOption: the file cannot be read, or a line is none of these. No message holds
-                anything of a line but its number.
+            InvalidOption: the file cannot be read, or a line is none of these. The message contains
+                nothing of a line but its number.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ class Keyring:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
-        """The keys that `MARSHAL_KEYS_FILE` names or `MARSHAL_KEYS` holds; None without either.
+        """Read the keys that `MARSHAL_KEYS_FILE` names or `MARSHAL_KEYS` holds; None if unset.
 
         Raises:
             InvalidOption: both are set, or see `from_file`.
@@ -179,7 +179,7 @@ class Keyring:
     def header(
         self, partition: int, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
     ) -> tuple[str, bytes] | None:
-        """The header that signs a record; None where no key signs."""
+        """The header that signs a record; None if no key signs."""
         key_id = self.sign_with
         if key_id is None:
             return None
@@ -204,10 +204,10 @@ class Keyring:
         return Verification(Authenticity.WRONG, key_id)
 
     def complaint(self, raw: RawRecord) -> Verification | None:
-        """What is wrong with a record that must be authentic; None: nothing, or it need not be.
+        """What is wrong with a record that must be authentic; None if it is, or need not be.
 
-        A record need not be that a broker stamped before `signed_since_ms`. The stamp of a producer
-        is what its sender wrote, so it excuses nothing.
+        A record that a broker stamped before `signed_since_ms` need not be authentic. A producer's
+        timestamp does not count, since its sender chose it.
         """
         since_ms = self.signed_since_ms
         appended = raw.timestamp_type is not TimestampType.CREATE_TIME
@@ -229,9 +229,10 @@ class UnauthenticRecords:
     """Records of one sender that must be authentic and are not, all for the same reason."""
 
     partition: int
-    """Coordinating partition."""
+    """The coordinating partition."""
     group: str | None
-    """As the record has it. None, as instance and client: of all that came after `SENDERS_MAX`."""
+    """As the record names it. None, like instance and client, for all senders beyond `SENDERS_MAX`.
+    """
     instance: str | None
     client: str | None
     verification: Verification
@@ -239,11 +240,11 @@ class UnauthenticRecords:
     last: RawRecord
     count: int = 0
     proofs: list[RawRecord] = field(factory=list)
-    """The first few."""
+    """The first few records."""
 
     @property
     def sentence(self) -> str:
-        """What they are, for people."""
+        """A description for people."""
         records, have = ("record", "has") if self.count == 1 else ("records", "have")
         key_id = self.verification.key_id
         key = "" if key_id is None else f", as of key {key_id}"
@@ -259,16 +260,16 @@ class UnauthenticRecords:
 
 
 class AuthenticityChecks:
-    """Every record of a log, verified: what a client would stop at that requires authentic ones."""
+    """Verifies every record of a log, and collects those at which a strict client would stop."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
         self._found: dict[tuple[object, ...], UnauthenticRecords] = {}
 
     def check(self, raw: RawRecord) -> UnauthenticRecords | None:
-        """Look at one record; what it belongs to, if it is the first of these.
+        """Verify one record; return its kind if it is the first one of that kind.
 
-        What is no message is passed over, as a fold does.
+        Records without a message are skipped, as in a fold.
         """
         complaint = self._keyring.complaint(raw)
         if complaint is None:
@@ -306,18 +307,18 @@ class AuthenticityChecks:
         return found if begins else None
 
     def __iter__(self) -> Iterator[UnauthenticRecords]:
-        """All that is not authentic, in the order in which it began."""
+        """All kinds of records that are not authentic, in order of their first record."""
         return iter(self._found.values())
 
 
 def signed_bytes(
     key_id: str, partition: int, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> bytes:
-    """The bytes that a MAC covers, which no other record shares.
+    """The bytes that a MAC covers; no two records share them.
 
-    Each part is preceded by its length. The value is as it lies in the log. Of the headers every
-    `marshal-` one is covered, by name; those of one name stay in their order, of which the fold
-    takes the last.
+    Each part is preceded by its length. The value is as stored in the log. All `marshal-` headers
+    are covered, sorted by name; those with the same name keep their order, since the fold uses the
+    last.
     """
     covered = [each for each in headers if each[0].startswith(wire.HEADER_PREFIX)]
     parts = [_CONTEXT, key_id.encode(), b"%d" % partition, value]

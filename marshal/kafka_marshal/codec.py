@@ -1,8 +1,8 @@
 """Encodes and decodes messages and headers, and maps topics to coordinating partitions.
 
 Byte-compatible with the original (`TYPE/version/unix_s/instance/client/group/topic/partition[/n]`),
-with one deliberate difference: a partition outside 0..2^31-1 is malformed, because it made every
-reader of the original crash. This room does not know what a message does to a claim.
+with one deliberate difference: a partition outside 0..2^31-1 is malformed, because it crashed every
+reader of the original. This module does not know the effect of a message on a claim.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _BASE_FIELDS: Final = 1 + len(wire.TIME) + len(wire.ADDRESS)
 Layouts: TypeAlias = Mapping[str, tuple[Callable[..., Message], str | None, bool]]
-"""By a message's name its class, the name of its number, and whether it names a claim."""
+"""By a message's name: its class, the name of its number, and whether it names a claim."""
 LAYOUTS: Final[Layouts] = {
     layout.name: (layout.message, layout.number, layout.keyed) for layout in wire.MESSAGES
 }
-"""As a tuple, which `decode` takes apart faster than it asks a `Layout` three times."""
+"""As tuples: `decode` unpacks one faster than it reads three attributes of a `Layout`."""
 HEADER_FIELDS: Final = {header.name: header.field for header in wire.HEADERS}
 _FIELDS: Final = tuple(HEADER_FIELDS.values())
 _AMENDMENTS: Final = {header.field: header.least for header in wire.HEADERS if header.amends}
 
 
 class MalformedRecord(ValueError):
-    """A record's value is not a message: `field` says where, `reason` why."""
+    """A record's value is not a message: `field` and `reason` tell why."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"malformed {field}: {reason}")
@@ -42,7 +42,7 @@ class MalformedRecord(ValueError):
 
 
 class UnsendableMessage(ValueError):
-    """A message that would not survive its own encoding: `field` says which part of it."""
+    """A message that would not decode to itself: `field` names the part that is wrong."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"cannot encode {field}: {reason}")
@@ -51,13 +51,13 @@ class UnsendableMessage(ValueError):
 
 
 def decode(value: bytes | None, layouts: Layouts = LAYOUTS) -> Message:
-    """The message in a record's value.
+    """Decode the message in a record's value.
 
-    `layouts` is for a reader that knows more messages (`range_codec`). To every other one they are
-    malformed, as they are to the versions that came before them.
+    `layouts` is for a reader that knows more messages (`range_codec`). For every other reader those
+    are malformed, as they are for earlier versions.
 
-    As tolerant as the original on well-formed text: any version, a sign before a number, empty ids,
-    negative offsets. Ids that are not UTF-8 survive a round trip (surrogate escapes).
+    As tolerant as the original with well-formed text: any version, a sign before a number, empty
+    ids, negative offsets. Ids that are not UTF-8 survive a round trip (surrogate escapes).
 
     Raises:
         MalformedRecord: anything else, naming the field; no other exception, whatever the bytes.
@@ -160,11 +160,11 @@ def encode(message: Message, layouts: Layouts = LAYOUTS) -> bytes:
 
 
 def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
-    """The `marshal-*` headers among a record's headers; of one given twice the last counts.
+    """Decode the `marshal-*` headers of a record; if one occurs twice, the last counts.
 
-    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches. An amendment's
-    becomes nothing, because older versions do not look at it and must come to the same verdict
-    (`malformed_amendments` names it). Never raises.
+    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches. An invalid
+    amendment counts as absent, because older versions do not look at it and must come to the same
+    verdict (`malformed_amendments` names it). Never raises.
     """
     present = False
     found: dict[str, int | None] = {}
@@ -199,7 +199,7 @@ def _amendment(field: str, number: int) -> int | None:
 
 
 def decimal(value: bytes | str | None) -> int:
-    """The number that a header says; `NOT_DECIMAL` if it is not ASCII decimal."""
+    """The number in a header; `NOT_DECIMAL` if it is not ASCII decimal."""
     if isinstance(value, bytes):
         value = value.decode("latin-1")
     if value is None or not (value.isdecimal() and value.isascii()):
@@ -210,10 +210,10 @@ def decimal(value: bytes | str | None) -> int:
 
 
 def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
-    """The record headers that say what `headers` says, as `decode_headers` reads them.
+    """Encode headers, so that `decode_headers` returns an equal value.
 
-    Headers that are present and say nothing are `marshal-version`: a ClaimingPartition of ours must
-    differ from the original's (R1c, R2) even if it has nothing to add.
+    If headers are present but all fields are absent, this writes `marshal-version`: our
+    ClaimingPartition must differ from the original's (R1c, R2) even if it has nothing to add.
 
     Raises:
         UnsendableMessage: a header is negative, or `NOT_DECIMAL`.

@@ -1,6 +1,6 @@
 """Errors that a user can fix: each message names the cluster, topic, file or option.
 
-A command turns them into one sentence and exit code 2. This room knows no client of Kafka.
+A command turns them into one sentence and exit code 2. This module does not know Kafka's client.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Final
 from kafka_marshal.core.group_intervals import OtherInterval
 
 OR_FORCE: Final = ", or judge by it with --force-interval"
-"""What else helps where an interval may be forced."""
+"""The other remedy, for commands that can force an interval."""
 COORDINATION_TOPIC: Final = "__marshal"
 """The coordination topic's default name."""
 
 
 SHOWN_MAX: Final = 80
-"""Characters of a name from the log to show, at most: it may be a megabyte."""
+"""The most characters of a name from the log to print: it may be a megabyte long."""
 
 
 class MarshalError(Exception):
-    """Something could not be done, and the message says what to change."""
+    """The base class: something failed, and the message explains what to change."""
 
 
 class InvalidOption(MarshalError):
-    """An option's value makes no sense; the message names it."""
+    """An option has an invalid value; the message names it."""
 
 
 def in_words(error: BaseException) -> str:
@@ -41,7 +41,9 @@ def in_words(error: BaseException) -> str:
 
 
 def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:
-    """What a command says whose --heartbeat-interval is not the log's; what else helps than that.
+    """The error of a command whose --heartbeat-interval differs from the interval in the log.
+
+    `otherwise` names another remedy than to leave the option out.
 
     >>> from kafka_marshal.core.group_intervals import LivedUnder
     >>> str(contradicted(OtherInterval(10_000, "g", LivedUnder(60_000, "c1", 0))))
@@ -51,29 +53,30 @@ def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:
 
 
 class ConsumerClosed(MarshalError):
-    """The consumer was closed before it was asked for this; make another one."""
+    """The consumer is closed; create a new one."""
 
 
 class BufferFull(MarshalError):
-    """A `send` found no room in the producer's buffer in time. Nothing of it was sent."""
+    """The producer's buffer had no room for a `send` in time. Nothing of it was sent."""
 
 
 class ProducerClosed(MarshalError):
-    """The producer was closed before it was asked for this; make another one."""
+    """The producer is closed; create a new one."""
 
 
 class ClaimLost(MarshalError):
-    """The claim was lost before the log had what was committed of it.
+    """The claim was lost before the log held the committed position.
 
-    The next owner processes it again, at least once. The message names partition, epoch and offset.
+    The next owner processes those messages again (at least once). The message names the partition,
+    the epoch and the offset.
     """
 
 
 class Fenced(MarshalError):
-    """A member of a group committed what is not its own any more; `partitions` names it.
+    """A group member committed partitions that it no longer owns; `partitions` names them.
 
-    It was given up, or the partitions moved or were rewound. The next owner processes them from the
-    position that the log has. The member goes on with what is its own.
+    The member expired, or the partitions moved or were rewound. The next owner processes them from
+    the position in the log. The member keeps its other partitions.
     """
 
     def __init__(self, partitions: Sequence[tuple[str, int]]) -> None:
@@ -84,37 +87,38 @@ class Fenced(MarshalError):
 
 
 class HandlerFailed(MarshalError):
-    """A handler failed for good, and there is no dead-letter topic. Its message is not done."""
+    """A handler failed permanently, and there is no dead-letter topic. Its message is not done."""
 
 
 class TooManyDeliveries(MarshalError):
-    """A message was given to consumers that fell silent with it, more often than it may be.
+    """A message was delivered too often to consumers that then fell silent.
 
-    A dead letter names it as its error: no handler was called for it again.
+    A dead letter has it as its error: the handler was not called for it again.
     """
 
 
 class ThreadFailed(MarshalError):
-    """A thread of the consumer met an error that nothing here expects, and so the consumer ended.
+    """An unexpected error in one of the consumer's threads has ended the consumer.
 
-    The message names the thread and the error, which is its `__cause__`. It is a mistake of this
-    library, or of what it runs on: report it.
+    The message names the thread and the error, which is the `__cause__`. This is a bug in this
+    library or in what it runs on: please report it.
     """
 
 
 class BrokerFailed(MarshalError):
-    """The cluster cannot be reached, or refused; the message says which and why."""
+    """The cluster cannot be reached, or refused a request; the message names it and the reason."""
 
 
 class ProducerFailed(BrokerFailed):
-    """The producer can append nothing more; the message says why, and what to do.
+    """The producer cannot append any more; the message explains why, and what to do.
 
-    What it had sent before has its outcomes. Nothing of the `send` that raises this was sent.
+    Records that were sent before have their outcomes. Nothing of the `send` that raises this was
+    sent.
     """
 
 
 def init_command(bootstrap: str, topic: str) -> str:
-    """The command that makes a coordination topic, to be pasted.
+    """The command that creates a coordination topic, ready to paste.
 
     >>> init_command("a:9092", "__marshal")
     'marshal init --bootstrap a:9092'
@@ -124,7 +128,7 @@ def init_command(bootstrap: str, topic: str) -> str:
 
 
 class NoCoordinationTopic(BrokerFailed):
-    """The cluster has no such topic; the message holds the command that makes it."""
+    """The cluster has no coordination topic; the message contains the command that creates it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         command = init_command(bootstrap, topic)
@@ -132,17 +136,18 @@ class NoCoordinationTopic(BrokerFailed):
 
 
 class NotLetIn(BrokerFailed):
-    """The cluster refused our password, token or certificate, or we its own; it says what to set.
+    """The cluster refused our credentials, or we refused its certificate.
 
-    Raised only until a broker has let us in once. For a running consumer such a refusal passes,
-    like everything that a broker reports while it restarts.
+    The message names the settings to change. It is raised only until a broker has accepted the
+    client once. For a running consumer such a refusal is temporary, like everything that a broker
+    reports while it restarts.
     """
 
 
 class NotAuthentic(MarshalError):
     """A record of the log is not authentic, and the consumer has `require_authentic`.
 
-    Nothing of the record was folded, and the consumer sent nothing more: its claims become stale.
+    The record was not folded, and the consumer sends nothing more, so its claims become stale.
     """
 
     def __init__(
@@ -159,14 +164,14 @@ class NotAuthentic(MarshalError):
         """The coordinating partition."""
         self.offset = offset
         self.client = client
-        """As the record has it; it may be a lie."""
+        """As the record names it; it may be forged."""
         self.key_id = key_id
-        """The key that the record names; None: it names none that can be read."""
+        """The key that the record names; None if it names no readable key."""
 
 
 class IntervalMismatch(MarshalError):
-    """Two heartbeat intervals in one group: both would process everything. The message says which.
+    """Two heartbeat intervals in one group, so that two owners could process the same messages.
 
-    A consumer raises it that comes to a group whose owners live under another interval; a command
-    does whose option contradicts what the log says.
+    The message names both. A consumer raises it when the group's owners use another interval. A
+    command raises it when its option differs from the interval in the log.
     """

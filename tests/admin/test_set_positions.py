@@ -546,16 +546,22 @@ def test_a_release_frees_what_was_named_and_says_what_lies_beside_it(hands: Hand
         epoch = hands.wins("g", topic, partition)
         hands.beats("g", topic, partition, epoch, 40)
     dry = marshal("release", "g", f"{topic}:0", *hands.options, "--dry-run")
-    assert f"{topic}:1 is owned by c1 (c1i); it lies beside what was named" in dry.stdout
+    assert (
+        f"{topic}:1 is owned by c1 (c1i); not named, but on the same coordinating partition"
+        in dry.stdout
+    )
     assert claim(hands, ClaimKey("g", topic, 0)).claim.owned
     done = marshal("release", "g", f"{topic}:0", *hands.options)
     assert done.returncode == 0
-    assert f"{topic}:1 was owned by c1 (c1i); it lies beside what was named" in done.stdout
+    assert (
+        f"{topic}:1 was owned by c1 (c1i); not named, but on the same coordinating partition"
+        in done.stdout
+    )
     known = claim(hands, ClaimKey("g", topic, 0)).claim
     assert (known.owned, known.position, known.paused_until_ms) == (False, 40, None)
     again = marshal("release", "g", f"{topic}:0", *hands.options)
     assert again.returncode == 1
-    assert "nobody owns any of them" in again.stderr
+    assert "none of them has an owner" in again.stderr
     unknown = marshal("release", "g", "nothing", *hands.options)
     assert unknown.returncode == 2
     assert unknown.stderr.endswith(f"has no claim of nothing; it has claims of: {topic}\n")

@@ -37,6 +37,6 @@ def test_an_interval_is_the_same_in_any_unit(written: str) -> None:
 def test_help_shows_a_default_with_its_unit() -> None:
     shown = marshal("ls", "--help").stdout
     assert "--heartbeat-interval" in shown
-    assert "[default: (what the log says," in shown
+    assert "[default: (the interval in the log," in shown
     assert "else 60s)]" in shown
     assert "60.0" not in shown

@@ -34,7 +34,7 @@ def here(tmp_path: Path) -> Path:
         (("trace", "empty.jsonl", "--heartbeat-interval", "4"), "empty.jsonl: the source is empty"),
         (
             ("trace", CAPTURE, "--heartbeat-interval", "nan"),
-            "--heartbeat-interval must be a length of time like 90s, 10m or 1h30m, not 'nan'",
+            "--heartbeat-interval must be a duration like 90s, 10m or 1h30m, not 'nan'",
         ),
         (
             ("validate", "folder"),
@@ -42,16 +42,16 @@ def here(tmp_path: Path) -> Path:
         ),
         (
             ("validate", "file", *AT),
-            "file is not a folder: --bootstrap takes the log of a folder that was recorded",
+            "file is not a folder: --bootstrap needs the folder of a recorded run",
         ),
         (
             ("validate", "file"),
-            "file is a log alone and does not say what the heartbeat interval is: "
+            "file is a log alone and does not state its heartbeat interval: "
             "--heartbeat-interval DURATION is needed",
         ),
         (
             ("validate", RUN, "--heartbeat-interval", "4"),
-            f"{RUN} is a recorded run and says itself what the heartbeat interval is: "
+            f"{RUN} is a recorded run and states its heartbeat interval: "
             "leave out --heartbeat-interval",
         ),
         (("validate", RUN, "--slice", "folder"), "--slice folder is a folder"),
@@ -59,7 +59,7 @@ def here(tmp_path: Path) -> Path:
         (("validate", RUN, "--trace-out", "file"), "--trace-out file is not a folder"),
         (("verify", "M", "--trace-out", "file"), "--trace-out file is not a folder"),
         (("broker", "--folder", "file"), "--folder file is not a folder"),
-        (("broker", "--messages", "5"), "--messages makes no sense without --topic"),
+        (("broker", "--messages", "5"), "--messages needs --topic"),
         (
             ("broker", "--topic", "orders:0"),
             "--topic 'orders:0' must be written TOPIC or TOPIC:PARTITIONS",
@@ -67,11 +67,11 @@ def here(tmp_path: Path) -> Path:
         (("broker", "--folder", "file/x"), "--folder file/x: file is not a folder"),
         (
             ("init", *AT, "--pause-max", "inf"),
-            "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",
+            "--pause-max must be a duration like 90s, 10m or 1h30m, not 'inf'",
         ),
         (
             ("trace", "file", "--heartbeat-interval", "9" * 400 + "d"),
-            "--heartbeat-interval must be a length of time like 90s, 10m or 1h30m, not '"
+            "--heartbeat-interval must be a duration like 90s, 10m or 1h30m, not '"
             + "9" * 400
             + "d'",
         ),
@@ -83,19 +83,19 @@ def here(tmp_path: Path) -> Path:
         ),
         (
             ("groups", *AT, "--last", "soon"),
-            "--last must be a length of time like 90s, 10m or 1h30m, not 'soon'",
+            "--last must be a duration like 90s, 10m or 1h30m, not 'soon'",
         ),
         (
             ("pause", "g", *AT, "--for", "30h"),
-            "--for 30h: the longest pause is 1d; every reader cuts a longer one to that",
+            "--for 30h: the longest pause is 1d; every reader shortens a longer one to that",
         ),
         (
             ("release", "g", "t", *AT, "--hold", "30h"),
-            "--hold 30h: the longest pause is 1d; every reader cuts a longer one to that",
+            "--hold 30h: the longest pause is 1d; every reader shortens a longer one to that",
         ),
         (
             ("set-position", "g", "t=5", *AT, "--pause", "30h"),
-            "--pause 30h: the longest pause is 1d; every reader cuts a longer one to that",
+            "--pause 30h: the longest pause is 1d; every reader shortens a longer one to that",
         ),
         (
             ("set-position", "g", "=5", *AT),
@@ -104,7 +104,7 @@ def here(tmp_path: Path) -> Path:
         ),
         (
             ("watch", "--heartbeat-interval", "4", *AT, "--checkpoint-every", "0"),
-            "--checkpoint-every must be a length of time like 90s, 10m or 1h30m, not '0'",
+            "--checkpoint-every must be a duration like 90s, 10m or 1h30m, not '0'",
         ),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else "",

@@ -86,7 +86,7 @@ def test_a_set_position_that_is_called_off_while_it_reads_sends_nothing(
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines() == [
         "marshal: calling off; a second Ctrl-C does not wait for the log",
-        "marshal: called off; nothing was sent",
+        "marshal: cancelled; nothing was sent",
     ]
     assert look(hands).records == 1
 
@@ -124,7 +124,7 @@ def test_a_pause_that_is_interrupted_after_sending_says_where_to_look(hands: Han
     hands.wins("g", hands.data(), 0)
     ran = run(SENDING, "pause", "g", "--for", "10m", *hands.options)
     assert (ran.returncode, ran.stdout) == (2, "")
-    said = "interrupted; what was sent may take effect: marshal groups shows the state"
+    said = "interrupted; records that were sent may take effect: marshal groups shows the state"
     assert ran.stderr == f"marshal: {said}\n"
 
 

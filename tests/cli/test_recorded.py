@@ -35,7 +35,7 @@ def test_a_recorded_run_is_validated_with_the_log_of_its_cluster(
         assert len(list(islice(consumer, 50))) == 50
     ran = marshal("validate", tmp_path, *hands.options)
     assert ran.returncode == 0, ran.stderr
-    assert "A behaviour of the specification explains all of it." in ran.stdout
+    assert "A behaviour of the specification explains the whole run." in ran.stdout
     assert ran.stderr.startswith(f"wrote {tmp_path / 'log.jsonl'}: ")
     again = marshal("validate", tmp_path)
     assert (again.returncode, again.stdout) == (0, ran.stdout)

@@ -63,7 +63,7 @@ def test_a_log_alone_that_nobody_can_have_written_is_told(tmp_path: Path) -> Non
         ((CAPTURES / "a_clean.jsonl",), "--heartbeat-interval"),
         ((CAPTURES / "a_clean.jsonl", "--tlc", "--heartbeat-interval", "4"), "--tlc"),
         ((CAPTURES / "a_clean.trace.jsonl", "--heartbeat-interval", "4"), ":1: a row of a trace"),
-        ((GOOD, "--heartbeat-interval", "4"), "itself"),
+        ((GOOD, "--heartbeat-interval", "4"), "states its"),
     ],
 )
 def test_what_cannot_be_validated_is_one_sentence(

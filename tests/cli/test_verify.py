@@ -13,7 +13,7 @@ def test_a_fault_of_the_original_is_told_as_a_story() -> None:
     assert ran.returncode == 1, ran.stderr
     assert "Fenced is broken" in ran.stdout
     assert "overwritten" in ran.stdout.lower()
-    assert "It is there to fail" in ran.stdout
+    assert "This model is expected to fail" in ran.stdout
 
 
 @pytest.mark.tlc

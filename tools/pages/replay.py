@@ -26,228 +26,232 @@ _HEAD = """\
 
     marshal replay SOURCE... [--heartbeat-interval 4] [--rules fenced|original|both] --out DIR
 
-reads recorded logs of a coordination topic, folds them under the rules you choose, and
-writes tables, `summary.json` and `report.html` into the new folder `DIR`. It never overwrites: an
-existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints how often
-each finding was found, and the three worst in words; `--quiet` prints nothing but errors, `--json`
-prints `summary.json` and nothing else.
+reads recorded logs of a coordination topic, folds them under the rules you choose, and writes
+tables, `summary.json` and `report.html` to the new folder `DIR`. It never overwrites: an
+existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints the number
+of findings by code, and the three worst in words. `--quiet` prints only errors, and `--json` only
+`summary.json`.
 
-`--protocol groups` reads logs of groups with a controller, `__marshal_groups`, where this page
-speaks of claims. Sources, engines, `--checkpoint`, SARIF and JUnit are the same; tables, findings,
-`summary.json` and the page are those of groups. `--what-if strategy=NAME` counts the moves that
-another strategy would have made. Options about claims are refused, and so is a log of which no
-record is of the protocol, if its first ones are all of the other. From Python: `run_groups`.
+`--protocol groups` replays logs of groups with a controller, `__marshal_groups`. Sources, engines,
+`--checkpoint`, SARIF and JUnit are the same; tables, findings, `summary.json` and the page are
+those of groups. `--what-if strategy=NAME` counts the moves that another strategy would have made.
+Options for claims are refused. So is a log without a record of the chosen protocol, if its first
+records are all of the other one. From Python, use `run_groups`.
 
 ## The heartbeat interval
 
-Each group is judged by the heartbeat interval that the log says: claims and heartbeats carry
-their sender's (`marshal-interval`), since version 0.2.0. A log may hold groups of different
-intervals. Where the interval of a group was changed, each record is judged by the one that held
-when it was written. The new one holds from the first claim that is won under it once no owner under
-the old one lives any more. Owners live for twice the larger of the two after their last record, or
-until they have given everything back. Where both live at once, the one that came first holds, and
-`interval_mismatch` says who differs. Each coordinating partition is judged by itself.
+Each group is judged by the heartbeat interval in its log: since version 0.2.0, claims and
+heartbeats carry their sender's (`marshal-interval`). A log may contain groups with different
+intervals. If the interval of a group was changed, each record is judged by the one in force when it
+was written. The new one is in force from the first claim that is won under it after the last owner
+under the old one is dead. Owners are alive for twice the larger interval after their last record,
+or until they have released everything. If owners of both are alive at once, the earlier interval
+stays in force, and the finding `interval_mismatch` names the others. Each coordinating partition is
+judged separately.
 
-`--heartbeat-interval` (60 s) is for groups that say none: of version 0.1.0, and of the original.
-Before its first word a group says none either: give the option where a fleet was upgraded. Where
-the log says another one, the option is an error (exit code 2) that names the group; with
-`--force-interval` it holds for every group, whatever the log says. `summary.json` names the
-intervals by which groups were judged at the end (`heartbeat_intervals_s`), and for each group also
-those that it stated before (`intervals_said_ms`). `trace`, `shrink` and `watch` have the same two
-options.
+`--heartbeat-interval` (60 s) applies to groups whose log states none: those of version 0.1.0, and
+of the original. It also applies to the records before a group first states one, so give the option
+for a fleet that was upgraded. If the log states another interval, the option is an error (exit code
+2) that names the group. With `--force-interval` it applies to every group, whatever the log states.
+`summary.json` lists the intervals by which groups were judged at the end (`heartbeat_intervals_s`),
+and for each group also those that it stated before (`intervals_said_ms`). `trace`, `shrink` and
+`watch` have the same two options.
 
 ## Sources
 
-A source is a file, a folder, or a glob, of any of these formats, mixed as you like:
+A source is a file, a folder, or a glob. You may mix these formats:
 
 """
 
 _ONE_LOG = """
-The format of each file is seen from its name and its first bytes; `--format NAME` says it instead,
-for all. Texts (capture, kcat, console, dump-log, and a sink's `.json` and `.bin`) may be packed
-with gzip or zstandard. A packed text is read by one task, so leave big ones plain. A record, a
-record batch or a block of Avro that unpacks to more than 64 MiB is refused, with its place. So is a
-row group of Parquet that unpacks to more than 64 MiB and 100 times its bytes. What a format
-cannot prove is a caveat of the replay, on the terminal, in `summary.json` and in the report, if it
-matters for the files at hand. For `dump-log` it names lost epochs only if records had `marshal-`
-headers; for `segment` it names aborted records only if there were transactions.
+The format of each file is detected from its name and its first bytes; `--format NAME` sets it for
+all files. Text files (capture, kcat, console, dump-log, and a sink's `.json` and `.bin`) may be
+compressed with gzip or zstandard. A compressed text is read by one task, so do not compress large
+ones. A record, a record batch or an Avro block that decompresses to more than 64 MiB is refused,
+and the error names its place. So is a Parquet row group that decompresses to more than 64 MiB and
+100 times its size. What a format cannot prove is reported as a caveat, on the terminal, in
+`summary.json` and in the report, if it matters for these files. For `dump-log` the caveat mentions
+lost epochs only if records had `marshal-` headers; for `segment` it mentions aborted records only
+if there were transactions.
 
-A live topic is a source, too: `kafka://HOST:PORT/TOPIC`, see [watch.md](watch.md). It is put into
-Parquet first, as it lies in the log, aborted transactions with it.
+A live topic is a source, too: `kafka://HOST:PORT/TOPIC`, see [watch.md](watch.md). All its records,
+including those of aborted transactions, are first copied to a Parquet file.
 
 - **capture**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
   "value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
   headers as a map or as a list of pairs.
-- **kcat**: values that are not UTF-8 come through whole, for kcat prints their bytes. By default it
-  reads what is committed. Its lines that begin with `% ` are passed over.
+- **kcat**: values that are not UTF-8 are read correctly, since kcat prints their bytes. By default
+  kcat reads only committed records. Lines that begin with `% ` are skipped.
 - **console**: print it with `--property print.partition=true --property print.offset=true
   --property print.timestamp=true --property print.headers=true`. Without the first two it cannot be
-  replayed. A line that begins no record goes on the value before it.
+  replayed. A line that does not begin a record continues the value before it.
 - **dump-log**: the partition is in the line `Dumping .../TOPIC-PARTITION/....log`, or in the name
   of the file's folder.
-- **segment**: files of format v2, so of Kafka 0.11 or later; the folder says topic and partition.
-  Copied from a running broker, the last batch may be cut: it is left out, which is a caveat. A
-  wrong checksum is an error. Where you have a choice, take these.
-- **connect**: a file holds values: strings or bytes; nulls are nulls. A value that is an object has
-  the record's in its field `value`, and may have `offset` and `timestamp` (`InsertField` puts them
-  there), which are then believed. Bytes that the sink wrote as base64 are not decoded. By default a
-  sink leaves out nulls, and with them their offsets.
+- **segment**: files of format v2, so of Kafka 0.11 or later; the folder gives topic and partition.
+  If it was copied from a running broker, the last batch may be incomplete: it is skipped, which is
+  a caveat. A wrong checksum is an error. Use segments if you have the choice.
+- **connect**: a file contains values: strings or bytes; nulls are nulls. If a value is an object,
+  the record's value is in its field `value`. It may also have `offset` and `timestamp` (added by
+  `InsertField`), which are then used. Bytes that the sink wrote as base64 are not decoded. By
+  default a sink drops nulls, and with them their offsets.
 - **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
-  (0 CreateTime, 1 LogAppendTime) and, if there, `headers`, `topic` and `key`. Without `headers`
+  (0 CreateTime, 1 LogAppendTime) and, optionally, `headers`, `topic` and `key`. Without `headers`
   every record is judged as if it had none, which is a caveat.
 
-A claim's records need no keys: they are not read. Those of groups do, and a format without them is
+Records of claims need no keys: they are not read. Those of groups do, and a format without keys is
 a caveat. kcat, dump-log and segments have keys; captures and Parquet have them in `key`; a sink in
 a field `key` beside `value`; the console consumer prints them with `--property print.key=true`.
 
-A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
-the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.
+A dump of several topics is refused, because their offsets are unrelated; `--topic NAME` selects the
+records of one topic. This works for formats that name topics: kcat, parquet, dump-log, segment,
+connect.
 
-Of a folder everything at any depth is taken whose format is known, but for `.trace.jsonl` and for
-names that begin with `.` or with one `_`. What a folder holds besides is left out and listed in
-`summary.json`.
+In a folder, all files with a known format are read, at any depth, except `.trace.jsonl` and names
+that begin with `.` or with one `_`. `summary.json` lists the other files of the folder as left out.
 
-**What is one log?** Records of different clusters, or of different days of a topic that was made
+**What is one log?** Records of different clusters, or of a topic before and after it was created
 anew, must not be folded together.
 
-- A capture or a text of kcat or of the console consumer is a whole recording: each file is a log
-  of its own, named after the file.
+- A capture or a text of kcat or of the console consumer is a whole recording: each file is its own
+  log, named after the file.
 - Parquet files and texts of dump-log are parts: those in one folder are one log, named after the
-  folder. For a folder given as SOURCE that is all of them, at any depth. A folder within it whose
-  name ends in `.parquet`, as Spark writes it, is a log of its own. A folder named `partition=N`
-  stands in for that column.
+  folder. For a folder given as SOURCE this includes all of them, at any depth. A folder within it
+  whose name ends in `.parquet`, as Spark writes it, is its own log. A folder named `partition=N`
+  replaces that column.
 - Segments in the folders `TOPIC-PARTITION` of one data folder, and the files of one sink's folder
   `topics/TOPIC`, are one log, named after the topic.
-- `--one-log` takes everything for one log, for example a capture that was split.
+- `--one-log` treats everything as one log, for example a capture that was split.
 
-Within a log, records come in any order and from any number of files; those of one coordinating
-partition are brought together and sorted by offset. Two records at one offset are folded
-once, the first in the order of the input, and are a finding.
+Within a log, records may come in any order and from any number of files; those of one coordinating
+partition are collected and sorted by offset. If there are two records at one offset, the first in
+the order of the input is folded, and the second is a finding.
 
 ## Logs that start in the middle
 
-Retention cuts the head of a log: then a coordinating partition begins at an offset above 0, and who
-won a claim before that is not known. Under the fenced rules nothing is reported of a claim that
-nobody can know. Each is read as a late client reads it (the specification's `Reader`), until its
-owner, epoch, position and clock are certain. It is reported from that record on
-(`known_from_offset` in `claims`), and its owner then has a tenure that began as `became_certain`.
-That takes one record in which an owner states what it saw (`marshal-seen`, `marshal-clock`), if
-nothing since may have won the claim. Clients of ours state it with every heartbeat, so it is one
-interval. A set position in a pause does it, too. Of a claim that is never certain `claims` holds
-what is, and names what is not; its other tables are empty. The finding `head_missing` counts the
-claims that became certain, with the first and the last offset at which one did, and those that
-never did. It also counts the records of which nobody can know what they did (`unknowable`, for each
-partition also in `summary.json`).
+Retention deletes the head of a log. A coordinating partition then begins at an offset above 0, and
+it is unknown who won a claim before that. Under the fenced rules, nothing uncertain is reported.
+Each claim is read as a late client reads it (the specification's `Reader`), until its owner, epoch,
+position and clock are certain. The reports on it begin with that record (`known_from_offset` in
+`claims`), and its owner has a tenure that began as `became_certain`.
 
-- What is certain equals what the whole log would say. What counts or compares over the log (shares,
-  churn, failover times, lost races, two instances of one client) does so over what was read.
-  Silences are measured by the clock of what was read. A finding that needs what was before, as
-  `granted_twice` needs the first grant, may be missing.
-- Consumers of the original never say what they saw: under the fenced rules their claims become
-  certain by a set position or not at all.
-- Under the original's rules nothing can be certain. The log is judged as if it began where it does,
-  and divergences compare with that.
+This needs one record in which an owner states what it has seen (`marshal-seen`, `marshal-clock`),
+if no record since may have won the claim. Our clients state it in every heartbeat, so it takes one
+interval. A position that is set in a pause also makes a claim certain. For a claim that never
+becomes certain, `claims` holds what is certain, and names what is not; its other tables are empty.
+The finding `head_missing` counts the claims that became certain, with the first and the last offset
+at which one did, and those that never did. It also counts the records whose effect cannot be known
+(`unknowable`, for each partition also in `summary.json`).
+
+- What is certain equals what the whole log would show. Findings that count or compare over the log
+  (shares, churn, failover times, lost races, two instances of one client) do so over the records
+  that were read. Silences are measured by the clock of those records. A finding that needs earlier
+  records, as `granted_twice` needs the first grant, may be missing.
+- Consumers of the original never state what they have seen: under the fenced rules their claims
+  become certain by a set position or not at all.
+- Under the original's rules nothing can be certain. The log is judged as if it began at its first
+  record, and divergences compare with that.
 - A gap within a log (`offset_gap`) is not a missing head: transactions and control records leave
-  gaps, too. What follows one is reported as if nothing were missing. Consumers begin anew
+  gaps, too. The records after it are reported as if nothing were missing. Consumers start over
   there, and may lose what they owned.
 
 ## Time
 
-Times are unix milliseconds. The records' timestamps decide what happened when, so the broker's
-clock does if the topic says LogAppendTime. If it says CreateTime, a finding says so, and who was
-stale when is then a matter of the producers' clocks. A dump without timestamps is judged by what
-each message says of its own time, its sender's clock in whole seconds, which is a caveat.
+Times are unix milliseconds. The records' timestamps decide what happened when: the broker's clock
+if the topic has LogAppendTime. If it has CreateTime, a finding reports this, because the producers'
+clocks then decide when an owner was stale. A dump without timestamps is judged by the time in each
+message, its sender's clock in whole seconds, which is a caveat.
 
 ## Tables
 
-Each is a folder of Parquet files, for Spark, pandas, DuckDB or anything else. Under `--rules both`
-rows of both rule sets stand in one table, told apart by the column `rules`. Text that is not UTF-8
-is shown with `\\xNN`. Integers are 64 bits; what does not fit is cut to the nearest that does.
+Each table is a folder of Parquet files, for Spark, pandas, DuckDB or any other tool. With `--rules
+both`, each table contains the rows of both rule sets; the column `rules` distinguishes them. Text
+that is not UTF-8 is shown with `\\xNN`. Integers have 64 bits; others are changed to the nearest
+one that fits.
 """
 
 _FINDINGS = """\
 ## Findings
 
-`rules` says who reports it: `fenced` or `original`, *each* by itself, or *log* for a fact of the
-input, which has a null there. The severity is the usual one; where a finding can be milder, its
-meaning says so.
+`rules` names the rule set that reports a finding: `fenced`, `original`, or *each*. *log* stands for
+a fact of the input, whose `rules` is null. The table shows the usual severity; if a finding can be
+less severe, its meaning says so.
 """
 
 _TAIL = """\
 ## summary.json
 
 - Counts of records, rows and findings, and the time span.
-- Of every log the coordinating partitions: first and last offset, gaps, duplicates, who stamped the
-  records.
-- Of every group the counts under each rule set; `unowned_longest_ms` is null when no claim was ever
-  without a live owner.
-- Of every sender the clock against the broker's: least, median and most of
-  `unix_s * 1000 - timestamp_ms`. Messages hold whole seconds, so a perfect clock has a median near
-  -500.
-- Files left out, and caveats: what limits how far the rest may be believed.
+- For every log, its coordinating partitions: first and last offset, gaps, duplicates, timestamp
+  types.
+- For every group, the counts under each rule set; `unowned_longest_ms` is null if every claim
+  always had a live owner.
+- For every sender, its clock relative to the broker's: minimum, median and maximum of
+  `unix_s * 1000 - timestamp_ms`. Messages contain whole seconds, so a perfect clock has a median
+  near -500.
+- Files left out, and caveats: the limits of what the rest proves.
 
-It holds no time or place of the run, so two replays of one input are equal.
+It contains no time or place of the run, so two replays of one input are equal.
 
-`what_if` and `checkpoint` are null unless they were asked for; see below.
+`what_if` and `checkpoint` are null unless requested; see below.
 
-## Going on: `--checkpoint DIR`
+## Resuming: `--checkpoint DIR`
 
     marshal replay dumps/monday  --checkpoint DIR --out monday
     marshal replay dumps/tuesday --checkpoint DIR --out tuesday
 
-The second run begins where the first ended. The sources of all runs are one open log, whatever
-their names. Whatever a run finds goes into `DIR`: the rows that nothing can change any more, and
-the state of every coordinating partition with the offset to go on from. What lasts (tenures, open
-findings, the claims) stays open between the runs.
+The second run begins where the first ended. The sources of all runs are one growing log, whatever
+their names. A run saves its results in `DIR`: the final rows, and the state and next offset of
+every coordinating partition. Everything that continues (tenures, open findings, the claims) stays
+open between runs.
 
-**Every `--out` covers all runs so far**, as if the log ended there. Nobody has to put outputs
-together: the tables of the last one equal those of one run over everything, row for row. The price
-is that writing takes as long as the whole account is big; reading and folding do not.
+**Every `--out` covers all runs so far**, as if the log ended there. You need not merge outputs: the
+tables of the last one equal, row for row, those of a single run over everything. The cost is that
+the time to write grows with all results so far; reading and folding do not.
 
-- **Records below the offset to go on from** are passed over and counted (`skipped` in
-  `summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last
-  record of the earlier runs is compared, if it is in the input again: another one there is the
-  finding `conflicting_duplicate`. Nothing else that is passed over is compared. A topic that was
-  made anew begins at offset 0 again and would be passed over: give it another `DIR`.
-- **Offsets that are missing** between two runs are an `offset_gap`, as they are within one.
+- **Records below the next offset** are skipped and counted (`skipped` in `summary.json`, and a
+  caveat), so a dump may overlap yesterday's. For each partition, the last record of the earlier
+  runs is compared if the input contains it again: a different record is the finding
+  `conflicting_duplicate`. Other skipped records are not compared. A topic that was created anew
+  begins at offset 0 again and would be skipped: use another `DIR` for it.
+- **Missing offsets** between two runs are an `offset_gap`, as they are within one.
 - **Exactly once.** A run counts from the moment when one file, `DIR/checkpoint.json`, is replaced.
-  That happens when everything is written but for the last move, of the output to `--out`. Killed
-  before it (`kill -9`, power, a full disk), a run has changed nothing; killed right after it, it
-  has left no `--out`. In both cases give the same command again: in the second its records are
-  passed over, and the tables are the same. A `--sarif`, `--junit` or `--perfetto` file may be there
-  already then, and is to be removed first. A hidden folder `.OUT.*` beside `--out` may be left of a
-  killed run.
-- A task of Spark that is run again replaces its partition's state whole. Executors that outlive
-  their driver write into the folder of their own run, which nobody reads. All executors must see
+  This happens when everything is written, just before the output is moved to `--out`. A run that is
+  killed before that (`kill -9`, a power failure, a full disk) has changed nothing; one that is
+  killed right after it has left no `--out`. In both cases run the same command again: in the second
+  case its records are skipped, and the tables are the same. A `--sarif`, `--junit` or `--perfetto`
+  file may exist already in that case; remove it first. A killed run may also leave a hidden folder
+  `.OUT.*` beside `--out`.
+- A Spark task that runs again replaces the whole state of its partition. Executors that outlive
+  their driver write to the folder of their own run, which is never read. All executors must see
   `DIR` under the same path.
 - **Refused**, with exit code 2 and the reason, is a `DIR` that was made with other options
-  (interval, rules, longest pause, partition count, topic). So is one that was made by another
-  version of this package or of Python, or by `marshal watch`, that is damaged, or that another run
-  holds. `--what-if` needs the whole log, so it does not go with `--checkpoint`.
+  (interval, rules, longest pause, partition count, topic). So is one that another version of this
+  package or of Python, or `marshal watch`, has written, that is damaged, or that another run is
+  using. `--what-if` needs the whole log, so it cannot be combined with `--checkpoint`.
 
-States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
-folder as you trust the program.
+States are Python pickles. Reading one creates only the classes that a fold consists of, but trust
+the folder as you trust the program.
 
 ## Signed records: `--keys FILE`
 
-Verifies every record of the sources and reports those that are not authentic ([sign
-records](how-to/sign-records.md)): `record_not_signed` and `record_not_authentic`. It is done in
-this process and beside the fold, so everything else is the same as without keys. With `--what-if`
-both sides have these findings.
+This verifies every record of the sources and reports those that are not authentic ([sign
+records](how-to/sign-records.md)): `record_not_signed` and `record_not_authentic`. It happens in
+this process, separately from the fold, so everything else is the same as without keys. With
+`--what-if` both sides have these findings.
 
 ## Which engine: `--engine auto|local|spark`
 
-`local` folds on the machine of the command and needs no Java. `spark` folds on Spark, on the cores
-of the machine, or on the cluster that `--master` names ([how](how-to/replay-on-a-cluster.md)).
-Tables, `summary.json`, report, exports, `--what-if` and exit codes are the same, and either engine
-takes up a `--checkpoint` of the other. Tests compare both on every capture of the repository and on
+`local` folds on this machine and needs no Java. `spark` folds on Spark, on the cores of this
+machine or on the cluster that `--master` names ([how](how-to/replay-on-a-cluster.md)). Tables,
+`summary.json`, report, exports, `--what-if` and exit codes are the same, and either engine can
+resume a `--checkpoint` of the other. Tests compare both on every capture of the repository and on
 generated logs.
 
-`auto`, the default, takes Spark if there is a `--master`, in Python a session. Else it takes Spark
-only if the folder for temporary files (`TMPDIR`) has less free room than 128 bytes for each record.
-It counts the rows of Parquet and of segments. Of other formats it estimates: 150 bytes a record,
-and ten times as many records if they are compressed. The command prints which engine it chose, and
-why.
+`auto`, the default, uses Spark if there is a `--master`, or in Python a session. Otherwise it uses
+Spark only if the folder for temporary files (`TMPDIR`) has less free space than 128 bytes per
+record. It counts the rows of Parquet and segment files. For other formats it estimates 150 bytes
+per record, and ten times as many records if they are compressed. The command prints which engine it
+chose, and why.
 
 `local` starts a process for each core, but none for fewer than 1,000,000 records. Each reads
 chunks, and then each folds coordinating partitions, the largest first. What was read waits in
@@ -409,76 +413,78 @@ find somebody silent are folded one by one, too. So are all requests of a run wi
 `--sarif FILE` writes the findings as SARIF 2.1.0: a rule for every code, with its meaning and what
 to do, and a result for every finding. A result has a sentence, a level (info is a note), a logical
 location `log/coordinating partition/group/topic/partition` (each percent-encoded), and offsets,
-times and names as properties. `--junit FILE` writes JUnit XML: every log is a test suite, every
+times and names as properties. `--junit FILE` writes JUnit XML: every log is a test suite, and every
 code of the catalogue a test case in it. A case fails if there is an error or a warning with that
-code, and is skipped if the rules chosen never report it. Its output is what is only good to know.
-Both are written as the folder is: an existing file is refused, a run that fails leaves none.
+code, and is skipped if the chosen rules never report it. Findings of severity info are its output.
+Both follow the rules of the output folder: an existing file is refused, and a run that fails leaves
+none.
 
 ## Perfetto
 
 `--perfetto FILE` writes a trace in Chrome's JSON format, for ui.perfetto.dev: a process for each
-group of a log under a rule set, a thread for each claim. Each tenure is a complete event with its
-owner, epoch, offsets and positions; each finding that has a time is an instant event. A tenure that
-lasts when the log ends is drawn to its owner's last accepted record. If the name ends in `.gz` it
-is packed; an existing file is refused.
+group of a log under a rule set, and a thread for each claim. Each tenure is a complete event with
+its owner, epoch, offsets and positions; each finding that has a time is an instant event. A tenure
+that is still open at the end of the log is drawn to its owner's last accepted record. If the name
+ends in `.gz` the file is compressed; an existing file is refused.
 
 A group with a controller is a process with a thread for each partition, one for its rebalances and
 one for the times in which a rebalance was due. A partition of `__marshal_groups` is a process, too,
-with its controllers. What lasts there is drawn to the end of the log.
+with its controllers. Open intervals there are drawn to the end of the log.
 
 ## The report
 
-`report.html` is one file that fetches nothing. Its title names the topic and the cluster of a live
-source, else the files, and the time. The verdict comes first, with a link to the first error; then
-who owned what, and the findings. Logs and groups stand the worst first, by errors and warnings.
+`report.html` is one file that loads nothing else. Its title names the topic and the cluster of a
+live source, otherwise the files, and the time. The verdict comes first, with a link to the first
+error; then who owned what, and the findings. Logs and groups are sorted by errors and warnings, the
+worst first.
 
-Of each claim that several consumers share, a plot shows who held which offsets and when. What was
-taken from a silent holder, or lost with it, is outlined. The plot draws the first 1,000 ranges of a
-claim. It does not draw what a holder has processed of a range that it still holds. A replay with
-too many claims to draw has no such plots.
+For each claim that several consumers share, a plot shows who held which offsets and when. Ranges
+that were taken from a silent holder, or lost with it, are outlined. The plot draws the first 1,000
+ranges of a claim. It does not draw a holder's progress within a range that it still holds. A replay
+with too many claims to draw has no such plots.
 
-One block of findings is one cause, as far as group and time show. It holds errors and warnings
-about claims of one group, each within two heartbeat intervals of the one before. The block puts the
-first finding of each code into a sentence; its claims and records unfold. Of a random instance id
-the page shows eight digits, and the whole id on hover, as what a property promises.
+One block of findings has one cause, as far as group and time show. It contains errors and warnings
+about claims of one group, each within two heartbeat intervals of the one before. The block shows a
+sentence for the first finding of each code; its claims and records unfold. The page shows eight
+digits of a random instance id, and the whole id on hover. Hovering also explains a property.
 
-Up to 200 claims, and 10,000 tenures and marks, are drawn as they are. Of more the page draws the
-six worst claims. It lists those that are the worst by errors, by takeovers, or by the time in which
-nobody owned them (up to 20,000). Findings over time by code and by group follow. A claim or a group
-that is chosen is drawn then, from what the page holds. Within 14 MB those are the tenures, marks
-and heartbeats of up to 400 claims, and the first 200 tenures of the next ones. Of the others it
-holds their numbers. The page stays below 20 MB, says how many claims it holds in which way, and the
-tables above have the rest. Without scripts a big replay's timelines are missing. Of findings and
-divergences the 300 worst are written in full, and all are counted.
+Up to 200 claims, and 10,000 tenures and marks, are all drawn. If there are more, the page draws the
+six worst claims. It lists the worst claims by errors, by takeovers, or by the time without an owner
+(up to 20,000). Findings over time by code and by group follow. The page draws a claim or a group
+when you choose it, from its own data. Within 14 MB these data are the tenures, marks and heartbeats
+of up to 400 claims, and the first 200 tenures of the next ones. For the others it has only counts.
+The page stays below 20 MB and states how many claims it holds in which detail; the tables have the
+rest. Without scripts, a large replay has no timelines. The 300 worst findings and divergences are
+written in full, and all are counted.
 
 ## What if
 
     marshal replay dump --heartbeat-interval 4 --what-if heartbeat_interval=30s --out DIR
 
-replays the same log a second time under another setting and prints what would be different. That is
-how often each code was found before and after, and how many tenures are gone or new. It is also how
-many claims had other owners, on the way and in the end. For up to 20 claims it prints the record
-that parted them and who owns after it. Settings are `heartbeat_interval`, `pause_max` (`500ms`,
-`30s`, `5m`, `1h`) and `rules` (`fenced` or `original`; not beside `--rules both`), several with
-commas between. Tables and report stay those of the first setting. The log is what it is: consumers
-that had run with another interval would have written another one. So this shows how the rules would
-have judged these records, and no more.
+replays the same log a second time under another setting, and prints the differences. These are the
+number of findings by code before and after, and the number of tenures that are gone or new. It also
+prints how many claims had other owners, in between and at the end. For up to 20 claims it prints
+the first record with a different result, and the owner after it. Settings are `heartbeat_interval`,
+`pause_max` (`500ms`, `30s`, `5m`, `1h`) and `rules` (`fenced` or `original`; not with `--rules
+both`), separated by commas. Tables and report stay those of the first setting. With another
+interval, consumers would have written another log. So this only shows how the rules would have
+judged these records.
 
 ## Shrinking a finding
 
     marshal shrink late_heartbeat_stole@82 --from dump --heartbeat-interval 4 --out DIR
 
-leaves out of a log whatever a finding does not need, until every single record is needed. What
-stays keeps its offset and its timestamp. `CODE@OFFSET` is the finding whose first record has that
-offset, `CODE` the log's first with that code (any of that code and severity will then do). `DIR`
-gets `slice.jsonl`, a capture, and a pytest file that replays it and asserts the finding. It judges
-the records of one coordinating partition, by both rule sets unless `--rules` says otherwise, and
-needs no Spark, but holds the sources in memory.
+removes records from a log until the finding needs every one that is left. Those keep their offsets
+and timestamps. `CODE@OFFSET` is the finding whose first record has that offset. `CODE` is the first
+finding of the log with that code; any with the same code and severity then counts. `DIR` gets
+`slice.jsonl`, a capture, and a pytest file that replays it and asserts the finding. It judges the
+records of one coordinating partition, by both rule sets unless you give `--rules`. It needs no
+Spark, but keeps the sources in memory.
 
 ## In a notebook
 
-The records are a table, from files or, as a stream, from a broker; and a DataFrame of Spark's own
-Kafka source can be replayed as it is:
+The records can be read as a table, from files or, as a stream, from a broker. A DataFrame of
+Spark's own Kafka source can be replayed directly:
 
 ```python
 from pathlib import Path
@@ -502,8 +508,8 @@ _GROUPS = """
 ## Groups with a controller
 
 `marshal replay --protocol groups` folds `__marshal_groups` with the reducer that controllers run
-([how to read it](how-to/replay-a-group.md)). `findings` and `malformed` are as above; these are
-groups' own:
+([how to read it](how-to/replay-a-group.md)). The tables `findings` and `malformed` are as above;
+these are for groups only:
 
 """
 
@@ -536,7 +542,7 @@ def _formats() -> str:
         f"| `{name}` | {format_.what} | {format_.detected_by} | {_limits(format_.cannot_prove)} |\n"
         for name, format_ in FORMATS.items()
     )
-    head = "| format | what it is | seen by | what it cannot prove |\n|---|---|---|---|\n"
+    head = "| format | what it is | detected by | what it cannot prove |\n|---|---|---|---|\n"
     return head + rows
 
 

@@ -136,8 +136,8 @@ def pause(view: View, log: LogWriter, group: str, for_ms: int) -> list[GroupRele
     """
     if for_ms > view.rules.pause_max_ms:
         raise InvalidOption(
-            f"--for: the longest pause is {view.rules.pause_max_ms // 1000} s; every reader cuts a "
-            "longer one to that"
+            f"--for: the longest pause is {view.rules.pause_max_ms // 1000} s; every reader "
+            "shortens a longer one to that"
         )
     return _pause_for(view, log, group, for_ms, dict.fromkeys(view.folds, EXPIRED))
 

@@ -84,5 +84,5 @@ def marshal(
 ) -> None:
     """Verify, replay and trace the coordination of Kafka consumers through a log.
 
-    Exit codes: 0 fine, 1 found something, 2 could not run.
+    Exit codes: 0 nothing found, 1 found something, 2 could not run.
     """

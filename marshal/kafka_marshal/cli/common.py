@@ -27,10 +27,13 @@ from kafka_marshal.errors import MarshalError
 
 
 class Output(Console):
-    """A console whose reader may stop reading. Exit code 1 would say that something was found."""
+    """A console whose reader may close the pipe.
+
+    It then ends with exit code 2, since 1 means that something was found.
+    """
 
     def on_broken_pipe(self) -> None:
-        """Nobody reads any more."""
+        """The reader has closed the pipe."""
         try:
             super().on_broken_pipe()
         except SystemExit:
@@ -42,7 +45,7 @@ errors = Output(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def for_tables() -> Console:
-    """Where tables go: what is piped somewhere is as wide as it is."""
+    """The console for tables; output that is piped has no line wrapping."""
     return console if console.is_terminal else Output(width=1000, highlight=False)
 
 
@@ -52,14 +55,14 @@ ANY_BYTES: Final = frozenset({"group", "sources"})
 
 
 class TextCommand(TyperCommand):
-    """A command whose arguments are text, but for names of files and of groups that claim.
+    """A command that refuses arguments that are not UTF-8, except names of files and of groups.
 
-    Python takes bytes that are not UTF-8 as lone surrogates. A client of Kafka that gets one as a
-    name ends the process by a segmentation fault (confluent-kafka 2.16).
+    Python passes bytes that are not UTF-8 as lone surrogates. A Kafka client that receives one in a
+    name crashes the process with a segmentation fault (confluent-kafka 2.16).
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it, unless one is no text."""
+        """Run the command, unless an argument is not text."""
         for name, value in ctx.params.items():
             for each in value if isinstance(value, list | tuple) else (value,):
                 if name not in ANY_BYTES and isinstance(each, str) and not is_text(each):
@@ -68,10 +71,10 @@ class TextCommand(TyperCommand):
 
 
 class Commands(typer.Typer):
-    """An app of such commands."""
+    """A Typer app whose commands are `TextCommand`s."""
 
     def command(self, name: str | None = None, **how: Any) -> Callable[[F], F]:
-        """Add one."""
+        """Add a command."""
         return super().command(name, **{"cls": TextCommand, **how})
 
 
@@ -94,20 +97,22 @@ CertainFrom = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PARTITION:OFFSET",
-        show_default="of a live topic what its controllers' claims say",
-        help="Of groups, where the log's head is missing: the position of the controllers' claim, "
-        "as marshal ls __marshal_controllers shows it. A snapshot lies there that was accepted. "
+        show_default="for a live topic the position of its controllers' claims",
+        help="For groups whose log lost its head: the position of the controllers' claim, as "
+        "marshal ls __marshal_controllers shows it. An accepted snapshot begins there. "
         "Repeat for several partitions.",
     ),
 ]
 CoordinationTopic = Annotated[
     str,
-    typer.Option(metavar="TOPIC", help="Of groups: the topic in which their controllers claim."),
+    typer.Option(
+        metavar="TOPIC", help="For groups: the topic in which their controllers claim partitions."
+    ),
 ]
 
 
 class ProtocolOption(StrEnum):
-    """What a log may be of."""
+    """The protocol of a log."""
 
     claims = "claims"
     groups = "groups"
@@ -118,30 +123,30 @@ TOPICS: Final = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__m
 
 
 def refuse_options_of_claims(given: dict[str, bool]) -> None:
-    """Stop if an option was given that has no meaning for groups."""
+    """Stop the command if an option was given that does not apply to groups."""
     for option, is_given in given.items():
         if is_given:
-            fail(f"{option} is of claims, and --protocol groups judges by none")
+            fail(f"{option} is for claims, not for --protocol groups")
 
 
 def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
-    """The length of time that an option holds, in milliseconds.
+    """Parse an option's duration into milliseconds.
 
-    Stops the command if it is none, or longer than the longest pause.
+    Stops the command if it is not a duration, or longer than the longest pause.
     """
     found = milliseconds_of(text)
     if not found:
-        fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
+        fail(f"{option} must be a duration like 90s, 10m or 1h30m, not {text!r}")
     if found > longest_ms:
         fail(
             f"{option} {text}: the longest pause is {duration_text(longest_ms)}; "
-            "every reader cuts a longer one to that"
+            "every reader shortens a longer one to that"
         )
     return found
 
 
 def seconds(option: str) -> Callable[[str | float], float]:
-    """A parser of an option that holds a length of time; a number alone is seconds."""
+    """A parser for an option that holds a duration; a number alone is in seconds."""
     return lambda given: duration(str(given), option) / 1000
 
 
@@ -157,13 +162,13 @@ def _interval(show_default: str) -> Any:
 
 
 HeartbeatIntervalOr60 = Annotated[float, _interval("60s")]
-LogsInterval = Annotated[float | None, _interval("what the log says, else 60s")]
-"""None: each group is judged by the interval that the log says, if it says one."""
+LogsInterval = Annotated[float | None, _interval("the interval in the log, else 60s")]
+"""None: each group is judged by the interval in its log, if there is one."""
 ForceInterval = Annotated[
     bool,
     typer.Option(
         "--force-interval",
-        help="Judge every group by --heartbeat-interval, also where the log says another one.",
+        help="Judge every group by --heartbeat-interval, even if the log states another interval.",
     ),
 ]
 PauseMax = Annotated[
@@ -173,21 +178,21 @@ PauseMax = Annotated[
         metavar="DURATION",
         parser=seconds("--pause-max"),
         show_default="1d",
-        help="The fleet's longest pause; every reader cuts a longer one to this.",
+        help="The fleet's maximum pause; every reader shortens a longer one to this.",
     ),
 ]
 PAUSE_MAX_S: Final = FENCED.pause_max_ms / 1000
 CoordinationPartitions = Annotated[
     int | None,
-    typer.Option(help="Partition count of the log's topic, to find misplaced records."),
+    typer.Option(help="The number of partitions of the log's topic, to find misplaced records."),
 ]
-OneLog = Annotated[bool, typer.Option("--one-log", help="Take all sources for one log.")]
+OneLog = Annotated[bool, typer.Option("--one-log", help="Treat all sources as one log.")]
 Bootstrap = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,...",
         show_default="MARSHAL_BOOTSTRAP",
-        help="The cluster; one of its brokers will do.",
+        help="The cluster; one of its brokers is enough.",
     ),
 ]
 LiveBootstrap = Annotated[
@@ -196,7 +201,7 @@ LiveBootstrap = Annotated[
         "--bootstrap",
         metavar="HOST:PORT,...",
         show_default=False,
-        help="Take the log from this cluster.",
+        help="Read the log from this cluster.",
     ),
 ]
 Topic = Annotated[str, typer.Option(metavar="TOPIC", help="The coordination topic.")]
@@ -206,12 +211,17 @@ Properties = Annotated[
         "-F",
         metavar="FILE",
         show_default="the configuration file",
-        help="Settings of librdkafka, a line each: sasl.password=...",
+        help="A file with librdkafka settings, one per line: sasl.password=...",
     ),
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", show_default=False, help="One such setting; repeat."),
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        show_default=False,
+        help="One librdkafka setting; repeat for several.",
+    ),
 ]
 
 
@@ -227,7 +237,7 @@ Keys = Annotated[
 
 
 def keyring_of(keys: Path | None) -> Keyring | None:
-    """The keys in a file, else those that the environment names or holds.
+    """The keys in a file, or those that the environment names or contains.
 
     Raises:
         InvalidOption: see `Keyring.from_file`.
@@ -238,7 +248,7 @@ def keyring_of(keys: Path | None) -> Keyring | None:
 def connection(
     bootstrap: str | None, properties: Path | None, options: list[str] | None
 ) -> Settings:
-    """How to connect: what the options say, then the environment and the configuration file.
+    """Connection settings: from the options, then the environment and the configuration file.
 
     Raises:
         InvalidOption: see `settings_of`.
@@ -248,7 +258,7 @@ def connection(
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Say what to install when a module is missing that comes with an extra of the package."""
+    """Print what to install if a module is missing that an extra of the package provides."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -257,7 +267,7 @@ def needs(extra: str) -> Iterator[None]:
 
 @contextmanager
 def one_sentence(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn an error that the user can mend into one sentence and exit code 2."""
+    """Turn an error that the user can fix into one sentence and exit code 2."""
     try:
         yield
     except MarshalError as error:
@@ -267,7 +277,7 @@ def one_sentence(*kinds: type[Exception]) -> Iterator[None]:
 
 
 def said_by(error: Exception) -> str:
-    """What an error says, in words for the user: of the system's, which file and why.
+    """An error as a sentence for the user; an error of the system with its file and reason.
 
     >>> said_by(FileNotFoundError(2, "No such file or directory", "x/y"))
     'x/y: No such file or directory'
@@ -278,13 +288,13 @@ def said_by(error: Exception) -> str:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say what is wrong, and stop with exit code 2."""
+    """Print what is wrong, and stop with exit code 2."""
     errors.print(f"marshal: {sentence}")
     raise typer.Exit(COULD_NOT_RUN)
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Stop if no file can be written there, before the work whose result it would hold."""
+    """Stop if the file cannot be written, before the work whose result it would hold."""
     if path is not None and path.is_dir():
         fail(f"{option} {path} is a folder")
     if path is not None and not path.parent.is_dir():
@@ -292,7 +302,7 @@ def check_file(option: str, path: Path | None) -> None:
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """Stop unless a folder may be there."""
+    """Stop unless the path can be a folder."""
     if path is not None and path.exists() and not path.is_dir():
         fail(f"{option} {path} is not a folder")
     for parent in path.parents if path is not None else ():
@@ -312,26 +322,26 @@ def fleet_rules(
     heartbeat_interval_s: float | None = None,
     pause_max_s: float = PAUSE_MAX_S,
 ) -> Rules:
-    """The fenced rules of a fleet with this interval (None: the default) and longest pause."""
+    """The fenced rules with a fleet's interval (None: the default) and longest pause."""
     rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
     return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
 
 
 class Stop:
-    """Whether to stop: from the first Ctrl-C or SIGTERM on. A second one ends the command at once.
+    """Whether to stop: true after the first Ctrl-C or SIGTERM. A second one ends the command.
 
-    It listens from when it is made.
+    It installs its signal handlers when it is created.
     """
 
     def __init__(self, *, first: str = "", second: str = "") -> None:
-        """Sentences to say at the first and at the second one."""
+        """Take the sentences to print at the first and at the second signal."""
         self._asked = False
         self._first, self._second = first, second
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
 
     def __call__(self) -> bool:
-        """It was asked for."""
+        """Whether a stop was requested."""
         return self._asked
 
     def _ask(self, number: int, frame: FrameType | None) -> None:

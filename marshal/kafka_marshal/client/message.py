@@ -1,7 +1,7 @@
 """What an application sees: messages, the claims they belong to, and sent records.
 
-A message is a thin cover over the one that Kafka's client fetched. Nothing is copied until it is
-asked for, and of several messages each is covered only when it is looked at.
+A message is a thin wrapper around the one that Kafka's client fetched. Nothing is copied until it
+is accessed, and the messages of a list are wrapped one by one, on access.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def headers_of(fetched: HasHeaders) -> HeaderPairs:
 
 @frozen
 class Range:
-    """Offsets of a shared partition that one consumer of the group holds, and nobody else."""
+    """Offsets of a shared partition that only one consumer of the group holds."""
 
     id: int
     """The offset, in the log of claims, of the request that was granted. It grows with each range
@@ -62,39 +62,40 @@ class Range:
     start: int
     """The first offset."""
     end: int
-    """The offset after the last one. There may be no message yet at any of them."""
+    """The offset after the last one. There may be no message yet at any of these offsets."""
     deliveries: int = field(default=1, repr=False)
-    """How often its messages were given to a consumer, at most, with this time. It is one more than
-    the number of consumers that fell silent with them, as far as the log was read."""
+    """An upper bound on how often its messages were delivered to a consumer, including this time.
+    It is one more than the number of consumers that fell silent with them, as far as the log was
+    read."""
 
 
 @define(eq=False)
 class Claim:
-    """One partition of a topic that is ours, from the time it was won until it is lost.
+    """One partition of a topic that we own, from the time it was won until it is lost.
 
-    Of a topic that was added with `share="ranges"` it is one range of a partition.
+    For a topic that was added with `share="ranges"` it is one range of a partition.
     """
 
     key: ClaimKey = field(repr=False)
     topic: str
     partition: int
     epoch: int
-    """Grows with every new owner, so it works as a fencing token: a store of results can refuse a
-    writer whose epoch is below one that it saw before. Of a range it is the id of the range."""
+    """Grows with every new owner, so it works as a fencing token: a database can reject a writer
+    whose epoch is below one that it saw before. For a range it is the id of the range."""
     position: int
-    """Where this tenure began: the next message to consume, when the claim was won."""
+    """The start of this tenure: the next message to consume when the claim was won."""
     committed: int = field(init=False)
     """The position that the log has, as far as was read back: the next owner goes on from there."""
     lost: Lost | None = None
-    """Why it is no longer ours; None while it is, as far as was read."""
+    """Why we no longer own it; None while we do, as far as the log was read."""
 
     silent: bool = False
     """At least once: no heartbeat of it was read back for as long as an owner takes to become
-    stale, so others may take it. No more of it is given out until one is read back."""
+    stale, so others may take it. No more of it is delivered until one is read back."""
     released: ReleaseReason | None = None
-    """Why it was released, where `lost` is RELEASED."""
+    """Why it was released, if `lost` is RELEASED."""
     range: Range | None = None
-    """The range that it is, as it was granted; None where it is a whole partition."""
+    """The range, as it was granted; None for a whole partition."""
 
     @committed.default
     def _at_the_win(self) -> int:
@@ -102,35 +103,36 @@ class Claim:
 
     @property
     def lane(self) -> Hashable:
-        """What is handled one after the other: the partition's tenures, or each range by itself."""
+        """What is processed sequentially: the tenures of a partition, or each range by itself."""
         return self.key if self.range is None else self
 
     @property
     def owned(self) -> bool:
-        """Whether it is still ours, as far as was read. The log may know better: see `epoch`."""
+        """Whether we still own it, as far as the log was read. The log may know better."""
         return self.lost is None
 
 
 @frozen
 class SentRecord:
-    """A record that a producer sent, and what became of it."""
+    """A record that a producer sent, and its outcome."""
 
     topic: str
     partition: int | None
-    """None: it was not appended, or nobody knows, and no partition was asked for."""
+    """None if the record was not appended, or its outcome is unknown, and no partition was given.
+    """
     offset: int | None = None
-    """Where it lies. None: it was not appended, or nobody knows."""
+    """Its offset. None if it was not appended, or its outcome is unknown."""
     timestamp_ms: int | None = None
-    """Its time as the broker has it, Unix milliseconds; None where that is not known."""
+    """Its timestamp in the log, Unix milliseconds; None if that is unknown."""
     error: BrokerFailed | None = None
-    """None: it was appended. `NotAppended`: it is nowhere. `OutcomeUnknown`: it may be anywhere of
-    these."""
+    """None: it was appended. `NotAppended`: it was not. `OutcomeUnknown`: it may have been
+    appended."""
     seconds: float | None = field(default=None, repr=False)
-    """How long it took until a broker confirmed it; None: none has."""
+    """The time until a broker confirmed it; None if none has."""
 
 
 def token_in_words(claim: Claim) -> str:
-    """The fencing token of a claim, as lines name it: `epoch 17`, or of a range `range 17`."""
+    """The fencing token of a claim in log lines: `epoch 17`, or for a range `range 17`."""
     return f"epoch {claim.epoch}" if claim.range is None else f"range {claim.range.id}"
 
 
@@ -161,47 +163,47 @@ class Message:
 
     @property
     def tenure(self) -> int:
-        """The same: in a group with a controller, the tenure under which the partition is owned."""
+        """The same value; with a controller, the tenure under which the partition is owned."""
         return self.claim.epoch
 
     @property
     def range(self) -> Range | None:
-        """The range that it came under; None where its partition is not shared."""
+        """The range that it belongs to; None if its partition is not shared."""
         return self.claim.range
 
     @property
     def deliveries(self) -> int | None:
-        """How often it was given to a consumer, at most, with this time; 1 is the first time.
+        """An upper bound on how often it was delivered, including this time; 1 is the first time.
 
         It is one more than the number of consumers that fell silent with its range, whether they
-        had begun it or not. What a consumer gives back does not count. None where its partition is
-        not shared.
+        had begun the message or not. A range that a consumer gives back does not count. None if the
+        partition is not shared.
         """
         return None if self.claim.range is None else self.claim.range.deliveries
 
     @property
     def offset(self) -> int:
-        """Where it lies in its partition."""
+        """Its offset in the partition."""
         return cast("int", self.fetched.offset())
 
     @property
     def key(self) -> bytes | None:
-        """The key; None where there is none."""
+        """The key, or None."""
         return self.fetched.key()
 
     @property
     def value(self) -> bytes | None:
-        """The value; None where there is none."""
+        """The value, or None."""
         return self.fetched.value()
 
     @property
     def headers(self) -> HeaderPairs:
-        """The headers, in their order; a name may come twice. One that is no UTF-8 is `\ufffd`."""
+        """The headers, in order; a name may occur twice. A name that is no UTF-8 is `\ufffd`."""
         return headers_of(self.fetched)
 
     @property
     def timestamp_ms(self) -> int:
-        """Unix milliseconds; -1 where there is none."""
+        """Unix milliseconds; -1 if there is none."""
         return self.fetched.timestamp()[1]
 
     def __repr__(self) -> str:
@@ -210,22 +212,22 @@ class Message:
 
 
 class Messages(Sequence[Message]):
-    """Messages of one claim in their order, to be read as a list; may be empty."""
+    """Messages of one claim in order, as a read-only sequence; may be empty."""
 
     __slots__ = ("_claim", "fetched")
 
     def __init__(self, fetched: Sequence[Fetched], claim: Claim | None) -> None:
-        """Without a claim there are none."""
+        """Wrap fetched messages of one claim; without a claim there must be none."""
         self.fetched: Final = fetched
         """As Kafka's client gave them; to look at each of these costs the least."""
         self._claim = claim
 
     @property
     def claim(self) -> Claim:
-        """What all of them came under; its epoch is a fencing token.
+        """The claim that all of them belong to; its epoch is a fencing token.
 
         Raises:
-            LookupError: there are none.
+            LookupError: the list is empty.
         """
         if self._claim is None:
             raise LookupError("there are no messages, so they came under no claim")

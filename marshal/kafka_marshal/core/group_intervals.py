@@ -1,12 +1,13 @@
 """The heartbeat interval by which an outsider judges a group, as the group's log states it.
 
-A member knows its own interval. A replay, an administrator or a list of claims does not, and under
-another interval it would fold another protocol. So it takes it from `marshal-interval`: the
-interval of the group's owners while one of them lives, then the interval of the next winner. The
-choice depends on the records read so far and on nothing else.
+A member knows its own interval. A replay, an administrator or `marshal ls` does not, and with
+another interval it would fold another protocol. So it takes the interval from `marshal-interval`:
+that of the group's owners while one of them lives, then that of the next winner. The choice depends
+only on the records read so far.
 
-It chooses `Rules.heartbeat_interval_ms`, and `reducer.step` does not know that it does: no verdict
-depends on the header, given the interval. Each coordinating partition is chosen for by itself.
+This module chooses `Rules.heartbeat_interval_ms`, and `reducer.step` does not know about the
+choice: given the interval, no verdict depends on the header. Each coordinating partition has its
+own choice.
 
 >>> from kafka_marshal import decode
 >>> from kafka_marshal.core.messages import Headers, Record
@@ -45,7 +46,7 @@ class _OfGroup(Protocol):
 
 
 class _Stated(Protocol):
-    """What the choice of an interval asks of a record, whatever its message."""
+    """The fields of a record that the choice of an interval needs, whatever its message."""
 
     @property
     def timestamp_ms(self) -> int: ...
@@ -57,31 +58,31 @@ class _Stated(Protocol):
 
 @frozen
 class LivedUnder:
-    """An interval under which a group has lived."""
+    """An interval that a group has used."""
 
     interval_ms: float
     client_id: str
     """The client that stated it first."""
     offset: int
-    """The record that did."""
+    """The record that did so."""
 
 
 @define
 class _Group:
     interval_ms: float
     heard_ms: int
-    """When one of its owners was last heard of, by the log's clock, unix ms."""
+    """The last sign of life of its owners, by the log's clock, unix ms."""
     owners: dict[ClaimKey, str] = field(factory=dict)
-    """By claim, the instance that owns it and stated this interval."""
+    """For each claim, the instance that owns it and stated this interval."""
     history: list[LivedUnder] = field(factory=list)
 
     def lives_at(self, at_ms: int, other_ms: float) -> bool:
-        """Whether one who judges by another interval still has to take them for alive."""
+        """Whether a reader that judges by another interval must still consider the owners alive."""
         return bool(self.owners) and at_ms - self.heard_ms <= 2 * max(self.interval_ms, other_ms)
 
 
 class OtherInterval(ValueError):
-    """The log says another heartbeat interval of a group than was given; the message names all.
+    """The log states another heartbeat interval for a group than was given; the message names both.
 
     >>> str(OtherInterval(10_000, "g", LivedUnder(60_000, "c1", 0)))
     'group g says 60s in the log (client c1), not 10s'
@@ -95,7 +96,7 @@ class OtherInterval(ValueError):
 
 
 class RulesByInterval(dict[float, Rules]):
-    """The same rules at any heartbeat interval, by that interval in milliseconds.
+    """The same rules for any heartbeat interval, by that interval in milliseconds.
 
     >>> from kafka_marshal import FENCED
     >>> RulesByInterval(FENCED)[4000].stale_after_ms
@@ -103,7 +104,7 @@ class RulesByInterval(dict[float, Rules]):
     """
 
     def __init__(self, rules: Rules) -> None:
-        """At their own interval these are the rules."""
+        """Take the rules; at their own interval they are returned unchanged."""
         super().__init__({rules.heartbeat_interval_ms: rules})
         self._rules = rules
 
@@ -113,26 +114,26 @@ class RulesByInterval(dict[float, Rules]):
 
 
 class GroupIntervals:
-    """The interval of every group of one coordinating partition, as its log says it."""
+    """The interval of every group of one coordinating partition, as its log states it."""
 
     def __init__(self, default_ms: float, *, forced: bool = False) -> None:
-        """`default_ms`: of groups that say none, in milliseconds; forced: of all groups."""
+        """`default_ms`: for groups that state none, in milliseconds; if forced, for all groups."""
         self.default_ms = default_ms
         self.forced = forced
         self._groups: dict[str, _Group] = {}
 
     def of(self, group: str) -> float:
-        """By which interval the group is judged now, in milliseconds."""
+        """The interval by which the group is judged now, in milliseconds."""
         known = self._groups.get(group)
         return self.default_ms if known is None or self.forced else known.interval_ms
 
     def lived_under(self, group: str) -> tuple[LivedUnder, ...]:
-        """Every interval under which the group has lived, in order; empty if it says none."""
+        """Every interval that the group has used, in order; empty if it states none."""
         known = self._groups.get(group)
         return () if known is None else tuple(known.history)
 
     def other(self, group: str) -> OtherInterval | None:
-        """The error to raise if the group may live under no other interval than the default."""
+        """The error to raise if the group may use no other interval than the default."""
         known = self._groups.get(group)
         if known is None or known.interval_ms == self.default_ms:
             return None
@@ -140,11 +141,11 @@ class GroupIntervals:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Those that say an interval, in order of first sight."""
+        """The groups that state an interval, in order of first sight."""
         return tuple(self._groups)
 
     def judging(self, record: _Stated) -> float:
-        """By which interval to judge a record, in milliseconds."""
+        """The interval by which to judge a record, in milliseconds."""
         if self.forced:
             return self.default_ms
         known = self._groups.get(record.message.group_id)
@@ -158,7 +159,7 @@ class GroupIntervals:
         return said
 
     def heard(self, group: str, timestamp_ms: int) -> None:
-        """An owner that stated the group's interval was heard of then, in unix milliseconds."""
+        """An owner that stated the group's interval was alive then, in unix milliseconds."""
         known = self._groups[group]
         known.heard_ms = max(known.heard_ms, timestamp_ms)
 
@@ -167,7 +168,7 @@ class GroupIntervals:
         self._groups[group].owners.update(owners)
 
     def judged(self, record: Record, *, accepted: bool) -> None:
-        """A record was judged, by the interval that `judging` gave."""
+        """A record was judged by the interval that `judging` returned."""
         message, said = record.message, record.headers.interval_ms
         if isinstance(message, ReleaseGroup):
             return  # those whose claims it ends live on

@@ -1,7 +1,7 @@
 """The five messages of the protocol, the headers that travel beside them, and the record.
 
-This room knows what a message says. It does not know its bytes (`kafka_marshal.codec` does) nor
-what it does to a claim (`reducer` does).
+This module defines the content of messages. It does not know their bytes (see
+`kafka_marshal.codec`) nor their effect on a claim (see `reducer`).
 
 The classes are frozen and have no slots. Construction is most of what a fold costs, and slots make
 a frozen class take 1.6 times as long to construct (measured on CPython 3.11).
@@ -23,21 +23,21 @@ Partition = NewType("Partition", int)
 """A Kafka partition, 0..2^31-1."""
 
 NOT_DECIMAL: Final = -2
-"""Stands for a header whose value is not decimal: it never matches anything (Spec: NOT_DECIMAL)."""
+"""The value of a header that is not decimal: it never matches anything (Spec: NOT_DECIMAL)."""
 
 
 @frozen(slots=False)
 class _Addressed:
-    """What every message carries: who sent it, and which claim it is about."""
+    """The fields of every message: its sender, and the claim that it is about."""
 
     version: int
     """Version of the message format. The original sends 1, and 0 in ReleaseGroup."""
     unix_s: int
     """The sender's clock in unix seconds. The fenced rules never look at it."""
     instance_id: str
-    """Names one run of one process; new at every start."""
+    """Identifies one run of one process; new at every start."""
     client_id: str
-    """Names a consumer across restarts; unique within its group."""
+    """Identifies a consumer across restarts; unique within its group."""
     group_id: str
     topic: str
     """The data topic; empty in ReleaseGroup."""
@@ -58,14 +58,14 @@ class _Keyed(_Addressed):
 
 @frozen(slots=False)
 class _FromOwner(_Keyed):
-    """What an owner sends, or a pauser that releases: it says an offset."""
+    """A message of an owner, or of a pauser that releases: it has an offset."""
 
     offset: Offset
 
 
 @frozen(slots=False)
 class Heartbeat(_FromOwner):
-    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
+    """The owner is alive, and has consumed everything before `offset`. Spec: Heartbeat."""
 
 
 @frozen(slots=False)
@@ -75,12 +75,12 @@ class ClaimingPartition(_Keyed):
 
 @frozen(slots=False)
 class ReleasingPartition(_FromOwner):
-    """The owner gives the claim up at `offset`. Spec: ReleasingPartition."""
+    """The owner releases the claim at `offset`. Spec: ReleasingPartition."""
 
 
 @frozen(slots=False)
 class ClaimingMessages(_FromOwner):
-    """The owner asks for everything below `offset`, to process it at most once.
+    """The owner requests everything below `offset`, to process it at most once.
 
     Spec: ClaimingMessages. Source: protocol document, "At Most Once (AMO)".
     """
@@ -88,7 +88,7 @@ class ClaimingMessages(_FromOwner):
 
 @frozen(slots=False)
 class ReleaseGroup(_Addressed):
-    """An admin ends every claim of the group and pauses it until `expires_unix_s`.
+    """An administrator ends every claim of the group and pauses it until `expires_unix_s`.
 
     Spec: ReleaseGroup. Source: protocol document 2, "Protocol Messages".
     """
@@ -98,33 +98,33 @@ class ReleaseGroup(_Addressed):
 
 @frozen(slots=False)
 class ClaimingRange(_Keyed):
-    """A participant of a shared claim asks for `count` offsets, or with 0 says that it lives.
+    """A participant of a shared claim requests `count` offsets, or with 0 reports that it is alive.
 
-    Spec: ClaimingRange. It is none of `Message`, on purpose. Readers that do not know ranges skip
-    it, older versions and the original alike, so what `Message` decides must not know it. A reader
-    of ranges decodes it by `range_codec`.
+    Spec: ClaimingRange. It is not part of `Message`, on purpose. Readers that do not know ranges
+    skip it, older versions and the original alike, so decisions about a `Message` must not depend
+    on it. A reader of ranges decodes it with `range_codec`.
     """
 
     count: int
 
 
 OwnersMessage: TypeAlias = Heartbeat | ReleasingPartition | ClaimingMessages
-"""What an owner sends, or a pauser that releases: the messages that have an `offset`."""
+"""Messages of an owner, or of a pauser that releases: those that have an `offset`."""
 
 KeyedMessage: TypeAlias = Heartbeat | ClaimingPartition | ReleasingPartition | ClaimingMessages
 """The messages about one claim: those that have a `key`."""
 
 Message: TypeAlias = KeyedMessage | ReleaseGroup
-"""Nearly all records are of the first: see `wire.MESSAGES`."""
+"""Nearly all records are of the first type: see `wire.MESSAGES`."""
 
 
 @frozen(slots=False)
 class Headers:
     """The `marshal-*` headers of a record, which the original neither writes nor reads.
 
-    Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`. The
-    fields of `AMENDMENTS` are `NOT_DECIMAL` on a ClaimingRange alone. On the messages that older
-    versions read, too, what cannot be read of them is absent.
+    Every field is a non-negative integer, `None` if the header is absent, or `NOT_DECIMAL`. The
+    fields of `AMENDMENTS` are `NOT_DECIMAL` on a ClaimingRange alone. On messages that older
+    versions also read, an unreadable amendment counts as absent.
     """
 
     present: bool = False
@@ -134,11 +134,12 @@ class Headers:
     seen: int | None = None
     """The last log offset that the sender had folded."""
     clock: int | None = None
-    """The claim's clock at `seen`, unix milliseconds: how a reader that began later knows it."""
+    """The claim's clock at `seen`, unix milliseconds. Readers that began later learn it from here.
+    """
     supersedes: int | None = None
     """The epoch of the sender's predecessor that this ClaimingPartition takes over (R1b)."""
     set_position: int | None = None
-    """On ReleasingPartition: the admin sets the position, so it may fall (R8)."""
+    """On ReleasingPartition: the administrator sets the position, so it may decrease (R8)."""
     interval_ms: int | None = None
     """On ClaimingPartition and Heartbeat: the sender's heartbeat interval, in milliseconds, > 0."""
     start: int | None = None
@@ -148,28 +149,27 @@ class Headers:
 
 
 AMENDMENTS: Final = ("interval_ms", "start", "done")
-"""The fields of `Headers` that came later than the first version that wrote headers.
+"""The fields of `Headers` that were added after the first version that wrote headers.
 
 Older versions stay in the fleet for a while, so no verdict depends on these fields, nor does any
-field of a claim that an older version computes.
-"""
+field of a claim that an older version computes."""
 
 UNSPECIFIED: Final = ("interval_ms", "done")
-"""Those of them that decide nothing about a claim, so that `Claim.tla` does not have them."""
+"""Those amendments that do not affect a claim, so that `Claim.tla` does not contain them."""
 
 NO_HEADERS: Final = Headers()
-"""What the original sends."""
+"""The headers of the original's records."""
 
 
 @frozen(slots=False)
 class Record:
-    """One record of the coordination topic, its value decoded."""
+    """One record of the coordination topic, with its value decoded."""
 
     partition: int
-    """Coordinating partition."""
+    """The coordinating partition."""
     offset: int
-    """Log offset in the coordinating partition."""
+    """The log offset in the coordinating partition."""
     timestamp_ms: int
-    """The record's timestamp in unix milliseconds: the broker's if the topic says LogAppendTime."""
+    """The record's timestamp in unix milliseconds: the broker's if the topic has LogAppendTime."""
     message: Message
     headers: Headers = NO_HEADERS

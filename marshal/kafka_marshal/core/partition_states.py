@@ -1,9 +1,9 @@
 """The states of one coordinating partition, by group and key, and a group's initial state.
 
 A record about one key changes that key's state. A record about a group changes every state of the
-group, and what its later keys begin with: the newborn. This room knows how far a record reaches. It
-does not know records, states, or what a record does to a state: it keeps claims, readers' knowledge
-of claims and instances' machines alike.
+group, and the newborn: the initial state of the group's later keys. This module knows which states
+a record reaches. It knows neither records nor states, nor the effect of a record on a state: it
+stores claims, readers' knowledge of claims and instances' machines alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_marshal.core.values import value
 
 
 class Key(Protocol):
-    """What a state is kept under."""
+    """The key of a state."""
 
     @property
     def group(self) -> str:
@@ -40,7 +40,7 @@ class Stepped(Generic[K, S, V]):
 
 
 class PartitionStates(Generic[K, S]):
-    """Key to state. A state is never None.
+    """A map from key to state. A state is never None.
 
     >>> from kafka_marshal import ClaimKey
     >>> states = PartitionStates[ClaimKey, int](0)
@@ -59,7 +59,7 @@ class PartitionStates(Generic[K, S]):
         """Begin with no keys.
 
         Args:
-            beginning: the state of a key before the first record of it and of its group.
+            beginning: the state of a key before any record about it or its group.
         """
         self.beginning = beginning
         self._groups: dict[str, dict[K, S]] = {}
@@ -73,7 +73,7 @@ class PartitionStates(Generic[K, S]):
         return self._newborn.get(name, self.beginning) if state is None else state
 
     def newborn(self, group: str) -> S:
-        """The state of a key of this group that had no record of its own."""
+        """The state of a key of this group without records of its own."""
         return self._newborn.get(group, self.beginning)
 
     def group(self, group: str) -> Mapping[K, S]:
@@ -85,27 +85,27 @@ class PartitionStates(Generic[K, S]):
         return {key: state for group in self._groups.values() for key, state in group.items()}
 
     def put(self, key: K, state: S) -> None:
-        """Go on with a state that is known from elsewhere."""
+        """Set the state of a key that is known from elsewhere."""
         group = self._groups.get(key.group)
         if group is None:
             group = self._groups[key.group] = {}
         group[key] = state
 
     def put_newborn(self, group: str, state: S) -> None:
-        """Go on with what later keys of a group begin with."""
+        """Set the initial state of the later keys of a group."""
         self._newborn[group] = state
 
     def copy(self) -> Self:
-        """The same states, which go their own way from here."""
+        """An independent copy of these states."""
         copied = type(self)(self.beginning)
         copied._groups = {name: dict(group) for name, group in self._groups.items()}
         copied._newborn = dict(self._newborn)
         return copied
 
     def begun_anew(self, beginning: S, after: Callable[[S], S]) -> Self:
-        """What they are after records that are gone: `after(state)` is each key's state.
+        """The states after a loss of records: `after(state)` is each key's state.
 
-        Every group begins anew: what a record about one of them did is forgotten.
+        Every group begins again: the effects of records about a single group are forgotten.
         """
         anew = type(self)(beginning)
         anew._groups = {
@@ -121,7 +121,7 @@ class PartitionStates(Generic[K, S]):
         return mine == (other.all(), other._newborn, other.beginning)
 
     def forget(self, key: K) -> None:
-        """Leave a key out.
+        """Remove a key.
 
         Raises:
             KeyError: it had no record of its own.
@@ -131,7 +131,7 @@ class PartitionStates(Generic[K, S]):
     def step(
         self, key: K, step: Callable[[S, *Given], tuple[S, V]], *given: *Given
     ) -> tuple[S, S, V]:
-        """A record about one key: `step(state, *given)` judges it.
+        """Apply a record about one key: `step(state, *given)` judges it.
 
         Returns:
             The state before, the state after, and the verdict.
@@ -151,10 +151,10 @@ class PartitionStates(Generic[K, S]):
     def step_group(
         self, group: str, step: Callable[[S, *Given], tuple[S, V]], *given: *Given
     ) -> tuple[V, list[Stepped[K, S, V]]]:
-        """A record about all of a group: `step(state, *given)` judges it, for each state.
+        """Apply a record about a whole group: `step(state, *given)` judges it for each state.
 
         Returns:
-            The verdict on the newborn, and what the record did to every key that is known.
+            The verdict on the newborn, and the effect of the record on every known key.
         """
         self._newborn[group], verdict = step(self.newborn(group), *given)
         states, stepped = self._groups.get(group, {}), []

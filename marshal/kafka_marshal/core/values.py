@@ -1,11 +1,9 @@
 """`value`: immutable attrs classes whose immutability mypy checks, at no cost at run time.
 
-attrs guards a frozen class at every construction, which takes longer than the fields themselves,
-and a fold is mostly construction. To mypy a `value` is `attrs.frozen`: an assignment to one of its
-fields is an error. At run time it is a class with slots and a hash. Source: "Zero-overhead frozen
-attrs classes", Tin Tvrtković.
-
-This room knows no class that is one.
+attrs protects a frozen class at every construction, which takes longer than to set the fields, and
+a fold consists mostly of construction. For mypy a `value` is `attrs.frozen`: an assignment to one
+of its fields is an error. At run time it is a class with slots and a hash. Source: "Zero-overhead
+frozen attrs classes", Tin Tvrtković.
 """
 
 from __future__ import annotations
@@ -45,4 +43,4 @@ else:
 __all__ = ["evolved", "value"]
 
 _names: Final[dict[type, tuple[str, ...]]] = {}
-"""The fields of each class that was evolved."""
+"""The field names of each class that `evolve` was called for."""

@@ -2,8 +2,9 @@
 
     TYPE/version/unix_s/instance_id/client_id/group_id/topic/partition[/number]
 
-The codec reads and writes by it, the kernel's parser compiles it, and the filter of long logs knows
-by it which claim a value is about. It knows no bytes, and not what a message does.
+The codec reads and writes by this table, the kernel's parser compiles it, and the filter of long
+logs uses it to find the claim that a value is about. This module knows neither bytes nor the effect
+of a message.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from kafka_marshal.core.messages import AMENDMENTS, Message
 from kafka_marshal.core.values import value
 
 TIME: Final = ("version", "unix_s")
-"""The fields after the type."""
+"""The first fields after the type."""
 ADDRESS: Final = ("instance_id", "client_id", "group_id", "topic", "partition")
-"""The fields after those: who speaks, of which claim."""
+"""The fields after those: the sender, and the claim."""
 
 
 @value
 class Layout:
-    """How one message is written."""
+    """The layout of one message."""
 
     message: type[Message]
-    """Its class, whose name is its type."""
+    """Its class, whose name is the type."""
     number: str | None
-    """The field after the address: a number of 64 bits. None: it has none."""
+    """The field after the address: a 64-bit number. None if there is none."""
     keyed: bool
-    """It names a claim. If not, topic and partition are written as "" and 0, and nothing else."""
+    """Whether it names a claim. If not, topic and partition are written as "" and 0."""
 
     @property
     def name(self) -> str:
@@ -39,21 +40,22 @@ class Layout:
 
 
 def _layout(message: type[Message]) -> Layout:
-    """As the fields of its class stand, after those that every message has."""
+    """The layout from the fields of its class, after those that every message has."""
     names = [field.name for field in fields(message)]
     [number] = names[len(TIME) + len(ADDRESS) :] or [None]
     return Layout(message, number, keyed=hasattr(message, "key"))
 
 
 MESSAGES: Final = tuple(map(_layout, get_args(Message)))
-"""Every message; its place is its number in the kernel. Nearly all records are of the first."""
+"""Every message; its index is its number in the kernel. Nearly all records are of the first type.
+"""
 
 BY_NAME: Final = {layout.name: layout for layout in MESSAGES}
 BY_CLASS: Final = {layout.message: layout for layout in MESSAGES}
 
 
 def number_of(message: type[Message]) -> int:
-    """The place of a message in `MESSAGES`."""
+    """The index of a message in `MESSAGES`."""
     return MESSAGES.index(BY_CLASS[message])
 
 
@@ -61,28 +63,27 @@ HEADER_PREFIX: Final = "marshal-"
 MAC_HEADER: Final = "kafka-marshal-hmac"
 """The header that authenticates a record, as `key id:MAC`.
 
-It has another prefix on purpose. R1c, R2 and R9 ask whether a record has a header with
-`HEADER_PREFIX`, in every version. So a reader that does not know this one sees none.
-"""
+Its prefix differs on purpose. R1c, R2 and R9 ask whether a record has a header with
+`HEADER_PREFIX`, in every version. So a reader that does not know this header does not count it."""
 
 
 LEAST_INTERVAL_MS: Final = 1
-"""An owner of a shorter heartbeat interval would be stale at once."""
+"""With a shorter heartbeat interval, an owner would be stale at once."""
 
 
 @value
 class Header:
-    """How one header is written: its value is decimal."""
+    """The layout of one header, whose value is decimal."""
 
     field: str
     """The field of `Headers`."""
     name: str
     least: int = 0
-    """A lower number is malformed."""
+    """The lowest valid number."""
 
     @property
     def amends(self) -> bool:
-        """It came later than the first version that wrote headers: see `AMENDMENTS`."""
+        """Whether it was added after the first version that wrote headers: see `AMENDMENTS`."""
         return self.field in AMENDMENTS
 
 
@@ -96,7 +97,7 @@ HEADERS: Final = (
     Header("start", "marshal-start"),
     Header("done", "marshal-done"),
 )
-"""Every header that says something, in the order of the fields of `Headers` after `present`."""
+"""Every header with a value, in the order of the fields of `Headers` after `present`."""
 
 RANGE_HEADERS: Final = (
     Header("window", "marshal-ranges"),
@@ -105,11 +106,10 @@ RANGE_HEADERS: Final = (
 )
 """The headers of ranges, in the order of the fields of `RangeHeaders`.
 
-They stand in a table of their own, because `Headers` is what every version reads of a record.
-`marshal-done` is in both: everything below it is processed, wherever it stands.
-"""
+They have their own table, because `Headers` is what every version reads from a record.
+`marshal-done` is in both: on any message, everything below it is processed."""
 CHECKPOINT_HEADER: Final = "marshal-ranges-at"
 """On the anchor's heartbeat: the claim and its ranges as of `marshal-seen`. It is not decimal, and
-no version refuses a record for it."""
+no version refuses a record because of it."""
 OF_RANGES: Final = frozenset({"marshal-ranges", "marshal-keep", CHECKPOINT_HEADER})
-"""Only a reader of ranges reads these."""
+"""Headers that only a reader of ranges reads."""

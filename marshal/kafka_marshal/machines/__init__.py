@@ -1,4 +1,5 @@
 """State machines without IO: what consumers and administrators may do, and which effects follow.
 
-Records and `now_ms` come in, effects go out. There are no threads here, no Kafka and no clock.
+Inputs are records and `now_ms`; outputs are effects. There are no threads here, no Kafka and no
+clock.
 """

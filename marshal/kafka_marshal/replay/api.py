@@ -111,7 +111,7 @@ def run(
     Raises:
         UnreadableSource: a source is missing, empty or damaged; names the file and the place.
         OutputExists: `out` is there already; it is left whole.
-        InvalidOption: an option's value makes no sense.
+        InvalidOption: an option has an invalid value.
         CheckpointRefused: `checkpoint` cannot be gone on with.
         JavaNotFoundError: there is no Java for Spark, if that is the engine.
         ReplayError: anything else that kept it from running. In every case `out` is not made. The

@@ -106,7 +106,7 @@ def judging_of(
     that says another is refused while it is folded, unless the interval is forced.
 
     Raises:
-        InvalidOption: a value makes no sense; the message names the option.
+        InvalidOption: a value is invalid; the message names the option.
     """
     if rules not in RULES:
         raise InvalidOption(f"--rules must be one of {', '.join(RULES)}, not {rules!r}")

@@ -150,5 +150,5 @@ def test_the_command_says_what_it_made_and_then_that_it_is_there(kafka_broker: B
     wrong = marshal("init", *at, "--retention", "soon")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == (
-        "marshal: --retention must be a length of time like 90s, 10m or 1h30m, not 'soon'\n"
+        "marshal: --retention must be a duration like 90s, 10m or 1h30m, not 'soon'\n"
     )

@@ -59,7 +59,7 @@ def test_claims_and_heartbeats_say_the_interval_of_their_sender() -> None:
 
 def test_an_interval_that_is_not_whole_milliseconds_is_refused() -> None:
     """The log could not say it, so nobody could tell that another one differs."""
-    says = r"heartbeat_interval_s is a whole number of milliseconds, not 4\.0005"
+    says = r"heartbeat_interval_s must be a whole number of milliseconds, not 4\.0005"
     with pytest.raises(MarshalError, match=says), Kafka().consumer(heartbeat_interval_s=4.0005):
         pass
 

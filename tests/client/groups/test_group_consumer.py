@@ -192,7 +192,7 @@ def test_a_callback_that_closes_ends_the_poll_and_leaves_no_member(kafka_broker:
         ({"session_timeout_s": 0.5}, "session_timeout_s is from 1 s"),
         ({"group_id": ""}, "group_id is a name"),
         ({"controllers": "nowhere"}, "controllers must be host:port"),
-        ({"auto_offset_reset": "none"}, "auto_offset_reset is earliest or latest"),
+        ({"auto_offset_reset": "none"}, "auto_offset_reset must be earliest or latest"),
         ({"group_id": "g\udcff"}, r"group_id is text, not 'g\\udcff'"),
         ({"client_id": "c\udcff"}, r"client_id is text, not 'c\\udcff'"),
     ],

@@ -245,9 +245,9 @@ def test_a_record_that_cannot_be_sent_is_named_and_nothing_else_is_sent(story: S
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"when_full": "wait"}, "when_full is block or raise"),
-        ({"max_block_s": 0}, "max_block_s is more than 0"),
-        ({"buffer_bytes": -1}, "buffer_bytes is more than 0"),
+        ({"when_full": "wait"}, "when_full must be block or raise"),
+        ({"max_block_s": 0}, "max_block_s must be greater than 0"),
+        ({"buffer_bytes": -1}, "buffer_bytes must be greater than 0"),
         ({"settings": {"transactional.id": "t"}}, "writes no transactions"),
         ({"bootstrap": None}, "no cluster given"),
     ],

@@ -249,7 +249,9 @@ def test_a_topic_is_not_added_in_two_ways(kafka: Kafka) -> None:
 def test_the_name_of_all_who_share_is_nobodys(kafka: Kafka) -> None:
     with pytest.raises(InvalidOption) as refused:
         kafka.new_consumer("ranges")
-    assert str(refused.value) == "client_id 'ranges' is the name of all who share a partition"
+    assert (
+        str(refused.value) == "client_id 'ranges' is reserved for consumers that share a partition"
+    )
 
 
 MOVES: dict[str, Callable[[Consumer], None]] = {

@@ -131,8 +131,8 @@ def test_what_only_claims_have_is_refused_for_groups(tmp_path: Path) -> None:
         )
     asked = ("replay", "--protocol", "groups", of_groups, "--out", tmp_path / "out")
     for options, why in (
-        (("--rules", "both"), "--rules is of claims"),
-        (("--heartbeat-interval", "4"), "--heartbeat-interval is of claims"),
+        (("--rules", "both"), "--rules is for claims"),
+        (("--heartbeat-interval", "4"), "--heartbeat-interval is for claims"),
         (("--what-if", "rules=original"), "--what-if of groups is strategy=NAME, one of "),
     ):
         ran = marshal(*asked, *options)

@@ -328,10 +328,16 @@ def renumbered(raw: RawRecord, offset: int) -> RawRecord:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--spark", "--checkpoint-every", "1"), "--checkpoint-every makes no sense with --spark"),
-        (("--trigger", "1"), "--trigger makes no sense without --spark"),
-        (("--spark", "--until-end", "--trigger", "1"), "--trigger makes no sense with --until-end"),
-        (("--spark", "--trigger", "0"), "--trigger must be a length of time like 90s"),
+        (
+            ("--spark", "--checkpoint-every", "1"),
+            "--checkpoint-every cannot be combined with --spark",
+        ),
+        (("--trigger", "1"), "--trigger needs --spark"),
+        (
+            ("--spark", "--until-end", "--trigger", "1"),
+            "--trigger cannot be combined with --until-end",
+        ),
+        (("--spark", "--trigger", "0"), "--trigger must be a duration like 90s"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], said: str) -> None:

@@ -250,10 +250,10 @@ def test_a_user_reads_who_held_up_what_and_who_owns_what(kafka_broker: Broker, t
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("--rules", "both"), "--rules is of claims, and --protocol groups judges by none"),
-        (("--spark",), "--spark is of claims: groups are folded in one process"),
-        (("--owners", "--json"), "--owners makes no sense with --json"),
-        (("--protocol", "claims", "--owners"), "--owners is of groups; marshal ls"),
+        (("--rules", "both"), "--rules is for claims, not for --protocol groups"),
+        (("--spark",), "--spark is for claims: groups are folded in one process"),
+        (("--owners", "--json"), "--owners cannot be combined with --json"),
+        (("--protocol", "claims", "--owners"), "--owners is for groups; marshal ls"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], why: str) -> None:
@@ -313,7 +313,7 @@ def test_a_live_log_without_its_head_is_certain_from_the_controllers_claim_on(
     ("given", "why"),
     [
         (("--protocol", "groups", "--certain-from", "3"), "--certain-from is PARTITION:OFFSET"),
-        (("--certain-from", "3:4"), "--certain-from is of groups: add --protocol groups"),
+        (("--certain-from", "3:4"), "--certain-from is for groups: add --protocol groups"),
     ],
 )
 def test_where_a_log_is_certain_is_refused_if_it_makes_no_sense(

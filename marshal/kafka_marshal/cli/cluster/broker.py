@@ -24,13 +24,13 @@ from kafka_marshal.testing.kafka import fetched_jars, jars
 def broker(
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65_535, show_default="a free one", help="Where it listens."),
+        typer.Option(min=1, max=65_535, show_default="a free port", help="The port to listen on."),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            show_default="a temporary one",
-            help="Where it keeps its logs; a later broker goes on with them.",
+            show_default="a temporary folder",
+            help="The folder for its logs; a later broker continues with them.",
         ),
     ] = None,
     topic: Annotated[
@@ -38,20 +38,20 @@ def broker(
         typer.Option(
             metavar="TOPIC[:PARTITIONS]",
             show_default=False,
-            help="A topic to try with; repeat for several. The coordination topic is made, too.",
+            help="Create this topic, and the coordination topic. Repeat for several topics.",
         ),
     ] = None,
     messages: Annotated[
-        int, typer.Option(min=0, help="How many numbered messages each --topic gets.")
+        int, typer.Option(min=0, help="The number of numbered messages to append to each --topic.")
     ] = 0,
 ) -> None:
     """Run one real Kafka broker on this machine, until Ctrl-C.
 
-    It listens on 127.0.0.1 and is its own controller. Prints the bootstrap address on standard
-    output as soon as it serves, and with --topic when the topics are there.
+    It listens on 127.0.0.1 and is its own controller. It prints the bootstrap address on standard
+    output as soon as it accepts clients, with --topic only after the topics exist.
     """
     if messages and not topic:
-        fail("--messages makes no sense without --topic")
+        fail("--messages needs --topic")
     check_folder("--folder", folder)
     _check_port(port)
     make_topics = _topics(topic, messages) if topic else None

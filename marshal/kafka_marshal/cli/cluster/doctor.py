@@ -43,7 +43,7 @@ def doctor(
     heartbeat_interval: LogsInterval = None,
     pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
-        int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")
+        int, typer.Option(min=0, help="The number of newest records to read from each partition.")
     ] = 20_000,
     probe: Annotated[
         bool,
@@ -56,7 +56,7 @@ def doctor(
         bool,
         typer.Option(
             "--groups",
-            help="Examine __marshal_groups instead, the log of groups with a controller.",
+            help="Check __marshal_groups instead, the log of groups with a controller.",
         ),
     ] = False,
     keys: Keys = None,
@@ -64,11 +64,11 @@ def doctor(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Examine a cluster: what is not as the protocol needs it, what that endangers, what to do.
+    """Check whether a cluster meets the protocol's needs; print the risk and remedy of a problem.
 
-    Looks at the coordination topic's settings, copies, leaders and permissions, and at its newest
-    records: whether they lie where they belong, who stamped them, whether time steps back. Changes
-    nothing, except with --probe. Permissions are those of the user of these settings.
+    It checks the coordination topic's settings, replicas, leaders and permissions. It also checks
+    its newest records: their partitions, who stamped them, and whether time steps back. It changes
+    nothing, except with --probe. Permissions are those of the user in these settings.
 
     Exits 0 if all is well, 1 if it found an error or a warning, 2 if it could not run.
     """

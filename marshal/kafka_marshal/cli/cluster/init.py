@@ -32,18 +32,26 @@ def init(
     topic: Topic = "__marshal",
     partitions: Annotated[
         int | None,
-        typer.Option(min=1, show_default="10", help="How many; it must never change afterwards."),
+        typer.Option(
+            min=1,
+            show_default="10",
+            help="The number of partitions; it must never change afterwards.",
+        ),
     ] = None,
     replication: Annotated[
         int | None,
-        typer.Option(min=1, show_default="3, or all brokers", help="Copies of each partition."),
+        typer.Option(
+            min=1,
+            show_default="3, or all brokers",
+            help="The number of replicas of each partition.",
+        ),
     ] = None,
     retention: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
             show_default="7d",
-            help="How long records are kept: like 36h, or `for-ever`.",
+            help="The retention time of records: like 36h, or `for-ever`.",
         ),
     ] = None,
     heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
@@ -51,13 +59,13 @@ def init(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Create the coordination topic, or say how one that exists differs.
+    """Create the coordination topic, or print how the settings of an existing one differ.
 
-    It is made with message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
-    election, and three copies of which two must be written (on fewer brokers fewer). Its retention
-    exceeds what a reader from the log's beginning needs: the longest pause, twice the heartbeat
-    interval, and a minute for a broker's clock that steps back. Beyond that, retention is how long
-    the position of a claim is remembered that nobody holds.
+    The topic has message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
+    election, and three replicas of which two must be in sync (fewer on fewer brokers). Its
+    retention exceeds what a reader from the log's beginning needs: the longest pause, twice the
+    heartbeat interval, and a minute for a broker's clock that steps back. Beyond that, retention
+    determines how long the log remembers the position of a claim without an owner.
 
     An existing topic is never changed. Exits 1 if it differs.
     """

@@ -60,14 +60,14 @@ intervals, position and lag give the end."""
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
-Watch = Annotated[bool, typer.Option("--watch", help="Refresh each second, until Ctrl-C.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON lines, one each.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines, one for each entry.")]
 Last = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        show_default="all there is",
-        help="Read only the newest part of the log, like 10m. Guesses are marked.",
+        show_default="the whole log",
+        help="Read only the newest part of the log, like 10m. Uncertain values are marked.",
     ),
 ]
 
@@ -75,7 +75,7 @@ Last = Annotated[
 def ls(
     group: Annotated[
         str | None,
-        typer.Argument(metavar="GROUP", show_default="all", help="The claims of this group."),
+        typer.Argument(metavar="GROUP", show_default="all", help="List the claims of this group."),
     ] = None,
     *,
     bootstrap: Bootstrap = None,
@@ -88,13 +88,13 @@ def ls(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """List claims: who owns them since when, how far behind, when last heard of.
+    """List claims: their owners and since when, their lag, and the time of their last heartbeat.
 
-    The epoch is the log offset at which the owner won. Lag is against the end of the data topic.
-    Of a claim that several consumers share, `ls GROUP` also shows who holds which offsets.
-    With --watch a group that has no record yet is waited for.
-    What is not certain, because the log's head is gone, is marked with a question mark.
-    With --keys records that are not authentic are reported, and count all the same.
+    The epoch is the log offset at which the owner won. The lag is relative to the end of the data
+    topic. For a claim that several consumers share, `ls GROUP` also shows who holds which offsets.
+    With --watch it waits for a group that has no record yet. A question mark means that a value is
+    uncertain, because the log's head is gone. With --keys it reports records that are not
+    authentic, but does not ignore them.
     """
     where = (bootstrap, topic, heartbeat_interval, last, properties, options)
     with _viewed(*where, group, keys, verify=True) as (view, cluster):
@@ -125,7 +125,7 @@ def groups(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """List groups: how many of their claims are owned, stale or free, and by how many."""
+    """List groups: how many of their claims are owned, stale or free, and by how many owners."""
     where = (bootstrap, topic, heartbeat_interval, last, properties, options)
     with _viewed(*where) as (view, cluster):
 

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from kafka_marshal.client.connect.log_writer import LogWriter
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Also if the log does not know the group.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON lines, one for each coordinating partition.")
+]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Do it even if the log does not know the group.")
+]
 
 
 def pause(
@@ -54,15 +58,16 @@ def pause(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Pause a group: nobody owns its claims, and nobody can claim them, until that is over.
+    """Pause a group: it loses all its claims, and nobody can claim them until the pause is over.
 
-    On every coordinating partition, so topics that the group comes to later are paused, too. Each
-    is paused by a record of its own: not at the same instant, and on some only if it says so.
-    A second pause replaces the first one.
+    The pause covers every coordinating partition, so it also applies to topics that the group
+    consumes later. Each partition is paused by its own record, so not all at the same instant. If
+    only some could be paused, the command reports this. A second pause replaces the first.
 
-    Where a broker's clock was ahead, a pause that ends before that time holds nothing: it says so.
+    If a broker's clock was ahead, a pause that ends before that time has no effect; the command
+    reports this, too.
 
-    Exits 0 if all are paused, 1 if some are, 2 if it could not run.
+    Exits 0 if all are paused, 1 if only some are, 2 if it could not run.
     """
     rules = fleet_rules(pause_max_s=pause_max)
     for_ms = duration(how_long, "--for", longest_ms=rules.pause_max_ms)
@@ -98,13 +103,14 @@ def resume(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """End the pause of a group, no matter who paused it.
+    """End the pause of a group, no matter who started it.
 
-    Claim by claim, so nobody who has won one since loses it. Claims that nobody ever asked for
-    stay paused: topics and partitions that the group comes to later. Ranges of shared claims end;
-    they would go on if the pause ran out.
+    It resumes claim by claim, so a consumer that has won a claim since keeps it. Claims that were
+    never requested stay paused: topics and partitions that are new to the group. Ranges of shared
+    claims end; if the pause ran out instead, they would continue.
 
-    Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
+    Exits 0 if the group is not paused any more, or was not paused; 1 if it is still paused in part;
+    2 if it could not run.
     """
     with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
         from kafka_marshal.admin import pause as pausing
@@ -141,7 +147,7 @@ def release(
     hold: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", show_default="not at all", help="How long nobody can claim them."
+            metavar="DURATION", show_default="no time", help="How long no consumer can claim them."
         ),
     ] = None,
     dry_run: Annotated[
@@ -151,13 +157,13 @@ def release(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """End the ownership of claims, so that somebody else can have them.
+    """End the ownership of claims, so that other consumers can take them.
 
     The protocol frees a group as a whole: all its claims on the same coordinating partition lose
-    their owners, which claim anew. So may the one that is not wanted: stop it first, or use --hold
-    and stop it meanwhile. Positions stay where they are.
+    their owners, which then claim again. The consumer that you want to remove may claim again as
+    well: stop it first, or use --hold and stop it in the meantime. Positions stay where they are.
 
-    Exits 0 if it was done, 1 if nobody owns any of them, 2 if it could not run.
+    Exits 0 if claims were released, 1 if none of them had an owner, 2 if it could not run.
     """
     hold_ms = 0 if hold is None else duration(hold, "--hold", longest_ms=FENCED.pause_max_ms)
     with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
@@ -173,7 +179,7 @@ def release(
         with open_log() as log:
             done = _done(lambda: pausing.release(view, log, group, named, hold_ms), json)
     if not done:
-        errors.print("marshal: nobody owns any of them; nothing was done")
+        errors.print("marshal: none of them has an owner; nothing was done")
         raise typer.Exit(FOUND_SOMETHING)
     if not json:
         _print_freed(done, wanted)
@@ -210,7 +216,7 @@ def _done(do: Callable[[], list[GroupRelease]], json: bool) -> list[GroupRelease
         errors.print(f"marshal: {half}")
         raise typer.Exit(FOUND_SOMETHING) from None
     except KeyboardInterrupt:
-        fail("interrupted; what was sent may take effect: marshal groups shows the state")
+        fail("interrupted; records that were sent may take effect: marshal groups shows the state")
     if json:
         for one in done:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
@@ -228,7 +234,7 @@ def _print_freed(done: list[GroupRelease], wanted: set[ClaimKey] | None = None) 
                 owner = f"was shared by {shared_claims.names(freed.shared_by)}; its ranges sleep"
             console.print(
                 f"  {freed.key.topic}:{freed.key.topic_partition} {owner}"
-                + ("; it lies beside what was named" if beside else ""),
+                + ("; not named, but on the same coordinating partition" if beside else ""),
                 markup=False,
                 soft_wrap=True,
             )
@@ -270,9 +276,9 @@ def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
                 owner = f"shared by {shared_claims.names(shared.instances)}; its ranges would sleep"
             console.print(
                 f"  {key.topic}:{key.topic_partition} is {owner}"
-                + ("" if key in wanted else "; it lies beside what was named"),
+                + ("" if key in wanted else "; not named, but on the same coordinating partition"),
                 markup=False,
                 soft_wrap=True,
             )
     if not partitions:
-        console.print("nobody owns any of them", markup=False)
+        console.print("none of them has an owner", markup=False)

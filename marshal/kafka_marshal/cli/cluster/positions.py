@@ -50,8 +50,8 @@ def set_position(
         list[str],
         typer.Argument(
             metavar="TOPIC[:PARTITION]=WHERE",
-            help="WHERE is an offset, +N or -N from the present position, earliest, latest, or a "
-            "time like 2026-01-31T22:00 (UTC).",
+            help="WHERE is an offset, +N or -N from the current position, earliest, latest, or "
+            "a time like 2026-01-31T22:00 (UTC).",
         ),
     ],
     *,
@@ -59,7 +59,7 @@ def set_position(
     topic: Topic = "__marshal",
     pause: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="The longest time that the group is paused."),
+        typer.Option(metavar="DURATION", help="The maximum time that the group is paused."),
     ] = "60s",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be set, and change nothing.")
@@ -68,30 +68,30 @@ def set_position(
         bool,
         typer.Option(
             "--anyway",
-            help="Set them although another administrator has not set all of its own.",
+            help="Set them even if another administrator has set only some of its positions.",
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     heartbeat_interval: LogsInterval = None,
     keys: Keys = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Set where a group goes on: all of the positions, or none, or it says which.
+    """Set the positions from which a group continues: all of them, or none, or it reports which.
 
-    The group is paused on the coordinating partitions of these topics while it is done, mostly
-    for less than a second, and its consumers claim anew. All or none holds for each
-    coordinating partition; topics that lie on different ones are listed apart. Positions that were
-    set are then also committed as the group's offsets, for Kafka's own tools.
+    The group is paused on the coordinating partitions of these topics meanwhile, usually for less
+    than a second, and its consumers then claim again. "All or none" holds for each coordinating
+    partition; topics on different ones are listed separately. The new positions are then also
+    committed as the group's offsets in Kafka, for Kafka's own tools.
 
-    +N and -N count from the position that the log says now; the table says what they come to. A
-    group that has not started yet is set, too. Of a shared claim it ends all ranges.
+    +N and -N count from the current position in the log; the table shows the result. This also
+    works for a group that has not started yet. For a shared claim it ends all ranges.
 
-    With --keys its records are signed, too, if the file has sign-with. Those that are not
-    authentic are reported, and count all the same.
+    With --keys, if the file has sign-with, the records are signed, too. Records that are not
+    authentic are reported, but not ignored.
 
-    Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
-    run and has sent nothing.
+    Ctrl-C cancels it, and reports what was set. Exits 0 if all positions are set, 1 if not, 2 if it
+    could not run and sent nothing.
     """
     rules = fleet_rules(heartbeat_interval)
     pause_ms = duration(pause, "--pause", longest_ms=rules.pause_max_ms)
@@ -163,7 +163,7 @@ def set_position(
 def _check_called_off(stop: Stop) -> None:
     """Stop where nothing was sent yet."""
     if stop():
-        fail("called off; nothing was sent")
+        fail("cancelled; nothing was sent")
 
 
 def _print_plan(planned: list[PlannedPosition], beside: int) -> None:

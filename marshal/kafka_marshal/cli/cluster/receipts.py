@@ -52,17 +52,19 @@ def receipts(
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
     heartbeat_interval: LogsInterval = None,
-    json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines, one for each receipt.")
+    ] = False,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """List messages that may have been lost, consumed at most once.
+    """List messages that at-most-once consumers may have lost.
 
-    A range is granted before it is processed, and its owner may have died in between. So the last
-    range of each tenure is listed, unless its owner still lives, or stated in its release that it
-    was processed. The log knows no more. An instance that was heard of later lives, and has
-    probably processed it. What the anchor of a shared claim reserved is not listed: its ranges are
-    held one by one.
+    A range is granted before it is processed, and its owner may have died in between. So this lists
+    the last range of each tenure, unless its owner is still alive, or its release stated that the
+    range was processed. The log contains no more than that: an instance that sent records later is
+    alive, and has probably processed its range. Ranges that the anchor of a shared claim reserved
+    are not listed, since its consumers hold ranges one by one.
 
     Exits 1 if there are any, 0 if not, 2 if it could not run.
     """

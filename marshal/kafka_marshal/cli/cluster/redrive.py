@@ -39,28 +39,28 @@ def redrive(
         str,
         typer.Option(
             metavar="GROUP",
-            help="The group whose committed offsets say what was redriven before.",
+            help="The group whose committed offsets record what was redriven before.",
         ),
     ] = "marshal-redrive",
     from_beginning: Annotated[
         bool,
-        typer.Option("--from-beginning", help="Also letters that were redriven before."),
+        typer.Option("--from-beginning", help="Include letters that were redriven before."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the letters, and append nothing.")
+        bool, typer.Option("--dry-run", help="List the letters, but append nothing.")
     ] = False,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
     """Append dead letters to the topic and partition that they came from.
 
-    Each letter goes to the end of its partition, with its key, value and own headers. The
-    marshal-dead- headers are taken off; marshal-redrives counts how often it was redriven. The
-    letters stay in the dead-letter topic: what was redriven is kept as committed offsets, so the
-    next run goes on after it. A run that is killed may append up to 1,000 letters twice.
+    Each letter is appended to its partition, with its key, value and own headers. The marshal-dead-
+    headers are removed; marshal-redrives counts how often it was redriven. The letters stay in the
+    dead-letter topic. Committed offsets record what was redriven, so the next run continues after
+    it. A run that is killed may append up to 1,000 letters twice.
 
-    Letters whose headers do not say where they came from, or whose partition is gone, are listed
-    and passed over.
+    Letters whose headers do not name their origin, or whose partition is gone, are listed and
+    skipped.
 
     Exits 1 if there are such letters, 0 if not, 2 if it could not run.
     """

@@ -37,14 +37,14 @@ def controller(
     *,
     bootstrap: Bootstrap = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where it listens.")
+        str, typer.Option(metavar="HOST:PORT", help="The address to listen on.")
     ] = "127.0.0.1:9393",
     advertise: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
             show_default="--listen",
-            help="Where clients and other controllers reach it.",
+            help="The address by which clients and other controllers reach it.",
         ),
     ] = None,
     client_id: Annotated[
@@ -52,7 +52,7 @@ def controller(
         typer.Option(
             metavar="NAME",
             show_default="--advertise",
-            help="Names it across restarts. No other process may have the same.",
+            help="Its name across restarts. No other process may have the same name.",
         ),
     ] = None,
     topic: Annotated[
@@ -60,7 +60,9 @@ def controller(
     ] = "__marshal_groups",
     coordination_topic: Annotated[
         str,
-        typer.Option(metavar="TOPIC", help="The coordination topic, in which controllers claim."),
+        typer.Option(
+            metavar="TOPIC", help="The coordination topic, in which controllers claim partitions."
+        ),
     ] = COORDINATION_TOPIC,
     tls_cert: Annotated[
         Path | None,
@@ -75,7 +77,7 @@ def controller(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Let in only clients whose certificate this CA signed.",
+            help="Accept only clients whose certificate this CA signed.",
         ),
     ] = None,
     tls_permissions: Annotated[
@@ -97,23 +99,25 @@ def controller(
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="[HOST:]PORT", show_default=False, help="Metrics for Prometheus, at /metrics."
+            metavar="[HOST:]PORT",
+            show_default=False,
+            help="Serve metrics for Prometheus, at /metrics.",
         ),
     ] = None,
     spans: Annotated[
         bool,
         typer.Option(
             "--spans",
-            help="Spans for the SDK of OpenTelemetry that the process runs under: a span a "
-            "request, and one for each partition that it takes over.",
+            help="Create OpenTelemetry spans: one for each request, and one for each partition "
+            "that it takes over.",
         ),
     ] = False,
     forget: Annotated[
         bool,
         typer.Option(
             "--forget",
-            help="Serve also where the log lost its beginning and holds no snapshot. Groups there "
-            "are gone, and their positions.",
+            help="Serve even partitions whose log lost its beginning and holds no snapshot. "
+            "Their groups and positions are lost.",
         ),
     ] = False,
     properties: Properties = None,
@@ -121,13 +125,14 @@ def controller(
 ) -> None:
     """Run a controller of groups, until Ctrl-C or SIGTERM.
 
-    Any number may run. They share the partitions of the log, and each takes over what another one
-    leaves. The topics are created unless they exist. Prints the address on standard output as
-    soon as clients may come. A stop answers what has landed and gives its claims back.
+    Any number of controllers may run. They share the partitions of the log, and each takes over the
+    partitions of one that ends. Missing topics are created. It prints its address on standard
+    output as soon as it accepts clients. When it is stopped, it answers the requests whose events
+    are in the log, and releases its claims.
 
-    Without TLS everybody who reaches the port may use all groups.
+    Without TLS, anybody who reaches the port may use all groups.
 
-    Exits 0 after a stop, 2 if it could not run or cannot go on.
+    Exits 0 after a stop, 2 if it could not run or continue.
     """
     with needs("kafka"):
         import attrs
@@ -140,11 +145,11 @@ def controller(
         from kafka_marshal.client.observe.controller_metrics import PrometheusControllerObserver
         from kafka_marshal.client.observe.metrics import PrometheusObserver
     if (tls_cert is None) is not (tls_key is None):
-        fail("--tls-cert and --tls-key belong together")
+        fail("--tls-cert and --tls-key must be given together")
     if tls_cert is None and (tls_client_ca or tls_ca) is not None:
         fail("--tls-client-ca and --tls-ca need --tls-cert and --tls-key")
     if tls_permissions is not None and tls_client_ca is None:
-        fail("--tls-permissions needs --tls-client-ca: only then does a client have a certificate")
+        fail("--tls-permissions needs --tls-client-ca: otherwise clients show no certificate")
     with one_sentence(MarshalError):
         host, _, port = listen.rpartition(":")
         if advertise is None and host in _EVERYWHERE:

@@ -57,7 +57,7 @@ At = Annotated[
         "--controller",
         metavar="HOST:PORT,...",
         show_default=f"MARSHAL_CONTROLLERS, else {_AT}",
-        help="Controllers; one of them will do.",
+        help="Addresses of controllers; one is enough.",
     ),
 ]
 Timeout = Annotated[
@@ -74,19 +74,19 @@ TlsCa = Annotated[
     typer.Option(
         metavar="FILE",
         show_default=False,
-        help="Connect with TLS; this CA signed the certificates of the controllers.",
+        help="Connect with TLS; the CA that signed the controllers' certificates.",
     ),
 ]
 TlsCert = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", show_default=False, help="A certificate to show, in PEM."),
+    typer.Option(metavar="FILE", show_default=False, help="The client certificate, in PEM."),
 ]
 TlsKey = Annotated[
     Path | None,
     typer.Option(metavar="FILE", show_default="--tls-cert", help="The certificate's key, in PEM."),
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Refresh each second, until Ctrl-C.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON lines, one each.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every second, until Ctrl-C.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines, one for each entry.")]
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group.")]
 
 
@@ -202,10 +202,10 @@ def describe(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
-    """Describe a group: who owns each partition, since which event, and how far it is.
+    """Describe a group: the owner of each partition, since which event, and its position.
 
     The tenure is the number of the event that granted or rewound the partition; a commit under an
-    earlier one is refused. Exits 0, or 2 if there is no such group, or no controller answers.
+    earlier tenure is refused. Exits 0, or 2 if there is no such group, or no controller answers.
     """
     with _asking(controller, timeout, tls_ca, tls_cert, tls_key) as asking:
 
@@ -358,8 +358,8 @@ def create(
     rebalance: Annotated[
         Rebalance,
         typer.Option(
-            help="incremental: a member lets go of what moves. eager: of everything, so that all "
-            "partitions are granted by one rebalance."
+            help="incremental: a member releases only partitions that move. eager: it releases "
+            "all, so one rebalance grants all partitions."
         ),
     ] = Rebalance.INCREMENTAL,
     strategy: Annotated[
@@ -375,9 +375,9 @@ def create(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
-    """Create a group. The same settings once again change nothing.
+    """Create a group. If it exists with the same settings, this changes nothing.
 
-    Exits 0 if it is there with these settings, 2 if not.
+    Exits 0 if the group exists with these settings, 2 if not.
     """
     if strategy not in STRATEGIES:
         fail(f"--strategy must be one of {', '.join(sorted(STRATEGIES))}, not {strategy!r}")
@@ -446,12 +446,12 @@ def rewind(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> None:
-    """Set positions, while members consume: all of them, or none.
+    """Set positions while members consume: all of them, or none.
 
-    Each such partition gets a new tenure. Its owner goes on from there, and what it commits of
-    before is refused.
+    Each of these partitions gets a new tenure. Its owner continues at the new position, and commits
+    of its earlier work are refused.
 
-    Exits 0 if all are set, 2 if not, or if it is not known; the message says which.
+    Exits 0 if all are set, 2 if not, or if the outcome is not known; the message says which.
     """
     with _asking(controller, timeout, tls_ca, tls_cert, tls_key) as asking:
         wishes = [_wish(text) for text in positions]
@@ -489,7 +489,7 @@ def _wish(text: str) -> tuple[str, int | None, int]:
     claim, equals, where = text.partition("=")
     if not equals or not (is_offset(where) or where in _WHERE):
         raise InvalidOption(
-            f"{text!r} is no TOPIC[:PARTITION]=WHERE; WHERE is an offset, earliest or latest"
+            f"{text!r} must be TOPIC[:PARTITION]=WHERE; WHERE is an offset, earliest or latest"
         )
     return *claim_named(claim), _WHERE[where] if where in _WHERE else int(where)
 

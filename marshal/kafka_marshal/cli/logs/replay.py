@@ -75,7 +75,7 @@ def replay(
     protocol: Annotated[
         ProtocolOption,
         typer.Option(
-            help="What the log is of: claims, or groups with a controller (__marshal_groups)."
+            help="The protocol of the log: claims, or groups with a controller (__marshal_groups)."
         ),
     ] = ProtocolOption.claims,
     heartbeat_interval: LogsInterval = None,
@@ -83,10 +83,14 @@ def replay(
     out: Annotated[
         str,
         typer.Option(
-            metavar="FOLDER|URI", show_default=False, help="The folder to make; it must not exist."
+            metavar="FOLDER|URI",
+            show_default=False,
+            help="The folder to create; it must not exist.",
         ),
     ],
-    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
+    rules: Annotated[
+        ReplayRules, typer.Option(help="The rule set to judge by.")
+    ] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
     certain_from: CertainFrom = None,
@@ -97,8 +101,8 @@ def replay(
         typer.Option(
             "--format",
             show_default=False,
-            help="What the sources are: capture, kcat, console, dump-log, segment, connect or "
-            "parquet. Not given: each file is looked at.",
+            help="The format of the sources: capture, kcat, console, dump-log, segment, "
+            "connect or parquet. By default the format of each file is detected.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -106,8 +110,9 @@ def replay(
         str | None,
         typer.Option(
             metavar="TOPIC",
-            show_default="__marshal, or __marshal_groups, with --bootstrap; of a dump everything",
-            help="The coordination topic. Of a dump that names topics, its records alone.",
+            show_default="with --bootstrap __marshal or __marshal_groups; for a dump all topics",
+            help="The coordination topic. For a dump that names topics, only the records of "
+            "this one.",
         ),
     ] = None,
     begin: Annotated[
@@ -116,7 +121,7 @@ def replay(
             "--from",
             metavar="OFFSET|TIME",
             show_default="the beginning",
-            help="Where to begin in a live topic; a time without a zone is UTC.",
+            help="The start in a live topic; a time without a zone is UTC.",
         ),
     ] = None,
     end: Annotated[
@@ -124,8 +129,8 @@ def replay(
         typer.Option(
             "--to",
             metavar="OFFSET|TIME",
-            show_default="its end now",
-            help="Where to end; what lies there is not read.",
+            show_default="the current end",
+            help="The end, exclusive.",
         ),
     ] = None,
     properties: Properties = None,
@@ -133,13 +138,13 @@ def replay(
     sarif: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", show_default=False, help="Write the findings as SARIF 2.1.0 too."
+            metavar="FILE", show_default=False, help="Also write the findings as SARIF 2.1.0."
         ),
     ] = None,
     junit: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", show_default=False, help="Write the findings as JUnit XML too."
+            metavar="FILE", show_default=False, help="Also write the findings as JUnit XML."
         ),
     ] = None,
     perfetto: Annotated[
@@ -147,7 +152,8 @@ def replay(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Write tenures and findings as a trace for ui.perfetto.dev too; .gz is packed.",
+            help="Also write tenures and findings as a trace for ui.perfetto.dev, compressed "
+            "if it ends with .gz.",
         ),
     ] = None,
     what_if: Annotated[
@@ -155,8 +161,9 @@ def replay(
         typer.Option(
             metavar="KEY=VALUE,...",
             show_default=False,
-            help="Replay under another setting too, and print what would be different: "
-            "heartbeat_interval=30s, rules=original, pause_max=1h. Of groups strategy=NAME.",
+            help="Also replay under another setting, and print the differences: "
+            "heartbeat_interval=30s, rules=original, pause_max=1h. For groups: "
+            "strategy=NAME.",
         ),
     ] = None,
     keys: Keys = None,
@@ -165,15 +172,16 @@ def replay(
         typer.Option(
             metavar="FOLDER|URI",
             show_default=False,
-            help="Go on from where the last run with this folder ended, and report all its runs; "
-            "the sources are one log then.",
+            help="Resume where the last run with this folder ended, and report on all its "
+            "runs. The sources are then one log.",
         ),
     ] = None,
     engine: Annotated[
         EngineOption,
         typer.Option(
-            help="What folds: processes of this machine, or Spark; the tables are the same. auto: "
-            "Spark, if the temporary folder has less free room than 128 bytes a record."
+            help="The engine: processes of this machine, or Spark; the tables are the same. "
+            "auto: Spark, if the temporary folder has less free space than 128 bytes per "
+            "record."
         ),
     ] = EngineOption.auto,
     master: Annotated[
@@ -182,7 +190,7 @@ def replay(
             metavar="URL",
             show_default=False,
             help="Fold on this Spark: spark://HOST:PORT, yarn, k8s://URL or local[N]. All its "
-            "executors see sources and outputs under the same paths or URIs.",
+            "executors must see sources and outputs under the same paths or URIs.",
         ),
     ] = None,
     spark_conf: Annotated[
@@ -197,21 +205,19 @@ def replay(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="How tables are written: parquet; or delta or iceberg, by the Spark of --master "
-            "with packages that --spark-conf gives it.",
+            help="The format of the tables: parquet; or delta or iceberg, written by the Spark "
+            "of --master with packages from --spark-conf.",
         ),
     ] = "parquet",
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
+        bool, typer.Option("--quiet", help="Print only errors; use the exit code.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json, and nothing else.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only summary.json.")] = False,
 ) -> None:
     """Replay recorded logs: who owned what, and what went wrong.
 
-    Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
-    among the findings.
+    Writes Parquet tables, summary.json and report.html. Exits 1 if the findings contain an error or
+    a warning.
     """
     try:
         from kafka_marshal.replay.own_process import prepare
@@ -251,7 +257,7 @@ def replay(
 
         chosen: list[EngineChoice] = []
         if spark_conf and master is None:
-            fail("--spark-conf is for the Spark that --master names, and there is none")
+            fail("--spark-conf needs --master")
         spark = None if master is None else SparkMaster.parsed(master, spark_conf or ())
         strategy = change = None
         begins: dict[int, int] = {}
@@ -268,7 +274,7 @@ def replay(
             strategy = strategy_of(what_if or [])
             begins = certain_from_of(certain_from or [])
         elif certain_from:
-            fail("--certain-from is of groups: add --protocol groups")
+            fail("--certain-from is for groups: add --protocol groups")
         elif what_if:
             change = Change.parsed(what_if)
         default_topic = topic or TOPICS[protocol]
@@ -282,7 +288,7 @@ def replay(
             sources = [f"kafka://{where}/{default_topic}"]
         live = [source for source in sources if source.startswith("kafka://")]
         if not live and (begin or end or properties or options):
-            fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
+            fail("--from, --to, -F and -X apply to a live topic, and no SOURCE is one")
         if live:
             refuse_existing(place_of(out, "--out"))  # before minutes of reading
         if protocol is ProtocolOption.groups and certain_from is None and end is None:

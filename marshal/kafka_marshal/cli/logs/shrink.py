@@ -29,7 +29,7 @@ def shrink(
         typer.Argument(
             metavar="FINDING",
             show_default=False,
-            help="CODE or CODE@OFFSET, as a replay tells it: late_heartbeat_stole@82.",
+            help="CODE or CODE@OFFSET, as a replay prints it: late_heartbeat_stole@82.",
         ),
     ],
     sources: Annotated[
@@ -38,32 +38,39 @@ def shrink(
             "--from",
             metavar="SOURCE",
             show_default=False,
-            help="A dump of the coordination topic, as for a replay; repeat for several.",
+            help="A dump of the coordination topic, as for replay; repeat for several.",
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(show_default=False, help="The folder to make; it must not exist."),
+        typer.Option(show_default=False, help="The folder to create; it must not exist."),
     ],
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,
-    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.both,
+    rules: Annotated[
+        ReplayRules, typer.Option(help="The rule set to judge by.")
+    ] = ReplayRules.both,
     pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
     one_log: OneLog = False,
     source_format: Annotated[
         str | None,
-        typer.Option("--format", show_default=False, help="What the sources are, as for a replay."),
+        typer.Option(
+            "--format", show_default=False, help="The format of the sources, as for replay."
+        ),
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option(show_default=False, help="Of a dump that names topics, its records alone."),
+        typer.Option(
+            show_default=False,
+            help="For a dump that names topics, use only the records of this one.",
+        ),
     ] = None,
 ) -> None:
-    """Leave out of a log what a finding does not need.
+    """Find the smallest part of a log that still shows a finding.
 
-    Writes a capture of the records that are left, with their offsets and times, and a test that
-    replays it. If all of it is about one claim, it also writes the story as text, ITF JSON and a
+    Writes a capture of the remaining records, with their offsets and times, and a test that replays
+    it. If all of them are about one claim, it also writes the story as text, ITF JSON and a
     sequence diagram. Needs no Spark. Exits 2 if the log has no such finding.
     """
     with needs("replay"):

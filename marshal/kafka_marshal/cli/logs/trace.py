@@ -32,16 +32,18 @@ def trace(
     ],
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,
-    rules: Annotated[RulesChoice, typer.Option(help="Which protocol judges.")] = RulesChoice.fenced,
+    rules: Annotated[
+        RulesChoice, typer.Option(help="The rule set to judge by.")
+    ] = RulesChoice.fenced,
 ) -> None:
-    """Print one JSON object per record: its verdict, and the state it left behind.
+    """Print one JSON object per record: its verdict, and the state of the claim afterwards.
 
-    Needs neither Java nor Spark. Rows come in input order; every coordinating partition is folded
-    in offset order. Exits 1 if a record was malformed, but for a ClaimingRange under the original's
-    rules: the original passes over it.
+    Needs neither Java nor Spark. Rows are in input order; every coordinating partition is folded in
+    offset order. Exits 1 if a record was malformed. A ClaimingRange under the original's rules does
+    not count as malformed, because the original ignores it.
     """
     if force_interval and heartbeat_interval is None:
-        fail("--force-interval needs --heartbeat-interval: which one to judge by")
+        fail("--force-interval needs --heartbeat-interval")
     judging = rules_with(rules, heartbeat_interval)
     with one_sentence(UnreadableSource):
         try:

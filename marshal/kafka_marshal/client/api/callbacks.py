@@ -1,6 +1,6 @@
 """Calls the application's callbacks when claims are won and lost.
 
-It runs them in a thread of its own, one after the other, so no heartbeat waits for a slow callback.
+It runs them in its own thread, one after the other, so that no heartbeat waits for a slow callback.
 """
 
 # ruff: noqa: D102  # `Observer` describes each method once
@@ -22,7 +22,7 @@ logger: Final = logging.getLogger("kafka_marshal")
 
 
 class Callbacks(Observer):
-    """An observer that calls, later."""
+    """An observer that calls the callbacks later, in its thread."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Callbacks(Observer):
         self._thread: Thread | None = None
 
     def start(self, failed: Callable[[BaseException], None]) -> None:
-        """Begin; `failed` takes what ended the thread."""
+        """Start the thread; `failed` is called with the error that ended it."""
         self._thread = self._environment.start("marshal-callbacks", self._run, failed)
 
     def close(self, deadline: Deadline) -> None:
-        """End when everything was called."""
+        """End the thread when all callbacks have run."""
         self._calls.put(None)
         if not self._environment.threads.is_current(self._thread):
             deadline.join(self._thread)

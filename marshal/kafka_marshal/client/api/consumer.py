@@ -1,13 +1,11 @@
 """The public consumer: consumes topics, and coordinates through a log and nothing else.
 
-For simple use it is a context manager to iterate over; `poll`, `commit`, `pause` and `seek` are
-there for people who come from Kafka's consumer. It knows which thread asks. `coordinator` and
-`fetcher` know what is claimed, fetched, reported and given up.
+For simple use it is a context manager to iterate over. `poll`, `commit`, `pause` and `seek` exist
+for users of Kafka's consumer. This module handles the calls of the application's threads.
+`coordinator` and `fetcher` decide what is claimed, fetched, reported and released.
 
     with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
-        consumer.add_topic("events")
-        for message in consumer:
-            handle(message)
+    consumer.add_topic("events") for message in consumer: handle(message)
 """
 
 from __future__ import annotations
@@ -92,18 +90,18 @@ __all__ = [
 CLOSE_S: Final = 30.0
 COMMIT_S: Final = 30.0
 LET_GO_S: Final = 2.0
-"""How much of the time for closing is kept for disconnecting from the cluster, in seconds."""
+"""How much of the time for `close` is reserved for disconnecting from the cluster, in seconds."""
 FEED_S: Final = 0.1
-"""How long `run` waits for messages before it looks whether it is over, in seconds."""
+"""How long `run` waits for messages before it checks whether it has ended, in seconds."""
 
 
 class Consumer:
     """A consumer of topics; a context manager, and an iterator over messages.
 
-    It claims partitions in a coordination topic and keeps them with heartbeats, in threads of its
-    own: a claim stays however long the application takes for a message. Under at-least-once,
-    asking for the next message says that the one before it is done. One thread iterates or polls;
-    `run` uses many.
+    It claims partitions in a coordination topic and keeps them with heartbeats. Its own threads
+    send these, so a claim stays however long the application takes for a message. Under
+    at-least-once, asking for the next message acknowledges the one before. One thread iterates or
+    polls; `run` uses many.
     """
 
     def __init__(
@@ -145,12 +143,12 @@ class Consumer:
         Args:
             bootstrap: the addresses of brokers, `host:port,...` or a list of `host:port`. Without
                 it, `settings` must name them.
-            group_id: the name of the group: its consumers share the work.
-            client_id: names this consumer across restarts; no other process of the group may have
-                it. A restart under the same name takes its claims back at once.
-            semantics: at_least_once: a message is processed again if its consumer dies before the
-                log has it as done. at_most_once: no message is processed again; what a consumer
-                has in hand when it dies is lost.
+            group_id: the name of the group, whose consumers share the work.
+            client_id: identifies this consumer across restarts; no other process of the group may
+                have it. A restart under the same id takes its claims back at once.
+            semantics: at_least_once: if the consumer dies, messages that the log does not show as
+                done are processed again. at_most_once: no message is processed again; the messages
+                that the consumer was processing when it died are lost.
             auto_offset_reset: where to begin in a partition that has a position neither in the log
                 of claims nor in Kafka's committed offsets of the group.
             heartbeat_interval_s: the interval of the whole group, in seconds (whole milliseconds).
@@ -161,43 +159,44 @@ class Consumer:
             window: at least once: how many messages of one partition it may process beyond the
                 position in the log. A crash repeats at most this many. The consumer sends its
                 position with every heartbeat, and whenever half of the window is done.
-            batch: at most once: the most messages of one partition to ask for at a time. A crash
+            batch: at most once: the most messages of one partition to request at a time. A crash
                 loses at most this many of it.
             claiming: how eagerly it claims.
-            bounds: how much is fetched ahead of each partition.
+            bounds: how much is fetched ahead for each partition.
             coordination_topic: the log; see `marshal init`.
             create_coordination_topic: create it, as `marshal init` does, unless it exists.
-            coordination_read_max: the newest records of each coordinating partition to read at
-                start, at most.
+            coordination_read_max: the most records of each coordinating partition to read at
+                startup, the newest ones.
             settings: any settings of librdkafka.
-            oauth_cb: gets a token for SASL/OAUTHBEARER. It takes `sasl.oauthbearer.config` and
+            oauth_cb: returns a token for SASL/OAUTHBEARER. It takes `sasl.oauthbearer.config` and
                 returns the token and the time at which it expires, in unix seconds.
-            commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
-                show how far behind a group is.
+            commit_to_kafka: also commit positions to Kafka's group offsets, for tools that show a
+                group's lag.
             metadata_refresh_s: how often to look for new partitions, and for new topics that match
                 a pattern, in seconds.
             on_claimed: called when a claim was won.
-            on_lost: called when a claim was lost, with the reason; its messages that are in hand do
-                not count any more.
-            on_drained: called when nothing of a lost claim is in hand any more, or when the
-                consumer ends or fails, which gives up what is.
+            on_lost: called when a claim was lost, with the reason. The messages of it that the
+                application still has no longer count.
+            on_drained: called when the application has no more messages of a lost claim. Also
+                called when the consumer ends or fails, which drops the messages that it still has.
             observers: are notified of what happens: metrics, spans, or your own.
             wedged_after_beats: report a claim as wedged after this many heartbeats in a row with
                 the same position while messages are waiting.
             record_to: a folder in which to record what happens, for `marshal validate`.
-            snapshot: a file for what was read of the log of claims, written once a minute and at
-                the end. The next start reads only what came since.
-            keyring: signs what this consumer writes into the log of claims, for those who verify.
+            snapshot: a file in which to save what was read of the log of claims, once a minute and
+                at the end. The next start reads only newer records.
+            keyring: signs what this consumer writes to the log of claims, for readers that verify
+                it.
             require_authentic: end with NotAuthentic at the first record of the group that no key of
-                the keyring signed. All members and administrators must sign before.
-            group: deprecated; it is `group_id` now.
-            start: deprecated; it is `auto_offset_reset` now.
-            look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
+                the keyring signed. All members and administrators must sign before you set it.
+            group: deprecated; use `group_id`.
+            start: deprecated; use `auto_offset_reset`.
+            look_for_partitions_every_s: deprecated; use `metadata_refresh_s`.
 
-        The three callbacks run in a thread of their own, one after the other.
+        The three callbacks run in their own thread, one after the other.
 
         Raises:
-            InvalidOption: an option makes no sense.
+            InvalidOption: an option has an invalid value.
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
@@ -285,28 +284,28 @@ class Consumer:
         auto_offset_reset: StartPolicy | None = None,
         share: Literal["partitions", "ranges"] = "partitions",
     ) -> None:
-        """Consume a topic: a share of its partitions, or this one, or ranges of all of them.
+        """Consume a topic: a share of its partitions, one partition, or ranges of all partitions.
 
-        A share is claimed together with the other consumers of the group. One partition is a
-        static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits. After `stop` nothing is claimed any more.
+        The consumers of the group share the topic's partitions. One partition is a static
+        assignment. It is claimed and fenced like any other, so a second process with the same
+        assignment waits. After `stop` nothing is claimed any more.
 
         With `share="ranges"` several consumers work on each partition at the same time. Each holds
-        ranges of offsets that are its own (`Message.range`), and claims the next ones before their
-        messages exist. All consumers of the topic must have the same `semantics`, and at least once
-        the same `window`. Messages are in order within a range, and not beyond it.
+        its own ranges of offsets (`Message.range`), and claims the next ones before their messages
+        exist. All consumers of the topic must have the same `semantics`, and at least once the same
+        `window`. Messages are in order within a range, but not across ranges.
 
         Args:
             topic: its name.
             partition: the only partition to claim; all by default.
-            auto_offset_reset: where to begin in this topic; what the consumer says by default.
+            auto_offset_reset: where to begin in this topic; by default as the consumer's option.
             share: what the consumers of the group divide: `partitions`, or `ranges` of each one.
 
         Raises:
-            BrokerFailed: there is no such topic, or nobody answered.
+            BrokerFailed: there is no such topic, or no broker answered.
             InvalidOption: it has no such partition, is the coordination topic, or was added with
-                another `share`; or it cannot be shared as `docs/how-to/share-a-partition.md` says.
-            ConsumerClosed: the consumer was closed before.
+                another `share`; or it cannot be shared (see `docs/how-to/share-a-partition.md`).
+            ConsumerClosed: the consumer is closed.
         """
         if share not in ("partitions", "ranges"):
             raise InvalidOption(f"share is partitions or ranges, not {share!r}")
@@ -335,7 +334,7 @@ class Consumer:
         *,
         shared: bool = False,
     ) -> Callable[[], None]:
-        """Ask the cluster what has to be known of a topic; returns what adds it."""
+        """Look up what it must know about a topic; return a function that adds the topic."""
         start = auto_offset_reset or self._config.auto_offset_reset
         refuse_no_start_policy(start)
         checked(topic)
@@ -362,17 +361,18 @@ class Consumer:
         return partial(self._unless_stopped, add)
 
     def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
-        """Consume a share of these topics, and of no others that an earlier call named.
+        """Consume a share of these topics, in place of those of an earlier call.
 
-        A text that begins with ``^``, or a compiled pattern, takes each topic whose name begins so,
-        also one that is made later: that one is consumed from its beginning. No pattern takes the
-        coordination topic, topics that begin with ``__``, or what `remove_topic` removed since. A
-        topic that `add_topic` added stays as it is. Where it fails nothing has changed.
+        A text that begins with ``^``, or a compiled pattern, matches the beginning of topic names,
+        including topics that are created later. Those are consumed from their beginning. No pattern
+        matches the coordination topic, topics that begin with ``__``, or topics that `remove_topic`
+        removed since. Topics added by `add_topic` stay as they are. If this raises, nothing has
+        changed.
 
         Raises:
-            BrokerFailed: a topic that is named does not exist, or nobody answered.
-            InvalidOption: a text is no topic's name and no pattern.
-            ConsumerClosed: the consumer was closed before.
+            BrokerFailed: a topic that is named does not exist, or no broker answered.
+            InvalidOption: a text is neither a topic's name nor a pattern.
+            ConsumerClosed: the consumer is closed.
         """
         wanted = Subscription.of(topics)
         self.delivery.raise_if_closed()
@@ -394,15 +394,15 @@ class Consumer:
             self._subscription = wanted
 
     def unsubscribe(self) -> None:
-        """Give up what `subscribe` took, and take nothing more by it."""
+        """Remove the topics of `subscribe`, and subscribe to no more."""
         self.subscribe(())
 
     def _topics(self) -> set[str]:
-        """What a pattern may take."""
+        """The topics that a pattern may match."""
         return self._coordinator.cluster.topics().keys() - {self._config.coordination_topic}
 
     def _look_for_topics(self) -> None:
-        """Take what was made since, in the thread that looks for partitions."""
+        """Subscribe to topics that were created since, in the thread that looks for partitions."""
         if not self._subscription.patterns:
             return
         with self._subscribing, suppress(ConsumerClosed):
@@ -416,14 +416,14 @@ class Consumer:
                         self._subscribed.add(topic)
 
     def remove_topic(self, topic: str) -> None:
-        """Take no part in consuming a topic any more, static partitions included.
+        """Stop consuming a topic, including its static partitions.
 
-        Its claims are given up as by `release`, and none of them is asked for before the next
+        Its claims are released as by `release`, and none of them is claimed again before the next
         `add_topic` or `subscribe`.
 
         Raises:
             InvalidOption: the topic was not added.
-            ConsumerClosed: the consumer was closed before.
+            ConsumerClosed: the consumer is closed.
         """
         again = topic in self._removed
         self._removed.add(topic)  # first, or who looks for topics meanwhile takes it again
@@ -439,30 +439,30 @@ class Consumer:
         self._subscribed.discard(topic)
 
     def release(self, topic: str, partition: int) -> None:
-        """Give one claim up, so that another consumer may have it.
+        """Release one claim, so that another consumer can take it.
 
-        At least once, the message in hand is finished and the next one is another consumer's. At
-        most once, the batch that was granted is finished first. This consumer asks for the claim
-        again after `Claiming.reclaim_delay_ms`, also where it is static. After `stop`, which gives
-        everything up, there is nothing left to do.
+        At least once, the application finishes its current message, and the other consumer begins
+        with the next one. At most once, it finishes the granted batch first. This consumer claims
+        the partition again after `Claiming.reclaim_delay_ms`, even if it is static. After `stop`,
+        which releases everything, this does nothing.
 
         Raises:
             InvalidOption: the partition is not claimed.
-            ConsumerClosed: the consumer was closed before.
+            ConsumerClosed: the consumer is closed.
         """
         self._unless_stopped(lambda: self._coordinator.held.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
-        """What is ours now, as far as was read; each with its epoch, a fencing token."""
+        """The claims that we own now, as far as the log was read; the epoch is a fencing token."""
         return self._coordinator.held.claims
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are ours now, as those of Kafka's consumer; see `claims`."""
+        """The partitions that we own now, as Kafka's consumer returns them; see `claims`."""
         return [TopicPartition(claim.topic, claim.partition) for claim in self.claims]
 
     def committed(self, topic: str, partition: int) -> int:
-        """The position in the log of a claim of ours: the next owner goes on from there.
+        """The position in the log of a claim that we own: the next owner continues there.
 
         Raises:
             InvalidOption: the partition is not claimed.
@@ -470,7 +470,7 @@ class Consumer:
         return self._coordinator.held.claimed(topic, partition).claim.committed
 
     def position(self, topic: str, partition: int) -> int:
-        """The offset after the last message of a claim of ours that was given out.
+        """The offset after the last delivered message of a claim that we own.
 
         Raises:
             InvalidOption: the partition is not claimed.
@@ -478,10 +478,10 @@ class Consumer:
         return self._coordinator.held.claimed(topic, partition).given_end
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How many offsets of a claim of ours are not done, up to the end of its partition.
+        """The number of unfinished offsets of a claim that we own, up to its partition's end.
 
-        The end is as old as the last look at it, some seconds; None before the first one. Where a
-        topic was compacted, some of these offsets hold no message.
+        The end was looked up some seconds ago at most; None before the first time. If the topic was
+        compacted, some of these offsets hold no message.
 
         Raises:
             InvalidOption: the partition is not claimed.
@@ -490,7 +490,7 @@ class Consumer:
 
     @property
     def instance_id(self) -> str:
-        """Names this run of this process in the log."""
+        """The id of this run of the process in the log."""
         return self._coordinator.instance_id
 
     def __repr__(self) -> str:
@@ -509,13 +509,14 @@ class Consumer:
     # --- messages ---------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Message]:
-        """Messages, until `stop` or `close`. Asking for the next says that the last one is done.
+        """Yield messages until `stop` or `close`. Asking for the next one acknowledges the last.
 
-        Ways of taking messages may be mixed, and each message is done when the way it was given out
-        says so. Leaving the loop leaves the message in hand: the next loop goes on after it.
+        You may mix the ways of taking messages; each message is acknowledged by the rule of the way
+        in which it was delivered. If you leave the loop, its current message stays unacknowledged,
+        and the next loop continues after it.
 
         Raises:
-            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
+            ConsumerClosed: the consumer is closed; a loop that is running ends instead.
         """
         self.delivery.raise_if_closed()
         while (in_flight := self.delivery.take(None)) is not None:
@@ -523,10 +524,10 @@ class Consumer:
             self.delivery.finish(in_flight)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time. `ack` and `commit` say that it is done.
+        """Return the next message, or None on timeout. `ack` and `commit` acknowledge it.
 
         Raises:
-            ConsumerClosed: the consumer was closed before.
+            ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
         deadline = self._monotonic() + timeout_s
@@ -545,15 +546,15 @@ class Consumer:
         return None
 
     def ack(self, message: Message | None = None) -> None:
-        """Everything that was given out of the message's partition, up to it, is done.
+        """Acknowledge everything delivered of the message's partition, up to this message.
 
-        Without a message: everything that was given out, also the message that a loop is at. It
-        costs nothing: the log hears of it with the next heartbeat, when half of the window is done,
-        or by `commit`. Any thread may call it. What `run` has in hand is done when it is handled,
-        and not by this.
+        Without a message: everything that was delivered, including the current message of a loop.
+        It costs nothing: the position reaches the log with the next heartbeat, when half of the
+        window is done, or by `commit`. Any thread may call it. Messages of `run` are acknowledged
+        when they are handled, and not by this.
 
         Raises:
-            ConsumerClosed: the consumer was closed, which gave back what was not done.
+            ConsumerClosed: the consumer was closed, which gave back unacknowledged messages.
         """
         self.delivery.raise_if_closed()
         self._coordinator.held.ack(message)
@@ -565,24 +566,24 @@ class Consumer:
         asynchronous: bool = False,
         timeout_s: float = COMMIT_S,
     ) -> None:
-        """`ack`, and then wait until the log has it: the next owner goes on from there.
+        """`ack`, and wait until the log holds the position: the next owner continues there.
 
-        What was given out before in another way, and is not done, keeps the position back. At most
-        once there is nothing to wait for: the log granted each message before it was given out.
-        A heartbeat and its way back take some milliseconds; of a claim only one is under way, and
-        commits that come meanwhile share the next. Spec: SendHeartbeat.
+        Messages that were delivered before in another way, and are not acknowledged, hold the
+        position back. At most once there is nothing to wait for: the log granted each message
+        before it was delivered. A heartbeat and its way back take some milliseconds. Each claim has
+        only one in flight, and commits that arrive meanwhile share the next. Spec: SendHeartbeat.
 
         Args:
-            message: up to where, and of which partition; everything that was given out by default.
-            asynchronous: have it written at once, and wait for nothing; `Claim.committed` shows it.
-            timeout_s: for how long to wait, in seconds.
+            message: the last message to commit, and its partition; by default everything delivered.
+            asynchronous: send it at once, but do not wait; `Claim.committed` shows the result.
+            timeout_s: how long to wait, in seconds.
 
         Raises:
-            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
-                Without a message one commit says so of each such claim.
-            OutcomeUnknown: the log was not heard of in time; the commit may still land.
-            InvalidOption: another consumer gave the message out.
-            ConsumerClosed: the consumer was closed, which gave back what was not done.
+            ClaimLost: the log held less when the claim was lost; the next owner processes the rest
+                again. Without a message, one commit raises it for each such claim.
+            OutcomeUnknown: the log did not answer in time; the commit may still succeed.
+            InvalidOption: another consumer delivered the message.
+            ConsumerClosed: the consumer was closed, which gave back unacknowledged messages.
         """
         self.ack(message)
         coordinator, deadline = self._coordinator, self._environment.deadline(timeout_s)
@@ -609,18 +610,18 @@ class Consumer:
         commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
-        """The next messages of one claim as a list: what is there, at most `num_messages`.
+        """Return the available messages of one claim as a list, at most `num_messages`.
 
-        It waits for the first message only. If none comes in time, the list is empty. Asking for
-        the next list marks the last one as done, and so do `ack` and `commit`. A poll does not.
+        It waits for the first message only. If none arrives in time, the list is empty. Asking for
+        the next list acknowledges the last one, and so do `ack` and `commit`. A poll does not.
 
         Raises:
-            InvalidOption: no message is asked for.
-            ConsumerClosed: the consumer was closed before.
+            InvalidOption: `num_messages` is below 1.
+            ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
         if num_messages < 1:
-            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+            raise InvalidOption(f"num_messages must be 1 or more, not {num_messages}")
         deadline = self._monotonic() + timeout_s
         while not self.delivery.closed:
             left_s = max(0.0, deadline - self._monotonic())
@@ -635,14 +636,14 @@ class Consumer:
         return Messages((), None)
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
-        """Batches of messages of one claim each, until `stop` or `close`.
+        """Yield batches of messages of one claim each, until `stop` or `close`.
 
-        At most once: a batch is given out only after its grant was read back, so no other consumer
-        has it or will have it. Asking for the next batch marks the last one as done. With a timeout
-        it ends when no batch came for `timeout_s` seconds.
+        At most once: a batch is delivered only after its grant was read back, so no other consumer
+        has it or will get it. Asking for the next batch acknowledges the last one. With a timeout
+        it ends when no batch arrived for `timeout_s` seconds.
 
         Raises:
-            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
+            ConsumerClosed: the consumer is closed; a loop that is running ends instead.
         """
         self.delivery.raise_if_closed()
         while (in_flight := self.delivery.take(timeout_s, DeliveryMode.LIST)) is not None:
@@ -670,31 +671,33 @@ class Consumer:
     ) -> HandlingCounts:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
-        A message that is in hand when it ends is not done: this consumer or the next owner gives it
-        out again. This one waits until its handler has returned, and gives out nothing else of that
-        partition meanwhile.
+        A message whose handler is still running when this ends is not acknowledged: this consumer
+        or the next owner delivers it again. This one first waits until the handler has returned,
+        and delivers nothing else of that partition meanwhile.
 
         Args:
             handler: its result is ignored; an exception that it raises is a failure.
             workers: the most messages that are handled at a time, each in a thread.
-            order: what is handled one after the other: a partition, a key in it, or nothing.
-            retries: how often a message that failed is tried again; its lane waits meanwhile.
+            order: what is handled sequentially: a partition, each key in it, or nothing.
+            retries: how often a failed message is retried; the messages behind it in that order
+                wait.
             backoff_s: the wait after the first failure, in seconds; it doubles with each further
                 one.
-            dead_letter_topic: gets each message that failed for good; without one, such a message
-                ends `run`.
-            max_deliveries: of a topic that was added with `share="ranges"`: as many consumers may
-                fall silent with a message, because it kills their process. Then the dead-letter
-                topic gets it, and no handler. None: any number.
+            dead_letter_topic: receives each message that failed permanently. Without one, such a
+                message ends `run`.
+            max_deliveries: for a topic that was added with `share="ranges"`: how many consumers may
+                fall silent with a message, as when it kills their process. After that, the
+                dead-letter topic receives it, without another call of the handler. None: any
+                number.
             timeout_s: how long to wait for handlers at the end, in seconds.
 
         Returns:
             What became of the messages.
 
         Raises:
-            HandlerFailed: a message failed for good, and there is no dead-letter topic.
-            InvalidOption: an option makes no sense.
-            ConsumerClosed: the consumer was closed before.
+            HandlerFailed: a message failed permanently, and there is no dead-letter topic.
+            InvalidOption: an option has an invalid value.
+            ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
         handling = self.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
@@ -724,38 +727,38 @@ class Consumer:
         return handling.counted
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
-        """Wrap what is done for a message in this, for the observers that look at it: spans, times.
+        """A context for processing a message, for observers that create spans or measure time.
 
-        `run` does it by itself.
+        `run` enters it by itself.
         """
         return self._coordinator.observers.processing(message)
 
     def pause(self, topic: str, partition: int | None = None) -> None:
-        """Give out nothing of it for now; the claims stay ours."""
+        """Deliver nothing of the partition for now; the claim stays ours."""
         self._each(topic, partition, self._coordinator.held.pause)
 
     def resume(self, topic: str, partition: int | None = None) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._each(topic, partition, self._coordinator.held.resume)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """At least once: pass over what lies before this offset, as if it were done.
+        """At least once: skip the messages before this offset, as if they were done.
 
-        Going back is the business of `marshal set-position`: a position in the log never falls
-        while its consumer lives.
+        To go back, use `marshal set-position`: a position in the log never decreases while its
+        owner lives.
 
         Raises:
-            InvalidOption: the partition is not claimed, or the offset is below what is done.
+            InvalidOption: the partition is not claimed, or the offset is below the position.
         """
         self._coordinator.call(lambda: self._coordinator.held.seek(topic, partition, offset))
 
     def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
-        """At least once: pass over what is older than this; all, if nothing is that young.
+        """At least once: skip the messages before this time; all, if none is later.
 
         Raises:
-            InvalidOption: the partition is not claimed, that lies before what is done, or the time
-                has no time zone.
-            BrokerFailed: nobody can tell where that is.
+            InvalidOption: the partition is not claimed, the offset is below the position, or the
+                time has no time zone.
+            BrokerFailed: the cluster did not answer which offset that is.
         """
         if at.tzinfo is None:
             raise InvalidOption(f"at has a time zone, and {at!r} has none")
@@ -770,12 +773,12 @@ class Consumer:
     # --- ending -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Take no more. The loop ends when what was given out, or granted, is done.
+        """Take no more messages. The loop ends when everything delivered or granted is done.
 
-        At least once: nothing more is given out, also not of the chunk that a loop is in. At most
-        once: what was granted is given out to its end, since nobody else will get it. Of a shared
-        topic it is given back. Then it waits for the log, for 30 s at most: a claim that it could
-        not give up becomes stale. Any thread may call it, and a signal handler.
+        At least once: nothing more is delivered, not even the rest of a loop's chunk. At most once:
+        granted messages are delivered to the end, since no other consumer will get them; those of a
+        shared topic are given back. Then it waits for the log, 30 s at most: a claim that it could
+        not release becomes stale. Any thread and any signal handler may call it.
         """
         if self._config.mode is Mode.AT_LEAST_ONCE:
             self.delivery.stop()
@@ -784,13 +787,14 @@ class Consumer:
             self._coordinator.do(self._coordinator.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
-        """Give the claims up, so that others may have them at once, and let go of the cluster.
+        """Release the claims, so that others can take them at once, and disconnect.
 
-        A message that was given out and not finished is not done. At least once, another consumer
-        processes it again. At most once nobody does: a WARNING names it, and `marshal receipts`
-        lists it. Without `release` the claims stay ours until they are stale, and a restart under
-        the same client id takes them back at once.
-        It returns after `timeout_s` even if no broker answers; a claim that it could not give up
+        A message that was delivered and not finished is not acknowledged. At least once, another
+        consumer processes it again. At most once none does: a WARNING names it, and `marshal
+        receipts` lists it. With `release=False` the claims stay ours until they are stale, and a
+        restart under the same client id takes them back at once.
+
+        It returns after `timeout_s` even if no broker answers; a claim that it could not release
         becomes stale.
         """
         deadline = self._environment.deadline(timeout_s)
@@ -818,12 +822,12 @@ class Consumer:
     # --- within -----------------------------------------------------------------------------------
 
     def positions_of(self, topic: str) -> dict[int, int] | None:
-        """The group's position in each partition of an added topic, also where others own it.
+        """The group's position in each partition of an added topic, also in those that others own.
 
-        None while the log of claims is not read to its end. Not for applications.
+        None until the log of claims is read to its end. Not for applications.
 
         Raises:
-            ConsumerClosed: the consumer was closed before.
+            ConsumerClosed: the consumer is closed.
         """
 
         def found() -> dict[int, int] | None:
@@ -846,7 +850,7 @@ class Consumer:
         dead_letter_topic: str | None,
         max_deliveries: int | None = None,
     ) -> Handling:
-        """What `run` hands to workers, or to tasks. Not for applications."""
+        """The messages that `run` gives to threads or tasks. Not for applications."""
         if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
         try:
@@ -882,7 +886,7 @@ class Consumer:
         )
 
     def give_again(self, handling: Handling) -> None:
-        """What a `run` that ends has not done is given out again. Not for applications."""
+        """Deliver again what a `run` left unfinished when it ended. Not for applications."""
         left = handling.end()
         held = self._coordinator.held
         with suppress(MarshalError):  # it has ended, so nobody gets any more
@@ -901,7 +905,7 @@ class Consumer:
             self._unless_stopped(partial(do, claim))
 
     def _unless_stopped(self, what: Callable[[], None]) -> None:
-        """Do this in the coordinator; after `stop` it ends once everything is given up and done."""
+        """Run this in the coordinator; after `stop`, return once everything is released."""
         try:
             self._coordinator.call(what)
         except ConsumerClosed:

@@ -1,7 +1,7 @@
 """Delivers messages: the chunk that the application is processing, and how it gets the next.
 
-The consumer takes from here in the application's thread, the one for asyncio in a thread of its
-own; only one takes at a time. What a chunk is, and when it is done, `in_flight` knows.
+The consumer takes messages from here in the application's thread, the one for asyncio in its own
+thread; only one thread takes at a time. `in_flight` knows what a chunk is, and when it is done.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from kafka_marshal.client.message import Claim
 from kafka_marshal.errors import ConsumerClosed
 
 CHUNK: Final = 1_000
-"""The most messages of one claim that are given out before it is another one's turn; `TURN_MS` in
+"""The most messages of one claim to deliver before it is another claim's turn; `TURN_MS` in
 `ownership` ends a turn by time."""
 CUT_S: Final = 0.1
-"""How long `stop` waits for somebody who looks at what is in hand, in seconds."""
+"""How long `stop` waits for a thread that is examining the current chunk, in seconds."""
 _LOOK_S: Final = 1.0
 
 
 class DeliveryMode(enum.Enum):
-    """What says that messages are done. A chunk is given out in one way."""
+    """How messages are acknowledged. Each chunk is delivered in one mode."""
 
     LOOP = enum.auto()
-    """Asking for more, in whichever way."""
+    """By asking for more, in whichever mode."""
     LIST = enum.auto()
-    """Asking for the next list, or for the next message of a loop; a poll does not. Or a commit."""
+    """By asking for the next list or the next message of a loop, or by a commit; not by a poll."""
     POLL = enum.auto()
-    """A commit."""
+    """By a commit."""
 
 
 class Delivery:
-    """What one consumer's application has in hand."""
+    """The messages that one consumer's application is processing."""
 
     def __init__(self, coordinator: Coordinator, fetcher: Fetcher) -> None:
         self._coordinator, self._fetcher = coordinator, fetcher
@@ -64,19 +64,19 @@ class Delivery:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more messages will come."""
         return self.closed or self._coordinator.ended.is_set()
 
     def may_begin(self, claim: Claim) -> bool:
-        """Whether a message of it may be begun now, by whichever thread or task."""
+        """Whether any thread or task may begin a message of the claim now."""
         return not (self.stopped or self.closed) and self._held_may_begin(claim)
 
     def take(
         self, timeout_s: float | None, way: DeliveryMode = DeliveryMode.LOOP, maximum: int = CHUNK
     ) -> InFlight | None:
-        """What is in hand, or the next chunk; None when it is over, or nothing came in time.
+        """The current chunk, or the next one; None at the end, or on timeout.
 
-        What is left of a chunk that was given out in another way is a chunk of its own.
+        The rest of a chunk that was delivered in another mode becomes its own chunk.
         """
         if way is not DeliveryMode.POLL and self._listed is not None:
             self.finish(self._listed)
@@ -86,7 +86,7 @@ class Delivery:
         return self.in_flight or self._next(timeout_s, way, maximum)
 
     def stop(self) -> None:
-        """Give out nothing more, also not of what is in hand. A signal handler may call it."""
+        """Deliver nothing more, not even of the current chunk. A signal handler may call it."""
         self.stopped = True
         in_flight = self.in_flight
         if in_flight is not None:
@@ -94,38 +94,38 @@ class Delivery:
             in_flight.cut(within_s=CUT_S)
 
     def share_of(self, messages: int) -> int:
-        """How many of these messages are one claim's, if every claim is to have some of them."""
+        """How many of these messages to take from one claim, so that every claim gets some."""
         return min(CHUNK, max(1, messages // max(1, self._coordinator.held.count)))
 
     def pop(self) -> InFlight | None:
-        """What was in hand; somebody else looks after it."""
+        """Return the current chunk and forget it; the caller takes it over."""
         in_flight, self.in_flight = self.in_flight, None
         return in_flight
 
     def finish(self, in_flight: InFlight) -> None:
-        """The application is done with this."""
+        """The application has finished this chunk."""
         if self.in_flight is in_flight:
             self.in_flight = None
         in_flight.finish()
         self._coordinator.held.progressed(in_flight)
 
     def gave_out(self, in_flight: InFlight) -> None:
-        """The application has more of it, and is not done with that: ranges go on behind it."""
+        """The application received more of the chunk and has not finished it; ranges go on."""
         if in_flight.claim.range is not None:
             self._coordinator.held.progressed(in_flight)
 
     def raise_failure(self) -> None:
-        """Raise what ended the consumer, if something did."""
+        """Raise the error that ended the consumer, if there is one."""
         self._coordinator.raise_failure()
 
     def raise_if_closed(self) -> None:
-        """Raise what ended the consumer, or that it was closed."""
+        """Raise the error that ended the consumer, or ConsumerClosed."""
         self.raise_failure()
         if self.closed:
             raise ConsumerClosed("the consumer is closed; make another one to go on")
 
     def _split(self, before: InFlight, way: DeliveryMode) -> None:
-        """The rest of what is in hand is given out in another way."""
+        """Deliver the rest of the current chunk in another mode."""
         self.in_flight, rest = None, before.give_back()
         if self._way is DeliveryMode.LIST and way is DeliveryMode.POLL:
             self._listed = before
@@ -137,7 +137,7 @@ class Delivery:
     def _give_out(
         self, chunk: MessageChunk[Claim, Fetched], way: DeliveryMode, since_ms: int
     ) -> InFlight | None:
-        """Have it in hand, unless that was decided otherwise meanwhile."""
+        """Make it the current chunk, unless that was prevented meanwhile."""
         in_flight = InFlight(
             chunk, self._new_lock(), by_commit=way is not DeliveryMode.LOOP, since_ms=since_ms
         )

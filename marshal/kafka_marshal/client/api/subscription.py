@@ -28,10 +28,10 @@ class Subscription:
 
     @classmethod
     def of(cls, topics: Wanted | Iterable[Wanted]) -> Subscription:
-        """What was asked for.
+        """Parse names and patterns.
 
         Raises:
-            InvalidOption: a text is no topic's name and no pattern.
+            InvalidOption: a text is neither a topic's name nor a pattern.
         """
         given = [topics] if isinstance(topics, str | re.Pattern) else list(topics)
         patterns = [each for each in given if not isinstance(each, str)]
@@ -49,10 +49,10 @@ class Subscription:
         return cls(frozenset(names), tuple(patterns))
 
     def among(self, topics: Collection[str]) -> set[str]:
-        """Of all topics those that are wanted, and what is wanted by name.
+        """The topics that match, and those that are wanted by name even if they do not exist.
 
-        A pattern has to match a name's beginning. Topics that begin with ``__`` are Kafka's and
-        ours, so no pattern takes them.
+        A pattern has to match a name's beginning. Topics that begin with ``__`` belong to Kafka and
+        to us, so no pattern matches them.
         """
         matching = {
             topic
@@ -63,11 +63,11 @@ class Subscription:
 
 
 def checked(topic: str) -> str:
-    """A topic's name.
+    """Return a topic's name unchanged.
 
     Raises:
-        InvalidOption: it cannot be one.
+        InvalidOption: it cannot be the name of a topic.
     """
     if not topic or "/" in topic:
-        raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
+        raise InvalidOption(f"a topic name must not be empty or contain '/', not {topic!r}")
     return topic

@@ -1,7 +1,7 @@
 """The coordination topic: its required settings, and how an existing topic differs from them.
 
-What the settings must be follows from the rules alone and is plain values; creating and looking
-goes through `admin_client`.
+The required settings follow from the rules alone, as plain values; `admin_client` creates and
+describes topics.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from kafka_marshal.core.state import FENCED, Rules
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed, InvalidOption
 
 PARTITIONS: Final = 10
-"""Of a new topic. Each data topic belongs to one of them; the count must never change."""
+"""The number of partitions of a new topic. Each data topic maps to one of them, so the number must
+never change."""
 COPIES_MAX: Final = 3
 RETENTION_MS: Final = 7 * 24 * 3600 * 1000
-"""The retention of a new topic, or twice what is needed if that is more."""
+"""The retention of a new topic, or twice the required one if that is more."""
 _SEGMENTS: Final = 7
-"""Segments in the retention. Kafka drops whole segments, so the log is a seventh longer."""
+"""The number of segments in the retention. Kafka deletes whole segments, so the log is a seventh
+longer."""
 _SEGMENT_MS_MIN: Final = 60_000
 FOR_EVER: Final = -1
 _AGAIN_S: Final = 0.05
 
 
 def retention_needed_ms(rules: Rules = FENCED) -> int:
-    """How much of the log a reader needs that begins where the log now begins.
+    """How much of the log a reader needs that begins at its head.
 
-    Of a claim that nobody vouches for, it can be sure only when no earlier pause can still be in
-    force and no earlier owner can still be alive. That takes the longest pause, twice the heartbeat
-    interval, and what a broker's clock may have stepped back in between
-    (`core.claims.suffix_reader`, DefiniteWin).
+    For a claim without certificate it must be sure that no earlier pause is still in force and no
+    earlier owner alive. This takes the longest pause, twice the heartbeat interval, and the time by
+    which a broker's clock may step back in between (`core.claims.suffix_reader`, DefiniteWin).
 
     >>> retention_needed_ms() / 60_000  # minutes: a day, 2 × 60 s, and a minute
     1443.0
@@ -51,21 +52,21 @@ def retention_needed_ms(rules: Rules = FENCED) -> int:
 
 @frozen
 class TopicSpec:
-    """The settings that a coordination topic should have."""
+    """The required settings of a coordination topic."""
 
     name: str
     partitions: int | None = None
-    """None: ten if it is new, else as it is."""
+    """None: ten for a new topic, any number for an existing one."""
     copies: int | None = None
-    """None: one on each broker, at most three; more do no harm."""
+    """None: one on each broker, at most three; more are fine."""
     retention_ms: int | None = None
-    """None: seven days, or twice what is needed; a longer one does no harm."""
+    """None: seven days, or twice the required retention; a longer one is fine."""
     rules: Rules = FENCED
 
 
 @frozen
 class TopicDifference:
-    """Something about a topic that is not as it should be."""
+    """A setting of a topic that differs from the required one."""
 
     what: str
     is_now: str
@@ -75,28 +76,28 @@ class TopicDifference:
 
 @frozen
 class EnsuredTopic:
-    """What became of it."""
+    """The topic as it is now, and whether it was created."""
 
     topic: str
     partitions: int
     copies: int
     created: bool
     settings: Mapping[str, str]
-    """Those that matter, as they hold."""
+    """The relevant settings in force."""
     differences: tuple[TopicDifference, ...] = field(default=())
 
 
 def written(copies: int) -> int:
-    """min.insync.replicas: how many copies must be written before an append counts.
+    """min.insync.replicas: the number of replicas that must be written for an append.
 
-    Two as soon as there are two: a log that loses its end loses tenures and grants, while one that
-    stands still only stands still.
+    Two if there are two or more: a log that loses its end loses tenures and grants, while one that
+    is not available only stops.
     """
     return min(2, copies)
 
 
 def settings_for(wanted: TopicSpec, copies: int) -> dict[str, str]:
-    """The settings of a new topic with this many copies."""
+    """The settings of a new topic with this many replicas."""
     retention_ms = wanted.retention_ms
     if retention_ms is None:
         retention_ms = max(RETENTION_MS, 2 * retention_needed_ms(wanted.rules))
@@ -124,7 +125,7 @@ BECAUSE: Final[Mapping[str, str]] = {
     "unclean.leader.election.enable": "a leader that is behind cuts off the log's end: tenures and "
     "grants, so two consumers own one claim",
 }
-"""Why each setting matters."""
+"""The reason for each setting."""
 
 
 def create_coordination_topic(
@@ -138,23 +139,22 @@ def create_coordination_topic(
 ) -> bool:
     """Create the coordination topic, as `marshal init` does, unless it exists.
 
-    Several processes may do so at once. A topic that exists is not compared with what is asked for,
-    and never changed; `marshal init` prints how it differs.
+    Several processes may do so at once. An existing topic is neither checked nor changed; `marshal
+    init` prints how it differs.
 
     Args:
         cluster: `host:port,...`, a list of `host:port`, or settings of librdkafka.
         topic: its name.
-        partitions: how many; ten if None. The count must never change afterwards.
-        copies: of each partition; None: one on each broker, at most three.
-        retention_ms: how long records are kept; None: seven days, or twice what is needed.
-        rules: heartbeat interval and longest pause of the fleet, from which the shortest possible
-            retention follows.
+        partitions: the number of partitions; ten if None. It must never change afterwards.
+        copies: replicas of each partition; None: one on each broker, at most three.
+        retention_ms: how long records are kept; None: seven days, or twice the required time.
+        rules: heartbeat interval and longest pause of the fleet, which give the required time.
 
     Returns:
         Whether this call created it.
 
     Raises:
-        InvalidOption: no cluster, more copies than brokers, or a retention that is too short.
+        InvalidOption: no cluster, more replicas than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
     wanted = TopicSpec(topic, partitions, copies, retention_ms, rules)
@@ -162,10 +162,10 @@ def create_coordination_topic(
 
 
 def ensure(cluster: ClusterClient, wanted: TopicSpec) -> tuple[TopicDescription, bool]:
-    """The topic, and whether this call created it; returns when each partition has a leader.
+    """Return the topic and whether this call created it, when each partition has a leader.
 
     Raises:
-        InvalidOption: more copies than brokers, or a retention that is too short.
+        InvalidOption: more replicas than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
     found = cluster.topic(wanted.name, spreads_s=0)
@@ -191,7 +191,7 @@ def ensure(cluster: ClusterClient, wanted: TopicSpec) -> tuple[TopicDescription,
 
 
 def _begun(cluster: ClusterClient, name: str) -> TopicDescription | None:
-    """The new topic; None while no broker has heard of it, or answers that it has no leader."""
+    """The new topic; None while no broker knows it, or it has no leader."""
     try:
         return cluster.topic(name)
     except NotAuthorized:
@@ -201,7 +201,7 @@ def _begun(cluster: ClusterClient, name: str) -> TopicDescription | None:
 
 
 def _copies(cluster: ClusterClient, wanted: TopicSpec) -> int:
-    """How many copies of a new topic there are to be; stops if it cannot be made as wanted."""
+    """The number of replicas for a new topic; raises if that is not possible."""
     _check_retention(wanted)
     brokers = len(cluster.brokers())
     if wanted.copies is not None and wanted.copies > brokers:
@@ -223,10 +223,10 @@ def _check_retention(wanted: TopicSpec) -> None:
 
 
 def init(cluster: ClusterClient, wanted: TopicSpec) -> EnsuredTopic:
-    """Create the topic; if it exists, say what differs, and change nothing.
+    """Create the topic; if it exists, return how it differs, and change nothing.
 
     Raises:
-        InvalidOption: more copies than brokers, or a retention that is too short.
+        InvalidOption: more replicas than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
     copies = _copies(cluster, wanted)
@@ -251,7 +251,7 @@ def init(cluster: ClusterClient, wanted: TopicSpec) -> EnsuredTopic:
 def differences(
     wanted: TopicSpec, found: TopicDescription, hold: Mapping[str, str], brokers: int
 ) -> list[TopicDifference]:
-    """The ways in which a topic is not as it should be. More safety than asked for is none."""
+    """How a topic differs from the required settings. Safer settings are not differences."""
     differs = []
     partitions = len(found.partitions)
     if wanted.partitions not in (None, partitions):

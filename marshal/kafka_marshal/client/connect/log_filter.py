@@ -1,17 +1,21 @@
 """Skips records of the coordination topic that cannot change what a consumer knows.
 
-Nearly all of a log is heartbeats, and a reader that joins late has all of them to read. Of a run of
-one sender's heartbeats about one claim, the first decides what becomes of all of them, and the last
-is how far they got. Those in between change nothing that the last does not. Any other record about
-the claim or its group breaks a run. So does a heartbeat that falls behind the one before it, or
-that is not written the ordinary way. A run goes on until somebody needs what is held, so the longer
-a reader stays far behind, the less it has to fold.
+Nearly all records of a log are heartbeats, and a reader that joins late has to read all of them. In
+a run of heartbeats of one sender about one claim, the first decides whether the run is accepted,
+and the last has its final position. The ones in between change nothing that the last does not
+change, so the reader skips them.
 
-Exact where the log is known from its beginning; `tests/client/connect/test_log_filter.py` holds
-every fold to the fold of the whole log. Of a suffix every record may count, as a certificate.
+A run ends with any other record about the claim or its group. It also ends with a heartbeat whose
+position or timestamp is below the one before, or whose value is not in the usual form. A run may
+grow until the reader takes the held records, so the longer a reader stays far behind, the less it
+has to fold.
 
-It sees every offset, so it notices a gap: records that compaction removed, or a control record.
-What comes after one is a suffix.
+The result is exact if the log is known from its beginning:
+`tests/client/connect/test_log_filter.py` compares every fold with the fold of the whole log. In a
+suffix of the log nothing is skipped, since every record may count as a certificate.
+
+The filter sees every offset, so it notices gaps: records that compaction removed, or a control
+record. Everything after a gap is a suffix.
 """
 
 from __future__ import annotations
@@ -30,31 +34,32 @@ _FIELDS: Final = {
     for layout in wire.MESSAGES
     if layout.keyed
 }
-"""Of each message about one claim: how many fields follow its type."""
+"""For each message about a single claim: the number of fields after its type."""
 _OWNERS_HEADERS: Final = ("marshal-epoch", "marshal-seen", "marshal-clock")
 _, _SEEN, _CLOCK = _OWNERS_HEADERS
 _AMENDMENTS: Final = frozenset(header.name for header in wire.HEADERS if header.amends)
 _START: Final = "marshal-start"
 _INTERVAL: Final = "marshal-interval"
 _NO_HEADERS: Final = b""
-"""Stands for the epoch where there are no headers."""
+"""The epoch of a heartbeat without headers."""
 _DIGITS_MAX: Final = 18
-"""Numbers of no more digits are well within 64 bits."""
+"""Numbers with at most this many digits fit in 64 bits."""
 _SENDERS_MAX: Final = 1_000
-"""Every second has other values, so what was found out about them is not kept for ever."""
+"""The size of the sender cache. Its keys contain the time in seconds, so it would grow without end.
+"""
 
 
 class FetchedMessage(HasHeaders, Protocol):
-    """The methods of a message of Kafka's client that are used here."""
+    """The methods of a Kafka client's message that this module uses."""
 
     def partition(self) -> int | None:
-        """Coordinating partition."""
+        """The coordinating partition."""
 
     def offset(self) -> int | None:
         """Its offset."""
 
     def timestamp(self) -> tuple[int, int]:
-        """Kind, and unix milliseconds."""
+        """The timestamp type, and Unix milliseconds."""
 
     def value(self) -> bytes | None:
         """The message, encoded."""
@@ -65,41 +70,41 @@ M = TypeVar("M", bound=FetchedMessage)
 
 @define
 class _Run(Generic[M]):
-    """Heartbeats of one sender about one claim, with nothing about it in between."""
+    """Consecutive heartbeats of one sender about one claim."""
 
     sender: bytes
     epoch: bytes
     position: bytes
     timestamp_ms: int
     headers: HeaderPairs
-    """Of a heartbeat that was looked at in full."""
+    """The headers of a heartbeat of the run that was examined in full."""
     last: M | None = None
-    """None while it is the first one, too."""
+    """The last heartbeat; None if the run has only its first one."""
 
 
 @define
 class _Held(Generic[M]):
-    """What has to be folded of one coordinating partition, and was not given on yet."""
+    """The records of one coordinating partition that must be folded and were not taken yet."""
 
     kept: list[M] = field(factory=list)
-    """Not in order: the last one of a run comes when the run has ended."""
+    """Not in order: the last record of a run is added when the run ends."""
     runs: dict[bytes, _Run[M]] = field(factory=dict)
-    """The open runs, by their claim: "topic/partition"."""
+    """The open runs, by claim: "topic/partition"."""
 
     def end(self, about: bytes) -> None:
-        """The run about this claim, if there is one, does not go on."""
+        """End the run about this claim, if there is one."""
         run = self.runs.pop(about, None)
         if run is not None and run.last is not None:
             self.kept.append(run.last)
 
     def end_all(self) -> None:
-        """No run goes on."""
+        """End all runs."""
         self.kept += [run.last for run in self.runs.values() if run.last is not None]
         self.runs.clear()
 
 
 class LogFilter(Generic[M]):
-    """Which records of one group a reader has to fold."""
+    """Selects the records that a reader of one group has to fold."""
 
     def __init__(
         self,
@@ -109,8 +114,8 @@ class LogFilter(Generic[M]):
     ) -> None:
         """`whole` are the coordinating partitions that are read from their beginning.
 
-        Of others every record of the group is kept. `fetched` gets everything there was to choose
-        from.
+        In the others, every record of the group is kept. `fetched` receives all messages, before
+        any are skipped.
         """
         self._whole = set(whole)
         self._in_value = b"/" + group + b"/"
@@ -119,50 +124,51 @@ class LogFilter(Generic[M]):
         self._held: dict[int, _Held[M]] = {}
         self._intervals: dict[int, set[bytes]] = {}
         """By coordinating partition: the heartbeat intervals that records state. With more than
-        one, the order of the records decides which of them holds, so nothing is left out."""
+        one, the order of the records decides which one is valid, so nothing is skipped."""
         self._senders: dict[bytes, bytes] = {}
-        """Of "Heartbeat/version/unix_s/instance/client" who that is."""
+        """A cache: the sender of a value that begins with
+        "Heartbeat/version/unix_s/instance/client"."""
         self._next: dict[int, int] = {}
-        """The offset after the last one that was added, of partitions that are read from a known
-        offset on."""
+        """The offset after the last one that was added, for partitions that are read from a known
+        offset."""
         self._gaps: dict[int, list[int]] = {}
-        """Where each gap ends that lies among what is held, or after it."""
+        """The offsets where gaps end that lie among or after the held records."""
         self._given_gaps: dict[int, list[int]] = {}
 
     def begin(self, partition: int, first: int) -> None:
-        """The next record of this partition lies at `first`, or what lay there is gone."""
+        """Expect the next record of this partition at `first`; if it is later, there is a gap."""
         self._next[partition] = first
 
     def end(self, partition: int, end: int) -> None:
-        """The partition was read to this offset: what lay before it and did not come is gone."""
+        """The partition was read to this offset: offsets below it without a record are a gap."""
         if self._next.get(partition, end) < end:
             self._gap(partition, end)
 
     @property
     def gapped(self) -> Collection[int]:
-        """Partitions of which a gap is held."""
+        """Partitions with a gap among their held records."""
         return self._gaps.keys()
 
     def gaps(self) -> dict[int, list[int]]:
-        """Of each partition with gaps in what was given since: the offset where each gap ends.
+        """For each partition, where gaps end among the records taken since the last call.
 
-        Given records below it come before the gap, and the others after it.
+        Taken records below such an offset come before the gap, and the others after it.
         """
         found, self._given_gaps = self._given_gaps, {}
         return found
 
     @property
     def holds(self) -> bool:
-        """Whether there is anything that was not given on, be it a gap."""
+        """Whether any record or gap was not taken yet."""
         return bool(self._held or self._gaps or self._given_gaps)
 
     def held(self, partition: int) -> int:
-        """How many records of a partition would be given on."""
+        """The number of records of a partition that `given` would return."""
         held = self._held.get(partition)
         return 0 if held is None else len(held.kept) + len(held.runs)
 
     def given(self, partitions: Iterable[int]) -> list[M]:
-        """Those of these partitions that have to be folded, each partition in offset order."""
+        """Take the records of these partitions that must be folded, in order of offset."""
         found: list[M] = []
         for partition in partitions:
             if partition in self._gaps:
@@ -174,9 +180,9 @@ class LogFilter(Generic[M]):
         return found
 
     def add(self, messages: Collection[M]) -> dict[int, M]:
-        """More of the log: each partition in offset order, no errors.
+        """Add more of the log: each partition in offset order, without errors.
 
-        Returns the last one of each partition.
+        Returns the last message of each partition.
         """
         self._fetched(messages)
         # A consumer may have a million of them to read before it starts. So the ordinary one is
@@ -238,7 +244,7 @@ class LogFilter(Generic[M]):
         self._whole.discard(partition)
 
     def _look_at(self, held: _Held[M], partition: int, message: M, value: bytes) -> None:
-        """A record of which more has to be known."""
+        """Examine a record in full."""
         if partition not in self._whole:
             held.kept.append(message)
             return
@@ -284,7 +290,7 @@ class LogFilter(Generic[M]):
         return len(stated) > 1
 
     def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
-        """Which claim a message is about; None if any, or if it is not written as usual."""
+        """The claim that a message is about; None if it may be any, or its form is unusual."""
         if len(fields) != _FIELDS.get(kind):
             return None
         topic, partition = fields[5:7]
@@ -293,7 +299,7 @@ class LogFilter(Generic[M]):
         return topic + b"/" + partition if plain else None
 
     def _sender(self, head: bytes) -> bytes | None:
-        """Whose heartbeat begins like this; None where it is another message, or odd."""
+        """The sender of a heartbeat that begins like this; None for anything else."""
         kind, *fields = head.split(b"/")
         if kind != b"Heartbeat" or len(fields) != 4 or not _is_plain(fields[1]):
             return None
@@ -313,10 +319,10 @@ def _is_plain(number: bytes) -> bool:
 
 
 def _are_plainly_as(headers: HeaderPairs, before: HeaderPairs, offset: int) -> bool:
-    """Whether `_epoch` gives of a heartbeat what it gave of one before, at the cost of a look.
+    """Quickly check that `_epoch` would return the same for both lists of headers.
 
-    Nearly all that make a run have three headers or, with the interval, four; `_epoch` decides on
-    the others.
+    Nearly all heartbeats have three headers or, with the interval, four. False means only that
+    `_epoch` has to decide.
     """
     if not headers or not before:
         return not headers and not before
@@ -344,9 +350,9 @@ def _are_plainly_as(headers: HeaderPairs, before: HeaderPairs, offset: int) -> b
 
 
 def _epoch(headers: HeaderPairs, offset: int) -> bytes | None:
-    """Under which epoch a heartbeat was sent, and what it says of its sender's start and interval.
+    """The epoch of a heartbeat, together with the start and interval that its headers state.
 
-    None where its headers are not ordinary.
+    None if its headers are not in the usual form.
     """
     if headers and headers[-1][0] == wire.MAC_HEADER:  # it decides nothing
         headers = headers[:-1]

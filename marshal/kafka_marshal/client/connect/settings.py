@@ -1,7 +1,7 @@
 """Connection settings for librdkafka, from a file and from options. They are never printed.
 
-Every setting of librdkafka passes through unchanged; this room knows none but the few that a
-reader must decide itself. It knows which ones hold secrets, so that no message can hold one.
+Every setting of librdkafka is passed on unchanged; this module knows only the few that a reader
+must set itself. It also knows which ones hold secrets, so that no message contains one.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ _HARMLESS: Final = re.compile(r"\d+|true|false|")
 
 
 APPENDS_ONCE: Final = {"enable_idempotence": "true", "acks": "all"}
-"""What a producer decides whose records lie in their partition once, and in order."""
+"""Settings of a producer whose records must be appended once, and in order."""
 ONE_AT_A_TIME: Final = {"max_in_flight_requests_per_connection": "1"}
-"""What it decides besides, if its topic may be new.
+"""Additional settings, if its topic may be new.
 
-A broker that has only just heard of a topic may refuse the first request, and take the second as
-the beginning of the sequence. Then it takes the first, sent again, for a copy: the records are
-lost, and librdkafka calls them delivered, without an offset.
+A broker that has only just heard of a topic may refuse the first request, and accept the second as
+the beginning of the sequence. It then takes the first, when sent again, for a duplicate: the
+records are lost, and librdkafka reports them as delivered, without an offset.
 """
 TOPIC_BYTES_MIN: Final = 4_096
-"""The smallest `max.message.bytes` that a topic of ours may have. A message of the protocol is a
-line of ids: with long names and headers it is below this."""
+"""The smallest `max.message.bytes` allowed for a topic of ours. A message of the protocol is a
+line of ids: it is smaller, even with long names and headers."""
 EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
-"""What it decides where each record is waited for before the next one.
+"""Settings of a producer that waits for each record before it sends the next one.
 
-And no record shares a batch: of one that is larger than the topic's `max.message.bytes` a broker
-refuses every record, however small each is.
+No record shares a batch: a broker refuses every record of a batch that is larger than the topic's
+`max.message.bytes`, however small each one is.
 """
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
-"""Names of librdkafka for the same setting."""
+"""Different names of librdkafka for the same setting."""
 
 
 def _plain(value: str) -> str:
-    """The value in the one form that stands for all that mean the same."""
+    """The value in one canonical form."""
     value = value.strip().lower()
     return "all" if value == "-1" else value
 
 
 def may_be_secret(name: str, value: str) -> bool:
-    """Whether the value must not be shown: also that of a setting whose name nobody knows."""
+    """Whether the value must not be shown: also true for settings with an unknown name."""
     if _SECRET.fullmatch(name):
         return bool(value)
     return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
@@ -65,26 +65,26 @@ def may_be_secret(name: str, value: str) -> bool:
 _NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
-"""Takes `sasl.oauthbearer.config`; gives a token and when it expires, in unix seconds."""
+"""Takes `sasl.oauthbearer.config`; returns a token and when it expires, in unix seconds."""
 
 
 @frozen
 class Settings:
-    """Settings of librdkafka. Printing them shows their names."""
+    """Settings of librdkafka. Their `repr` shows only the names."""
 
     values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
     oauth_cb: TokenCallback | None = None
-    """Gets a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
+    """Returns a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
     environment: Environment = field(default=REAL, repr=False, eq=False)
-    """What the client is made of beneath the settings; another one in tests."""
+    """Kafka's clients, clocks and threads; another environment in tests."""
     keyring: Keyring | None = field(default=None, repr=False, eq=False)
-    """Signs what is appended to a coordination topic; None: nothing does."""
+    """Signs records for a coordination topic; None: they are not signed."""
 
     _overridden: dict[str, str] = field(factory=dict, repr=False, eq=False, init=False)
 
     @property
     def overridden(self) -> dict[str, str]:
-        """Settings that a client was not made with as they are here, and what it has instead."""
+        """Settings that a client got with other values than here, and those values."""
         return dict(sorted(self._overridden.items()))
 
     @property
@@ -93,7 +93,7 @@ class Settings:
         return self.values["bootstrap.servers"]
 
     def for_client(self, **decided: str) -> dict[str, Any]:
-        """What a client is made with; `decided` wins, its `_` stand for `.`.
+        """The settings of a client; `decided` wins, and its `_` stand for `.`.
 
         Raises:
             BrokerFailed: there is no token for it.
@@ -108,10 +108,10 @@ class Settings:
         return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self._tokens()}
 
     def _tokens(self) -> TokenCallback:
-        """The callback, which was asked for the first token by us.
+        """The callback, which we have called once for the first token.
 
-        A client whose callback raises while it is made waits for ten seconds, and then raises
-        something that no `except` but a bare one catches (confluent-kafka 2.16).
+        A client whose callback raises during construction waits for ten seconds, and then raises
+        something that only a bare `except` catches (confluent-kafka 2.16).
         """
         ask = self.oauth_cb
         assert ask is not None
@@ -139,14 +139,14 @@ class Settings:
         return {"batch_size": str(max(1, bytes_max))}
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
-        """Options for a client's statistics: every ten seconds, unless a setting has a time."""
+        """Options for a client's statistics: every ten seconds, unless a setting gives a time."""
         if to is None:
             return {}
         every_ms = self.values.get("statistics.interval.ms", "10000")
         return {"statistics.interval.ms": every_ms, "stats_cb": to}
 
     def without_secrets(self, text: str) -> str:
-        """The text with every value taken out that may be a secret."""
+        """The text without any value that may be a secret."""
         for name, value in self.values.items():
             if may_be_secret(name, value):
                 text = text.replace(value, "***")
@@ -176,7 +176,7 @@ def settings_from(given: str | Sequence[str] | Mapping[str, str] | Settings) -> 
     """Settings from a bootstrap address, from several, or from settings of librdkafka.
 
     Raises:
-        InvalidOption: nothing in it says where the cluster is.
+        InvalidOption: they do not name a cluster.
     """
     if isinstance(given, Settings):
         return given
@@ -192,10 +192,10 @@ def connection(
     settings: Settings | Mapping[str, str] | None,
     oauth_cb: TokenCallback | None,
 ) -> Settings:
-    """The cluster's address and how to get in, from those of these that are given.
+    """Connection settings from those of these arguments that are given.
 
     Raises:
-        InvalidOption: none of them does.
+        InvalidOption: they do not name a cluster.
     """
     values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
     environment, keyring = REAL, None
@@ -217,17 +217,19 @@ def settings_of(
     options: Sequence[str] = (),
     environment: Mapping[str, str] = _NO_ENVIRONMENT,
 ) -> Settings:
-    """How a command connects. Of one setting the first of these that holds it counts.
+    """The connection settings of a command.
+
+    For each setting, the first of these sources that has it counts:
 
     1. `bootstrap`, then `options`, each `key=value`;
     2. `file` (-F);
     3. the environment: `MARSHAL_BOOTSTRAP`;
-    4. the configuration file, which is not read where there is a `file`: `MARSHAL_CONFIG` names
-       it, else it is `kafka-marshal/config.properties` in the user's configuration folder.
+    4. the configuration file, unless there is a `file`: `MARSHAL_CONFIG`, or
+    `kafka-marshal/config.properties` in the user's configuration folder.
 
     Raises:
-        InvalidOption: a file cannot be read, a line or an option is no `key=value`, or nothing
-            says where the cluster is. No message holds a value.
+        InvalidOption: a file cannot be read, a line or an option is not `key=value`, or no source
+            names a cluster. The message contains no value.
     """
     values: dict[str, str] = {}
     if file is None:
@@ -249,9 +251,9 @@ def settings_of(
 
 
 def configuration_file(environment: Mapping[str, str]) -> Path:
-    """Where the configuration file is if `MARSHAL_CONFIG` names none.
+    """The path of the configuration file if `MARSHAL_CONFIG` names none.
 
-    As the XDG specification says: an empty folder counts as unset, a relative one is ignored.
+    By the XDG specification: an empty folder counts as unset, a relative one is ignored.
 
     >>> str(configuration_file({"XDG_CONFIG_HOME": "/etc/xdg"}))
     '/etc/xdg/kafka-marshal/config.properties'

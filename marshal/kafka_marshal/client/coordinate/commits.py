@@ -1,7 +1,7 @@
 """Pending `commit` calls: each waits until the log holds the application's position.
 
-One thread settles commits (`coordinator`), any other may wait. This room decides when a commit is
-over, and how; it does not know how the log is read.
+One thread settles commits (`coordinator`); any other may wait for them. This module decides when a
+commit ends, and with which result. It does not know how the log is read.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from kafka_marshal.errors import ClaimLost
 from kafka_marshal.machines.consumer.effects import Lost
 
 UNKNOWN: Final = (Lost.LOG_LOST_RECORDS, Lost.UNCERTAIN)
-"""Why a claim is lost of which nobody knows how far it is in the log."""
+"""The reason for a claim whose position in the log is unknown."""
 
 
 def has(claim: Claim, end: int) -> bool:
-    """Whether the log has that everything below is done; not where it lost records since."""
+    """Whether the log holds this position or a later one; false if it lost records since."""
     return claim.committed >= end and claim.lost is not Lost.LOG_LOST_RECORDS
 
 
 @define(eq=False)
 class Commit:
-    """How far each claim is to be in the log.
+    """The position that each claim must reach in the log.
 
     >>> from kafka_marshal.core.state import ClaimKey
     >>> claim = Claim(ClaimKey("g", "orders", 0), "orders", 0, epoch=7, position=10)
@@ -41,24 +41,25 @@ class Commit:
     """
 
     done: dict[Claim, int] = field(factory=dict)
-    """Below this the application is done."""
+    """The position to commit for each claim."""
     future: Future[None] = field(factory=Future, init=False)
-    """Ends when the log has all of it, or cannot get it any more. Cancelled where nobody waits."""
+    """Ends when the log holds all positions, or cannot any more. Cancelled if no one waits for it.
+    """
 
     @property
     def left(self) -> list[Claim]:
-        """Claims that are not that far in the log, as far as was read back."""
+        """The claims whose position is not in the log yet, as far as it was read back."""
         return [claim for claim, end in self.done.items() if not has(claim, end)]
 
     def settled(self, awaited: Callable[[Claim], bool], may_land: Callable[[Claim], bool]) -> bool:
-        """Whether it is over, also because nobody waits any more.
+        """Whether the commit has ended, also because no one waits for it any more.
 
-        The future then fails with ClaimLost if there is a claim that is gone and not that far in
-        the log; with OutcomeUnknown where nobody knows how far it is.
+        Its future fails with ClaimLost if a claim is gone before its position was in the log. It
+        fails with OutcomeUnknown if it is unknown which position the log holds.
 
         Args:
-            awaited: its release was sent, and is about to be read back.
-            may_land: its release was sent, and nothing that was read decides about it.
+            awaited: returns whether the claim's release was sent and is about to be read back.
+            may_land: returns whether the claim's release was sent, and its outcome is still open.
         """
         if self.future.cancelled():
             return True
@@ -77,7 +78,7 @@ class Commit:
         return True
 
     def progress_of(self, claims: Collection[Claim]) -> str:
-        """How far each of these claims is, in words."""
+        """A sentence about the positions of these claims."""
         return "; ".join(
             f"{claim.topic}/{claim.partition}, {token_in_words(claim)}: done below "
             f"{self.done[claim]}, and in the log below {claim.committed}"

@@ -1,6 +1,6 @@
 """The configuration of a consumer: all options, validated once, in one frozen object.
 
-Every part that needs an option takes this object. Nothing here connects.
+Every part that needs an option takes this object. Nothing here connects to a cluster.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.ranges.participant import ANCHOR
 
 StartPolicy: TypeAlias = Literal["earliest", "latest"]
-"""Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
+"""Where to begin in a partition without a known position: Kafka's `auto.offset.reset`."""
 Semantics: TypeAlias = Literal["at_least_once", "at_most_once"]
 
 HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
-"""The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
+"""The minimum `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
 
 
 @frozen(kw_only=True)
 class Configuration:
-    """One consumer. `Consumer` says what its options mean."""
+    """The options of one consumer. `Consumer` documents them."""
 
     settings: Settings
     coordination_topic: str
     group_id: str
     me: InstanceConfig
-    """Who it is, but for its instance id, which each session makes anew."""
+    """The consumer's identity, except for the instance id, which each session creates."""
     auto_offset_reset: StartPolicy
     timing: Timing
     wedged_after_beats: int
@@ -59,7 +59,7 @@ class Configuration:
 
     @property
     def health_checks(self) -> HealthChecks:
-        """What watches the claims of one consumer."""
+        """The health checks for one consumer's claims."""
         interval_ms = self.me.rules.heartbeat_interval_ms
         return HealthChecks(self.timing.heartbeat_every_ms, interval_ms, self.wedged_after_beats)
 
@@ -87,10 +87,10 @@ def configured(
     keyring: Keyring | None,
     require_authentic: bool,
 ) -> Configuration:
-    """The configuration that these options make.
+    """Validate these options, and return the configuration.
 
     Raises:
-        InvalidOption: an option makes no sense; the message names it.
+        InvalidOption: an option has an invalid value; the message names it.
     """
     counts = {
         "window": window,
@@ -100,18 +100,22 @@ def configured(
     }
     for name, count in counts.items():
         if count < 1:
-            raise InvalidOption(f"{name} is 1 or more, not {count!r}")
+            raise InvalidOption(f"{name} must be 1 or more, not {count!r}")
     _refuse_no_interval(heartbeat_interval_s, heartbeat_every_s)
     if not metadata_refresh_s > 0:
-        raise InvalidOption(f"metadata_refresh_s is more than 0, not {metadata_refresh_s!r}")
+        raise InvalidOption(
+            f"metadata_refresh_s must be greater than 0, not {metadata_refresh_s!r}"
+        )
     if semantics not in ("at_least_once", "at_most_once"):
-        raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
+        raise InvalidOption(f"semantics must be at_least_once or at_most_once, not {semantics!r}")
     refuse_no_start_policy(auto_offset_reset)
     for name, text in (("group_id", group_id), ("client_id", client_id)):
         if not text or "/" in text:
-            raise InvalidOption(f"{name} is a name without '/', not {text!r}")
+            raise InvalidOption(f"{name} must not be empty or contain '/', not {text!r}")
     if client_id == ANCHOR:
-        raise InvalidOption(f"client_id {ANCHOR!r} is the name of all who share a partition")
+        raise InvalidOption(
+            f"client_id {ANCHOR!r} is reserved for consumers that share a partition"
+        )
     if keyring is not None:
         settings = attrs.evolve(settings, keyring=keyring)
     if require_authentic and (settings.keyring is None or settings.keyring.sign_with is None):
@@ -151,22 +155,22 @@ def configured(
 
 
 def refuse_no_start_policy(start: str) -> None:
-    """Raise InvalidOption for what is none."""
+    """Raise InvalidOption if this is not a start policy."""
     if start not in ("earliest", "latest"):
-        raise InvalidOption(f"auto_offset_reset is earliest or latest, not {start!r}")
+        raise InvalidOption(f"auto_offset_reset must be earliest or latest, not {start!r}")
 
 
 def _refuse_no_interval(interval_s: float, every_s: float | None) -> None:
     if not (math.isfinite(interval_s) and interval_s >= HEARTBEAT_INTERVAL_MIN_S):
         raise InvalidOption(
-            f"heartbeat_interval_s is {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
+            f"heartbeat_interval_s must be {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
         )
     if not milliseconds(interval_s).is_integer():
         raise InvalidOption(
-            f"heartbeat_interval_s is a whole number of milliseconds, not {interval_s!r} s"
+            f"heartbeat_interval_s must be a whole number of milliseconds, not {interval_s!r} s"
         )
     if every_s is not None and not 0.001 <= every_s <= interval_s:
         raise InvalidOption(
-            f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
-            f"not {every_s!r}"
+            "heartbeat_every_s must be greater than 0 and at most heartbeat_interval_s "
+            f"({interval_s!r}), not {every_s!r}"
         )

@@ -1,10 +1,10 @@
 """One consumer's claims as an event loop: `handle` takes an input, `on_time` runs due work.
 
-It feeds an instance's machine, the `Member`, and carries out through `ownership` what that asks
-for. It decides nothing: the machine decides what is sent, won, handed over or lost. It starts no
-thread, waits for nothing and asks no clock. One caller at a time gives inputs and the time, and the
-same inputs at the same times lead to the same records. When the log lost records it asks for
-another session, and goes on with that as a new instance.
+The loop feeds the state machine of an instance, the `Member`, and carries out its effects through
+`ownership`. It makes no decision itself: the machine decides what is sent, won, delivered or lost.
+The loop starts no thread, never blocks and reads no clock. One caller at a time passes inputs and
+the time, and the same inputs at the same times lead to the same records. If the log loses records,
+the loop asks for another session, and continues with it as a new instance.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from kafka_marshal.machines.consumer.intervals import OwnerReport
 from kafka_marshal.range_codec import CLAIMING_RANGE
 
 COMMIT_EVERY_MS: Final = 1_000
-"""How often the positions in the log are committed to Kafka's group offsets, and the state of the
-claims is reported."""
+"""How often positions are committed to Kafka's group offsets, and the state of claims is reported.
+"""
 LOOK_UP_EVERY: Final = 500
-"""After as many records of a long log it is looked whether the application stops."""
+"""After this many records of a long log, check whether the application stops."""
 LOOK_EVERY_MS: Final = 250
-"""How often to look how far the application got within what it has in hand, if it has anything."""
+"""How often to check the application's progress while it has messages."""
 ANEW_AFTER_MS: Final = 1_000
-"""How long after the log lost records another session is asked for."""
+"""How long to wait, after the log lost records, before asking for another session."""
 
 STOP_MS: Final = 30_000
-"""How long the end waits for the log when the application has nothing in hand."""
+"""How long the end waits for the log when the application has no messages."""
 
 
 class LogLost(MarshalError):
-    """At most once: grants may be gone with what the log of claims lost, so nobody goes on."""
+    """At most once: the log of claims lost records, maybe grants, so the consumer ends."""
 
 
 @define
@@ -71,11 +71,11 @@ class _Topic:
     only: set[int] | None
     starts: dict[int, int]
     shared: bool = False
-    """Several consumers share each partition."""
+    """Whether several consumers share each partition."""
 
 
 class ConsumerLoop:
-    """One consumer's claims. One thread at a time calls, but where a docstring allows any."""
+    """One consumer's claims. One thread at a time may call it, unless a docstring allows any."""
 
     def __init__(
         self,
@@ -92,15 +92,16 @@ class ConsumerLoop:
         """Begin with this session.
 
         Args:
-            config: the consumer's.
+            config: the consumer's configuration.
             session: the first instance.
-            fetcher: fetches what is claimed.
-            log: takes what is sent.
+            fetcher: fetches the claimed partitions.
+            log: appends the records that are sent.
             health_monitor: is notified of what happens.
-            post: takes inputs that are to be given to `handle`; any thread calls it.
-            open_session: ends the session and opens another one; a `SessionOpened` comes of it.
-            new_lock: makes what is held while the application takes messages of a tenure.
-            stop_asked: a `StopRequested` was posted, or will be.
+            post: adds an input for `handle`; any thread may call it.
+            open_session: ends the session and opens another one, which leads to a `SessionOpened`.
+            new_lock: creates the lock that is held while the application takes messages of a
+                tenure.
+            stop_asked: whether a `StopRequested` was posted, or will be.
         """
         self._stop_asked = stop_asked
         self._config, self._group = config, config.group_id
@@ -111,34 +112,34 @@ class ConsumerLoop:
         self._commit_at_ms = 0
         self._anew_at_ms: int | None = None
         self._idle_since_ms: int | None = None
-        """Since when, after `stop`, only the log is waited for."""
+        """After `stop`: the time since which only the log is waited for."""
         self._noted_waiting = False
         self.session = session
-        """Whose machine is at work."""
+        """The current session."""
         self.held = Ownership(
             config.me, self._group, session, fetcher, log, health_monitor, post, new_lock
         )
-        """What is ours."""
+        """The claims that we own."""
         self.over = False
-        """Nothing is left to do."""
+        """The loop has ended."""
 
     @property
     def topics(self) -> set[str]:
-        """What was added and not removed since. Any thread may ask."""
+        """The topics that were added and not removed since. Any thread may ask."""
         return set(self._topics)
 
     @property
     def partitions(self) -> dict[str, int]:
-        """How many partitions each of them has, as far as is known. Any thread may ask."""
+        """The known number of partitions of each topic. Any thread may ask."""
         return {topic: each.partitions for topic, each in list(self._topics.items())}
 
     # --- what happens -----------------------------------------------------------------------------
 
     def handle(self, given: Input, now_ms: int) -> None:
-        """This has happened.
+        """Handle an input.
 
         Raises:
-            MarshalError: the consumer cannot go on.
+            MarshalError: the consumer cannot continue.
         """
         self.held.now_ms = now_ms
         match given:
@@ -173,7 +174,7 @@ class ConsumerLoop:
 
     @property
     def next_due_ms(self) -> int:
-        """When `on_time` is to be called at the latest, by the clock of `now_ms`."""
+        """The latest time to call `on_time`, by the clock of `now_ms`."""
         due = [self._look_at_ms, self._commit_at_ms]
         if (timer_ms := self._timer_ms) is not None:
             due.append(timer_ms)
@@ -181,7 +182,7 @@ class ConsumerLoop:
 
     @property
     def _look_at_ms(self) -> int:
-        """When to look at what is ours: soon, or once a heartbeat may be late if it rests."""
+        """When to check our claims: soon or, at rest, when a heartbeat may be late."""
         if self._looked_ms is None:
             return 0
         soon_ms = self._looked_ms + LOOK_EVERY_MS
@@ -192,7 +193,7 @@ class ConsumerLoop:
 
     @property
     def _timer_ms(self) -> int | None:
-        """When the machine is due; never once its log lost records, since it sends no more."""
+        """When the machine is due; never after its log lost records, since it sends no more."""
         if self.held.log_lost:
             return None
         session = self.session
@@ -200,10 +201,10 @@ class ConsumerLoop:
         return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
     def on_time(self, now_ms: int) -> None:
-        """Do what is due. It may be called at any time, and is called after inputs.
+        """Run due work. It may be called at any time, and is called after inputs.
 
         Raises:
-            MarshalError: the consumer cannot go on.
+            MarshalError: the consumer cannot continue.
         """
         self.held.now_ms = now_ms
         session = self.session
@@ -235,21 +236,21 @@ class ConsumerLoop:
 
     @property
     def _log_may_wait_ms(self) -> int:
-        """How long records may lie unread: never where a claim is not shared."""
+        """How long records may stay unread: 0 unless all topics are shared."""
         if self.held.stopping or not all(each.shared for each in self._topics.values()):
             return 0
         return self.session.shared.log_may_wait_ms
 
     @property
     def _drained(self) -> bool:
-        """After `stop`: nothing is left to be sent, read back or handed over."""
+        """After `stop`: nothing is left to be sent, read back or delivered."""
         # A machine whose log lost records sends nothing more, and reads no answer.
         session = self.session
         sent = self.held.log_lost or (session.member.drained and session.shared.drained)
         return sent and self.held.drained
 
     def _waited(self, now_ms: int) -> bool:
-        """After `stop`: whether the log was waited for, and for nothing else, for long enough."""
+        """After `stop`: whether it has waited for the log alone for long enough."""
         if not self.held.idle:
             self._idle_since_ms = None
             return False
@@ -274,10 +275,10 @@ class ConsumerLoop:
         *,
         shared: bool = False,
     ) -> None:
-        """Take part in consuming a topic, or claim these partitions of it, or share them.
+        """Consume a share of a topic, or claim these partitions of it, or share them.
 
         Raises:
-            InvalidOption: it was added otherwise before.
+            InvalidOption: it was added in another way before.
         """
         known = self._topics.get(topic)
         if known is None:
@@ -295,7 +296,7 @@ class ConsumerLoop:
         self._tell_topic(topic, known)
 
     def remove_topic(self, topic: str) -> None:
-        """Take no part in consuming a topic any more.
+        """Stop consuming a topic.
 
         Raises:
             InvalidOption: it was not added.
@@ -305,7 +306,7 @@ class ConsumerLoop:
         self.held.remove_topic(topic)
 
     def commit_positions(self) -> None:
-        """Kafka's group offsets follow the positions in the log."""
+        """Commit the positions in the log to Kafka's group offsets."""
         if self.held.to_commit:
             offsets, self.held.to_commit = self.held.to_commit, {}
             if self._config.commit_to_kafka:
@@ -314,7 +315,7 @@ class ConsumerLoop:
     # --- the coordination topic -------------------------------------------------------------------
 
     def _ends_early(self) -> bool:
-        """Nobody who stops waits for a log to be read, if nothing is left to give up."""
+        """Whether a stop can end without reading the log, because there is no claim to release."""
         if self._stop_asked():
             self.held.stop()
             self.over = self.over or self._drained
@@ -399,7 +400,7 @@ class ConsumerLoop:
         self._anew_at_ms = self.held.now_ms + ANEW_AFTER_MS
 
     def log_lost(self, reason: str) -> LogLost:
-        """Why nobody goes on at most once, in plain words."""
+        """The reason why an at-most-once consumer ends, for users."""
         return LogLost(
             f"{reason}; what was granted at most once may be gone with it, so nobody goes on "
             f"by itself: set the positions of group {self._group} (marshal set-position), and "

@@ -1,8 +1,8 @@
 """The threads around a `ConsumerLoop`: one of them feeds it inputs from a queue.
 
-Every other thread puts what happened into that queue: a record was read, an append has an outcome,
-messages were fetched, the application is done with some. This room makes what the loop uses, ends
-it, and passes on what the application asks. What any of that leads to is decided in the loop.
+All other threads put inputs into that queue: a record was read, an append has an outcome, messages
+were fetched, the application finished some. This module creates and closes what the loop uses, and
+passes on the application's calls. The loop decides what follows from them.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from kafka_marshal.machines.consumer.consumer import Mode
 T = TypeVar("T")
 
 AT_ONCE: Final = 100
-"""The most inputs that are handled before it is looked what is due."""
+"""The most inputs to handle before due work is run."""
 CALL_S: Final = 0.2
-"""How often a call to the coordinator's thread looks whether that thread has ended, in seconds."""
+"""How often a call to the coordinator's thread checks whether that thread has ended, in seconds."""
 
 
 class Coordinator:
-    """One consumer's claims, kept by a thread. Its methods may be called by any other."""
+    """One consumer's claims, kept by a thread. Any other thread may call its methods."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Coordinator:
         observers: Sequence[Observer],
         look_for_topics: Callable[[], None],
     ) -> None:
-        """Connect. `look_for_topics` is called after each look at the topics that are known.
+        """Connect. `look_for_topics` is called after each check of the known topics.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
@@ -73,13 +73,13 @@ class Coordinator:
         self._environment = config.settings.environment
         threads = self._threads = self._environment.threads
         self._inputs: Queue[Input | None] = threads.queue()
-        """None lets the thread look up."""
+        """None wakes the thread."""
         self.failure: MarshalError | None = None
-        """Why it stopped by itself; None while all is well."""
+        """The error that ended it; None if there is none."""
         self.ended = threads.event()
         self._failing = threads.lock()
         self._sessions: list[Session] = []
-        """All that were opened and not ended; the newest is the last."""
+        """All sessions that were opened and not ended, the newest last."""
         session = self._new_session()
         self._health_monitor = HealthMonitor(
             self._who,
@@ -120,7 +120,7 @@ class Coordinator:
             lambda: self.stop_asked,
         )
         self.held = self.loop.held
-        """What is ours."""
+        """The claims that we own."""
         self._partition_watcher = PartitionWatcher(
             self.cluster,
             config.metadata_refresh_s,
@@ -131,12 +131,12 @@ class Coordinator:
             self.failed,
         )
         self.stop_asked = False
-        """By any thread; what it begins comes later."""
+        """Set by any thread; the effects come later."""
         self._thread: Thread | None = None
         self._opener: Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._begin_reading(self.loop.session)
         self.fetcher.start()
         self._thread = self._environment.start("marshal-coordinator", self._run, self._died)
@@ -146,28 +146,28 @@ class Coordinator:
 
     @property
     def instance_id(self) -> str:
-        """Names this run; made anew when the log lost records."""
+        """The id of the current instance; it changes when the log lost records."""
         return self._sessions[-1].member.me.instance_id
 
     def committed(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The group's committed offsets; what has none is left out.
+        """The group's committed offsets, without partitions that have none.
 
         Raises:
-            BrokerFailed: nobody answered, or not before a stop.
+            BrokerFailed: no broker answered, or not before a stop.
         """
         return self.cluster.committed(self._group, partitions, lambda: self.stop_asked)
 
     @property
     def stopping(self) -> bool:
-        """Everything is being given up."""
+        """Whether all claims are being released."""
         return self.held.stopping
 
     def call(self, do: Callable[[], T]) -> T:
-        """Do this in the coordinator's thread, and wait until it is done.
+        """Run this in the coordinator's thread, and wait until it is done.
 
         Raises:
             ConsumerClosed: the coordinator has ended, by `stop` or `close`.
-            MarshalError: what ended it.
+            MarshalError: the error that ended it.
         """
         self.raise_failure()
         future: Future[T] = Future()
@@ -190,7 +190,7 @@ class Coordinator:
 
         Raises:
             ConsumerClosed: the coordinator has ended, by `stop` or `close`.
-            MarshalError: what ended it.
+            MarshalError: the error that ended it.
         """
         answered = self._threads.event()
         future.add_done_callback(lambda _: answered.set())
@@ -202,24 +202,24 @@ class Coordinator:
                 return
 
     def raise_failure(self) -> None:
-        """Raise what ended the consumer, if something did."""
+        """Raise the error that ended the consumer, if there is one."""
         if self.failure is not None:
             raise self.failure
 
     def post(self, given: Input) -> None:
-        """This has happened."""
+        """Add an input."""
         self._inputs.put(given)
 
     def do(self, what: Callable[[], object]) -> None:
-        """Do this in the coordinator's thread; whether it is done is not waited for."""
+        """Run this in the coordinator's thread, without waiting."""
         self.post(CallRequested(what))
 
     def note(self, sentence: str) -> None:
-        """Something about the cluster that passes, or that somebody else must mend."""
+        """Report something about the cluster that is temporary, or that an operator must fix."""
         self._health_monitor.note(sentence)
 
     def statistics_of(self, client: str) -> Callable[[str], None] | None:
-        """Who takes what librdkafka says of this client; None where nobody wants to know."""
+        """The callback for this client's librdkafka statistics; None if no observer wants them."""
         if not self.observers.wants_statistics:
             return None
         return partial(self.observers.librdkafka_statistics, self._group, client)
@@ -237,16 +237,16 @@ class Coordinator:
         self.post(SharedEndSeen(topic, partition, end))
 
     def stop(self) -> None:
-        """Begin to give everything up; `ended` is set when that is done."""
+        """Begin to release everything; `ended` is set when that is done."""
         self.stop_asked = True
         self.post(StopRequested())
 
     def leave(self) -> None:
-        """End at once; what is owned becomes stale by itself."""
+        """End at once; owned claims become stale by themselves."""
         self.post(LeaveRequested())
 
     def close(self, deadline: Deadline) -> None:
-        """Let go of the cluster. `stop` or `leave` comes before."""
+        """Disconnect from the cluster, after `stop` or `leave`."""
         self.ended.set()
         self._inputs.put(None)
         # The coordinator says last how far the group is, so the data consumer outlives it.
@@ -276,7 +276,7 @@ class Coordinator:
         self.fetcher.wake()
 
     def _take_inputs(self) -> None:
-        """Handle what has happened, or else wait for it until something is due."""
+        """Handle the queued inputs, or wait for one until work is due."""
         left_ms = self.loop.next_due_ms - self._environment.steady_ms()
         try:
             self._handle(self._inputs.get(timeout=max(0.0, left_ms / 1000)))
@@ -290,7 +290,7 @@ class Coordinator:
             self.loop.handle(given, self._environment.steady_ms())
 
     def failed(self, error: BaseException) -> None:
-        """The calling thread ends by this, and so does the consumer. Any thread may say so."""
+        """End the consumer because of this error. Any thread may call it."""
         with self._failing:
             if self.failure is not None:
                 return
@@ -332,7 +332,7 @@ class Coordinator:
         )
 
     def _open_another(self) -> None:
-        """In a thread of its own, since connecting takes as long as the cluster lets it."""
+        """Open a session in a separate thread, since connecting may take a long time."""
 
         def failed(error: BaseException) -> None:
             if not self.ended.is_set() and not self.stopping:

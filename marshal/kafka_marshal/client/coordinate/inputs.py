@@ -1,7 +1,7 @@
 """Everything that happens to a consumer, as values: the inputs of a `ConsumerLoop`.
 
-Threads make them: the log's reader and writer, the fetcher, the watcher of topics, the application.
-What happened while a session or a tenure was at work names it, since another may have followed.
+Threads create them: the log's reader and writer, the fetcher, the topic watcher, the application.
+An input that belongs to a session or a tenure names it, since another may have replaced it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecordsRead:
 
 @frozen
 class LogTruncated:
-    """The coordination topic lost records that were read, or were to be read."""
+    """The coordination topic lost records that were read, or were about to be read."""
 
     session: Session
     reason: str
@@ -38,19 +38,19 @@ class LogTruncated:
 
 @frozen
 class AppendFinished:
-    """An append to the coordination topic has an outcome."""
+    """The outcome of an append to the coordination topic is known."""
 
     session: Session
     key: ClaimKey
     send: Send | SendRecord
     release: SentRelease | None
-    """It was a release."""
+    """Whether it was a release."""
     outcome: RecordMetadata | BaseException
 
 
 @frozen
 class MessagesFetched:
-    """A claim's messages below `end` were fetched, or could be."""
+    """A claim's messages below `end` were fetched, or can be."""
 
     claim: Claim
     end: int
@@ -67,16 +67,17 @@ class MessagesGone:
 
 @frozen
 class EndsSeen:
-    """Where the partitions of our claims end, as of the last fetch; some may be left out."""
+    """The end offsets of our claims' partitions at the last fetch; some may be missing."""
 
     ends: Mapping[Claim, int]
     report: bool
-    """Observers are to hear how the claims stand; otherwise what lags behind may be given up."""
+    """Whether to report the state of claims to observers. If not, claims that lag may be released.
+    """
 
 
 @frozen
 class SharedEndSeen:
-    """A partition that we share ends here."""
+    """The end offset of a partition that we share."""
 
     topic: str
     partition: int
@@ -85,14 +86,14 @@ class SharedEndSeen:
 
 @frozen
 class Progressed:
-    """The application got further with what it has in hand."""
+    """The application made progress with its messages."""
 
     owned: OwnedPartition
 
 
 @frozen
 class PartitionsCounted:
-    """A topic has another number of partitions."""
+    """The number of partitions of a topic has changed."""
 
     topic: str
     partitions: int
@@ -109,19 +110,19 @@ class SessionOpened:
 
 @frozen
 class CallRequested:
-    """The application wants this done by the thread that owns the claims."""
+    """The application wants this to run in the thread that owns the claims."""
 
     do: Callable[[], object]
 
 
 @frozen
 class StopRequested:
-    """Give everything up, and end when that is done."""
+    """Release everything, and end when that is done."""
 
 
 @frozen
 class LeaveRequested:
-    """End at once; what is owned becomes stale by itself."""
+    """End at once; owned claims become stale by themselves."""
 
 
 Input = (
@@ -139,4 +140,4 @@ Input = (
     | StopRequested
     | LeaveRequested
 )
-"""Everything that can happen but that time passes."""
+"""Everything that can happen, except that time passes."""

@@ -1,9 +1,9 @@
 """One owned claim, from its win until nothing refers to it any more.
 
-Its machine, what is fetched of it, what the application has of it in hand, its heartbeats, its
-release: each is reached from here, and nowhere else. So what comes late of a tenure that is over
-never meets the next one of the same partition. Two threads meet here: the application's takes
-chunks, the coordinator's looks how far it got.
+Its machine, its buffer, the messages that the application is processing, its heartbeats and its
+release can all be reached from here, and only from here. So a late input of a finished tenure never
+affects the next tenure of the same partition. Two threads use it: the application's takes chunks,
+and the coordinator's checks their progress.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class SentRelease:
     """A release of the claim that was sent, until it is read back."""
 
     until_ms: float | None = math.inf
-    """Until when it is waited for, by the steady clock; None where its outcome is not known."""
+    """How long to wait for it, by the steady clock; None if its outcome is unknown."""
 
 
 @define(eq=False)
 class OwnedPartition:
-    """All that is known of a claim of ours."""
+    """Everything about a claim that we own or owned."""
 
     claim: Claim
     machine: TenureMachine
@@ -43,55 +43,55 @@ class OwnedPartition:
     watched: WatchedClaim
     """Its heartbeats."""
     next: int = 0
-    """Everything below is done."""
+    """The next offset: everything below is done."""
     allowed_end: int = 0
     paused: bool = False
-    """The application wants nothing of it for now."""
+    """The application has paused it."""
     handlers_left: bool = False
-    """Handlers have some of it in hand whose `run` has ended."""
+    """Handlers of a `run` that has ended are still processing some of it."""
     withdrawn: bool = False
-    """What was fetched of it and not begun was given back."""
+    """Fetched messages that were not begun have been given back."""
     abandoned: bool = False
-    """At most once: nothing more of it will be processed, whatever is granted."""
+    """At most once: no more of it will be processed, whatever is granted."""
     notified: bool = False
-    """The coordinator was notified that the application got further, and has not looked yet."""
+    """The coordinator was notified of progress, and has not checked it yet."""
     notified_ms: int = 0
-    """When what it was notified of last had been taken, by the steady clock."""
+    """When the chunk of the last notification was taken, by the steady clock."""
     drained: bool = False
-    """It is lost, and nothing of it is in hand."""
+    """It is lost, and the application has no messages of it."""
     release: SentRelease | None = None
-    """None while none was sent, and when it was read back."""
+    """None if none was sent, or after it was read back."""
     unconfirmed: bool = False
-    """It ended before the log had what was done of it, and no commit has reported that yet."""
+    """It ended before the log held its position, and no commit has reported that yet."""
     answered: int = 0
-    """A commit has reported what became of everything below, after it was lost."""
+    """A commit has reported the outcome of everything below, after it was lost."""
     busy: bool = False
-    """Something of it was in work when it was last looked."""
+    """The application was processing some of it at the last check."""
     _lock: Lock = field(kw_only=True)
-    """Held while hands come and go."""
+    """Held while chunks are added and removed."""
     _given: int = field(default=0, init=False)
-    """How many messages of hands that are gone `newly_given` has not counted."""
+    """Delivered messages of removed chunks that `newly_given` has not counted."""
     _hands: deque[InFlight] = field(factory=deque, init=False)
     _given_of_range: list[tuple[int, int]] = field(factory=list, init=False)
-    """Of a range: what was given out of hands that are gone, as intervals."""
+    """For a range: what was delivered of removed chunks, as intervals."""
 
     @property
     def untouched(self) -> bool:
-        """Nothing of it is in hand, and `newly_given` has counted all that was.
+        """Whether the application has no messages of it, and `newly_given` has counted all it had.
 
-        It holds no lock, so a chunk that is being taken just now may count as not in hand. Who must
-        know that asks for the `hands`.
+        It takes no lock, so it may miss a chunk that is being taken at this moment. To be certain,
+        use `hands`.
         """
         return not self._hands and not self._given
 
     @property
     def hands(self) -> list[InFlight]:
-        """What is in hand now, in the order in which it was taken."""
+        """The chunks that the application is processing, in the order in which it took them."""
         with self._lock:
             return list(self._hands)
 
     def take(self, in_flight: InFlight, kept: Callable[[FetchedPartition, InFlight], bool]) -> bool:
-        """The application has taken this; it is in hand if it is `kept`. Any thread may say so."""
+        """Add a chunk that the application has taken, if it is `kept`. Any thread may call this."""
         with self._lock:
             found = kept(self.fetched, in_flight)
             if found:
@@ -99,7 +99,7 @@ class OwnedPartition:
             return found
 
     def reached(self) -> int:
-        """Up to where the application is done now. Forgets the hands that are finished."""
+        """The next offset after what the application has finished. Removes finished chunks."""
         with self._lock:
             offset = self.next
             while self._hands and self._hands[0].finished and not self._hands[0].abandoned:
@@ -112,14 +112,14 @@ class OwnedPartition:
         return offset if first is None else max(offset, first.next)
 
     def newly_given(self) -> int:
-        """How many more messages the application was given since this was last asked."""
+        """The number of messages delivered since the last call."""
         with self._lock:
             before, self._given = self._given, 0
             return before + sum(in_flight.newly_given() for in_flight in self._hands)
 
     @property
     def handed_over(self) -> list[tuple[int, int]]:
-        """Of a range at most once: what was given out by now, as intervals, in that order."""
+        """For a range at most once: the delivered offsets as intervals, in order."""
         with self._lock:
             found = list(self._given_of_range)
             for in_flight in self._hands:
@@ -128,12 +128,12 @@ class OwnedPartition:
 
     @property
     def given_end(self) -> int:
-        """Below this everything was given out. Any thread may ask."""
+        """Everything below this offset was delivered. Any thread may ask."""
         return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
 
     @property
     def given_out(self) -> bool:
-        """Of a range: whether the application was given the last of it, to process by itself."""
+        """For a range: whether its last message was delivered, for the application to process."""
         hands, its = self.hands, self.claim.range
         if its is None or not hands or hands[-1].handled:
             return False
@@ -141,12 +141,12 @@ class OwnedPartition:
 
     @property
     def in_hand(self) -> bool:
-        """Whether the application is not done with something of it."""
+        """Whether the application has messages of it that it has not finished."""
         return any(not in_flight.finished for in_flight in self.hands)
 
     @property
     def may_land(self) -> bool:
-        """Its release was sent, not read back, and nobody is known to have won the claim since."""
+        """Its release was sent and not read back, and no later win of the claim is known."""
         if self.release is None:
             return False
         machine = self.machine
@@ -164,42 +164,42 @@ class OwnedPartition:
 
     @property
     def withheld(self) -> bool:
-        """Nothing of it is given out for now, for whichever reason."""
+        """Whether, for any reason, nothing of it is delivered now."""
         return self.paused or self.claim.silent
 
     @property
     def may_go_on(self) -> bool:
-        """Nothing keeps it from being given out."""
+        """Whether nothing prevents its delivery."""
         return not (self.withheld or self.handlers_left)
 
     def cut(self) -> list[int]:
-        """Give out no more of what is in hand. Returns where each hand ends now."""
+        """Deliver no more of the current chunks. Returns where each chunk ends now."""
         return [in_flight.cut() for in_flight in self.hands]
 
     @property
     def handled(self) -> list[InFlight]:
-        """What a `run` took and is not done with."""
+        """The chunk that a `run` took and has not finished."""
         return [each for each in self.hands if each.handled and not each.finished]
 
     def hands_from(self, first: InFlight) -> list[InFlight]:
-        """This one and those that were taken after it; none if it is not in hand any more."""
+        """This chunk and those taken after it; empty if it was removed."""
         hands = self.hands
         return hands[hands.index(first) :] if first in hands else []
 
     def forget(self, hands: Collection[InFlight]) -> None:
-        """These are not in hand any more, and never will be done."""
+        """Remove these chunks, which will never be finished."""
         with self._lock:
             self._hands = deque(in_flight for in_flight in self._hands if in_flight not in hands)
 
     def standing(
         self, end: int | None, buffered: tuple[int, int], *, others_busy: bool
     ) -> ClaimProgress:
-        """How far it is.
+        """Its progress.
 
         Args:
-            end: where its partition ended when it was last looked; None before that.
-            buffered: how many messages wait in its buffer, and their bytes.
-            others_busy: whether something of any claim of ours is in work.
+            end: its partition's end offset when it was last looked up; None before that.
+            buffered: the number of messages in its buffer, and their bytes.
+            others_busy: whether the application is processing messages of any claim of ours.
         """
         hands = [] if self.untouched else self.hands
         return ClaimProgress(
@@ -217,7 +217,7 @@ class OwnedPartition:
 
 
 def _add(pieces: list[tuple[int, int]], start: int, end: int) -> None:
-    """One more interval, which may touch the last."""
+    """Append an interval, which may touch the last one."""
     if pieces and pieces[-1][1] == start:
         start = pieces.pop()[0]
     if start < end:
@@ -225,7 +225,7 @@ def _add(pieces: list[tuple[int, int]], start: int, end: int) -> None:
 
 
 class OwnedPartitions:
-    """All of which something may still come, or be asked. Any thread may look one up."""
+    """All owned partitions that may still receive inputs or calls. Any thread may look one up."""
 
     def __init__(self) -> None:
         self._of_claim: dict[Claim, OwnedPartition] = {}
@@ -233,20 +233,20 @@ class OwnedPartitions:
         """In the order in which they were won."""
 
     def __iter__(self) -> Iterator[OwnedPartition]:
-        """Those that are not drained, as they were when this was asked."""
+        """A snapshot of those that are not drained."""
         return iter([each for each in self.all if not each.drained])
 
     def __len__(self) -> int:
-        """How many are not drained."""
+        """The number of those that are not drained."""
         return sum(1 for _ in self)
 
     @property
     def all(self) -> list[OwnedPartition]:
-        """Also those that are drained."""
+        """All of them, drained or not."""
         return list(self._of_claim.copy().values())
 
     def begin(self, tenure: OwnedPartition) -> None:
-        """It was won. A release of the one before it has been decided by that."""
+        """Add one that was won. The win decides the fate of a release of the one before it."""
         for older in self.of_key(tenure.claim.key):
             older.release = None
             self.end_if_over(older)
@@ -268,14 +268,14 @@ class OwnedPartitions:
         return list(self._of_key.get(key, ()))
 
     def newest(self, key: ClaimKey) -> OwnedPartition | None:
-        """The last that was won of this key."""
+        """The one of this key that was won last."""
         found = self.of_key(key)
         return found[-1] if found else None
 
     def drained(self, tenure: OwnedPartition, *, counts: bool) -> None:
-        """Nothing of it is in hand any more; `counts`: its end, if the log has it, is to be known.
+        """Mark it as drained; `counts`: whether commits must learn if the log holds its end.
 
-        Of one key the tenure that came furthest is the one whose end a commit names.
+        Of the tenures of a key, a commit names the end of the one that came furthest.
         """
         tenure.drained = True
         tenure.unconfirmed = counts and not has(tenure.claim, tenure.next)
@@ -289,7 +289,7 @@ class OwnedPartitions:
         self.end_if_over(tenure)
 
     def end_if_over(self, tenure: OwnedPartition) -> None:
-        """Forget it, if nobody asks for it any more."""
+        """Forget it, if nothing waits for it any more."""
         if tenure.over and self._of_claim.pop(tenure.claim, None) is not None:
             of_key = self._of_key[tenure.claim.key]
             of_key.remove(tenure)

@@ -141,7 +141,7 @@ class GroupConsumer:
         Both callbacks run inside of `poll` and `close`.
 
         Raises:
-            InvalidOption: an option makes no sense.
+            InvalidOption: an option has an invalid value.
             BrokerFailed: the settings are refused.
         """
         refuse_no_start_policy(auto_offset_reset)

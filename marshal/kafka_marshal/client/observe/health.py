@@ -1,7 +1,7 @@
 """Health conditions of an instance: a claim that makes no progress, or a late heartbeat.
 
-Nothing follows from it for the protocol: others take the claims of a late owner, and a wedged one
-keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the
+They have no effect on the protocol: others take the claims of a late owner, and a wedged owner
+keeps its claims for ever. So they are reported to someone who can act. Time is an argument, by the
 instance's own clock.
 
 >>> checks = HealthChecks(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
@@ -24,58 +24,58 @@ from kafka_marshal.core.validators import positive
 
 @frozen
 class ClaimProgress:
-    """How far a claim is, and what of it lies where."""
+    """The progress of a claim, and where its messages are."""
 
     position: int
     """Everything below is done."""
     end: int
-    """Where its partition ends, as far as is known."""
+    """Its partition's end offset, as far as it is known."""
     in_hand: int = 0
-    """Offsets of it that the application has and is not done with, at least."""
+    """A lower bound of the offsets that the application has and has not finished."""
     buffered: int = 0
-    """Messages that were fetched and not handed over."""
+    """Messages that were fetched and not delivered."""
     buffered_bytes: int = 0
     paused: bool = False
-    """The application wants nothing of it for now."""
+    """The application has paused it."""
     awaits_turn: bool = False
-    """The application has begun nothing of it, and something of another claim of ours."""
+    """The application has begun nothing of it, but something of another claim of ours."""
 
     @property
     def lag(self) -> int:
-        """How many offsets are not done."""
+        """The number of unfinished offsets."""
         return max(0, self.end - self.position)
 
 
 class WedgedCause(enum.Enum):
-    """Where a claim that does not move is stuck."""
+    """Where a claim without progress is stuck."""
 
     IN_HAND = "in_hand"
-    """The application has messages, and does not finish the first of them."""
+    """The application has messages, but does not finish the first of them."""
     NOT_TAKEN = "not_taken"
-    """Messages were fetched, and the application does not ask for them."""
+    """Messages were fetched, but the application does not ask for them."""
     NOT_FETCHED = "not_fetched"
-    """There are messages, and nothing comes of them, or nothing may be handed over."""
+    """There are messages, but none arrive, or none may be delivered."""
 
 
 @frozen
 class Wedged:
-    """Heartbeats go on, there are messages, and the position does not move."""
+    """Heartbeats continue and messages are waiting, but the position does not move."""
 
     cause: WedgedCause
     beats: int
-    """Heartbeats in a row that stated the same position."""
+    """The number of heartbeats in a row with the same position."""
     first: int
-    """The number of such heartbeats from which on the claim counts as wedged."""
+    """The number of such heartbeats after which the claim counts as wedged."""
     standing: ClaimProgress
 
 
 class LateCause(enum.Enum):
-    """What was not there in time."""
+    """What was late."""
 
     NOT_SENT = "not_sent"
     """The heartbeat: this process stood still, or was too busy."""
     NOT_READ_BACK = "not_read_back"
-    """Heartbeats were sent, and the log did not give them back: the way there, or back, is slow."""
+    """The reading back: heartbeats were sent, but writing to the log or reading from it is slow."""
 
 
 @frozen
@@ -84,28 +84,29 @@ class LateHeartbeat:
 
     cause: LateCause
     silent_ms: int
-    """Since the last heartbeat that was read back."""
+    """The time since the last heartbeat that was read back."""
     late_ms: int
-    """Time since it was overdue by an interval. Others take over soon, or already have."""
+    """The time since it was overdue by an interval. Others take over soon, or already have."""
 
 
 @frozen
 class HealthChecks:
-    """What one instance takes for a symptom."""
+    """The thresholds of one instance."""
 
     heartbeat_every_ms: int = field(validator=positive)
     interval_ms: float = field(validator=positive)
     wedged_after: int = field(validator=positive)
-    """Heartbeats in a row with the same position after which a claim counts as wedged."""
+    """The number of heartbeats in a row with the same position after which a claim counts as
+    wedged."""
 
     def won(self, now_ms: int) -> Heartbeats:
-        """A claim is ours: its heartbeats are watched from now on, for as long as it is."""
+        """Begin to check the heartbeats of a claim that was won."""
         return Heartbeats(self, now_ms, now_ms)
 
 
 @define(eq=False)
 class Heartbeats:
-    """Those of one claim, from the win until it is lost."""
+    """The heartbeats of one claim, from the win until it is lost."""
 
     health_checks: HealthChecks
     heard_ms: int
@@ -114,20 +115,20 @@ class Heartbeats:
     _position: int | None = field(default=None, init=False)
     _same: int = field(default=0, init=False)
     _late: bool = field(default=False, init=False)
-    """It was reported that one is late, and none was read back since."""
+    """A late heartbeat was reported, and none was read back since."""
 
     def silent_ms(self, now_ms: int) -> int:
-        """How long none was read back, in milliseconds."""
+        """The time since one was read back, in milliseconds."""
         return now_ms - self.heard_ms
 
     @property
     def late_ms(self) -> int:
-        """From when on the next one is late, unless one is read back before."""
+        """When the next one becomes late, unless one is read back before."""
         checks = self.health_checks
         return self.heard_ms + int(checks.heartbeat_every_ms + checks.interval_ms) + 1
 
     def beat(self, standing: ClaimProgress, now_ms: int) -> Wedged | None:
-        """One is sent. Returns, with each one that is so, that the claim is wedged."""
+        """A heartbeat is sent. Returns, each time, whether the claim is wedged."""
         self._sent_ms = now_ms
         idle = standing.paused or (standing.awaits_turn and (standing.buffered or standing.in_hand))
         stuck = standing.position == self._position and standing.lag and not idle
@@ -143,17 +144,17 @@ class Heartbeats:
         return Wedged(cause, self._same, too_many, standing)
 
     def sent(self, now_ms: int) -> None:
-        """A sign of life is sent that states no position: that of who holds ranges."""
+        """A sign of life without a position is sent: that of a holder of ranges."""
         self._sent_ms = now_ms
 
     def heard(self, now_ms: int) -> LateHeartbeat | None:
-        """One was read back. Returns that it was late, if not reported yet."""
+        """A heartbeat was read back. Returns that it was late, if not reported yet."""
         late = self.look(now_ms)
         self.heard_ms, self._late = now_ms, False
         return late
 
     def look(self, now_ms: int) -> LateHeartbeat | None:
-        """Time has passed. Returns that one is late, once until one is read back."""
+        """Time has passed. Returns that a heartbeat is late, once until one is read back."""
         allowed_ms = int(self.health_checks.heartbeat_every_ms + self.health_checks.interval_ms)
         silent_ms = self.silent_ms(now_ms)
         if self._late or silent_ms <= allowed_ms:

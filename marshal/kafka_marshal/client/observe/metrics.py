@@ -1,8 +1,8 @@
 """Prometheus metrics of the consumers and producers of a process.
 
-An observer that knows prometheus_client, and nothing of how a consumer works. docs/client.md lists
-the metrics. Counters begin at 0 with every start, as Prometheus expects. What is counted of one
-partition is removed when its claim is lost, so no values of a former owner remain.
+An observer that knows prometheus_client, and not how a consumer works. docs/client.md lists the
+metrics. Counters begin at 0 with every start, as Prometheus expects. The series of a partition are
+removed when its claim is lost, so no values of a former owner remain.
 """
 
 # ruff: noqa: D102  # what each method hears is documented once, at `Observer`
@@ -39,7 +39,7 @@ def serve_metrics(registry: CollectorRegistry, address: str) -> None:
     """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
 
     Raises:
-        InvalidOption: that is no address, or it is taken.
+        InvalidOption: this is not an address, or it is in use.
     """
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 2**16:
@@ -51,16 +51,16 @@ def serve_metrics(registry: CollectorRegistry, address: str) -> None:
 
 
 class PrometheusObserver(Observer):
-    """Metrics of all consumers that it is given to, in one registry."""
+    """Metrics of all consumers and producers that it observes, in one registry."""
 
     def __init__(
         self,
         registry: CollectorRegistry | None = None,
         monotonic: Callable[[], float] = REAL.monotonic,
     ) -> None:
-        """Register the metrics; in the default registry once in a process.
+        """Register the metrics; in the default registry only once per process.
 
-        Handling is measured by `monotonic`, in seconds.
+        `monotonic` measures handlers, in seconds.
 
         Raises:
             ValueError: the registry has them already.
@@ -154,7 +154,7 @@ class PrometheusObserver(Observer):
         )
         self._lock = threading.Lock()
         self._shown: dict[ClaimKey, Claim] = {}
-        """Whose word the gauges of a partition are."""
+        """The claim that the gauges of a partition show."""
 
     # --- claims -----------------------------------------------------------------------------------
 

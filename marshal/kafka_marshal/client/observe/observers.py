@@ -1,7 +1,7 @@
 """The observer interface of consumers and producers: one method for each event.
 
-The words are those of the protocol, as everywhere. This room does not know who listens, nor what
-becomes of it; an observer that raises is named in the log, and the consumer goes on.
+The names are those of the protocol. This module does not know who observes, nor why. If an observer
+raises, the error is logged and the consumer continues.
 """
 
 # ruff: noqa: D102  # what each method hears is documented once, at `Observer`
@@ -26,117 +26,117 @@ logger: Final = logging.getLogger("kafka_marshal")
 
 @frozen
 class Takeover:
-    """What is known when a claim was lost to somebody else."""
+    """What is known when a claim was lost to another instance."""
 
     by_client: str | None
-    """Who owns it now."""
+    """The new owner."""
     epoch: int | None
-    """Under this epoch."""
+    """The new owner's epoch."""
     position: int
-    """The new owner goes on from what the log says; so far we were done."""
+    """How far we were done; the new owner continues at the position in the log."""
     silent_ms: int | None
-    """Since when no heartbeat of ours was read back."""
+    """The time since our last heartbeat was read back."""
     stale_after_ms: int
     """An owner that is silent for longer may be replaced."""
 
 
 @frozen
 class Idle:
-    """A consumer owns nothing, and there is nothing for it to own."""
+    """A consumer owns nothing, and there is nothing left for it to own."""
 
     claims: int
-    """Number of partitions that it was given; all have owners."""
+    """The number of partitions that it was given; all have owners."""
     owners: int
-    """Number of other consumers that own them."""
+    """The number of other consumers that own them."""
 
 
 class Observer:
-    """What happens to consumers and producers. Nothing is done about it here: override methods.
+    """Receives the events of consumers and producers. All methods do nothing: override some.
 
-    Any thread of a consumer may call, so be quick and wait for nothing. One observer may observe
-    several consumers; the group is in `claim.key.group`. A producer calls `delivered`,
-    `buffer_full` and `statistics`, and no other method.
+    Any thread of a consumer may call them, so return quickly and do not block. One observer may
+    observe several consumers; the group is in `claim.key.group`. A producer calls only `delivered`,
+    `buffer_full` and `statistics`.
     """
 
     def claimed(self, claim: Claim) -> None:
         """A claim was won, under `claim.epoch`."""
 
     def lost(self, claim: Claim, reason: Lost) -> None:
-        """A claim is not ours any more. TAKEN and ID_USED_TWICE: it was fenced off."""
+        """A claim is no longer ours. TAKEN and ID_USED_TWICE: it was fenced off."""
 
     def fenced(self, claim: Claim, reason: Lost, seen: Takeover) -> None:
-        """After `lost`: somebody else took the claim, and what is in hand does not count."""
+        """After `lost`: another instance took the claim; messages in flight do not count."""
 
     def drained(self, claim: Claim) -> None:
-        """Nothing of a claim that was lost is in hand any more."""
+        """The application has no more messages of a claim that was lost."""
 
     def range_granted(self, claim: Claim) -> None:
-        """Of a shared partition a range was granted to us: `claim.range`."""
+        """A range of a shared partition was granted to us: `claim.range`."""
 
     def range_ended(self, claim: Claim, reason: Lost) -> None:
-        """A range is not ours any more. FINISHED: all of it is processed."""
+        """A range is no longer ours. FINISHED: all of it is processed."""
 
     def awaits_owner(self, key: ClaimKey, client: str | None) -> None:
-        """A client that does not share this shared partition owns it; None: not any more."""
+        """A client that does not share this partition owns it; None: no longer."""
 
     def left(self, claim: Claim) -> None:
-        """The consumer has ended with this claim: nobody gave it back, and it becomes stale."""
+        """The consumer ended without releasing this claim, which becomes stale."""
 
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
-        """A message of the protocol lies in the log; how long that took. Its kind is its name."""
+        """A message of the protocol was appended, after this time. Its kind is its name."""
 
     def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
-        """Nobody knows whether this message of the protocol was appended."""
+        """It is unknown whether this message of the protocol was appended."""
 
     def handed_over(self, claim: Claim, messages: int) -> None:
-        """The application was given this many more messages."""
+        """This many more messages were delivered to the application."""
 
     def done(self, claim: Claim, position: int, offsets: int) -> None:
-        """Everything below the position is done; that is `offsets` further than before."""
+        """Everything below the position is done: `offsets` more than before."""
 
     def dropped(self, claim: Claim, messages: int) -> None:
-        """This many fetched or handed-over messages do not count: their claim was lost."""
+        """This many fetched or delivered messages do not count: their claim was lost."""
 
     def abandoned(self, claim: Claim, offsets: range) -> None:
-        """At most once: what was granted, is not known to be processed, and never will be."""
+        """At most once: granted messages that may not have been processed, and never will be."""
 
     def standing(self, claim: Claim, standing: ClaimProgress) -> None:
-        """How a claim stands; called about once a second."""
+        """The progress of a claim; called about once a second."""
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
-        """Heartbeats go on and the position does not move; called with each heartbeat."""
+        """Heartbeats continue, but the position does not move; called with each heartbeat."""
 
     def late(self, claim: Claim, late: LateHeartbeat) -> None:
-        """A heartbeat was not in the log in time; called once, until one is."""
+        """A heartbeat is not in the log in time; called once, until one is."""
 
     def idle(self, group: str, idle: Idle) -> None:
-        """There are more consumers than partitions, and this one has nothing; called once."""
+        """There are more consumers than partitions, and this one has none; called once."""
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
-        """Around the handler of a message, in its thread; what it raises goes through."""
+        """A context around a message's handler, in its thread; exceptions propagate."""
         return nullcontext()
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
         """A handler failed, for the `tried`th time, and will be called again."""
 
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
-        """A handler failed for good; the message lies in the dead-letter topic."""
+        """A handler failed permanently; the message is in the dead-letter topic."""
 
     def delivered(self, record: SentRecord) -> None:
-        """A producer knows what became of a record, or that nobody will: see its `error`."""
+        """A producer knows a record's outcome, or that it will stay unknown: see its `error`."""
 
     def buffer_full(self, seconds: float) -> None:
         """A producer's buffer was full: a `send` blocked for this time, or raised BufferFull."""
 
     def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
-        """What librdkafka says of itself (its STATISTICS.md).
+        """The statistics of librdkafka (its STATISTICS.md).
 
-        Client is `data` or `log`; or `producer`, whose group is "".
+        The client is `data` or `log`; or `producer`, whose group is "".
         """
 
 
 class Observers(Observer):
-    """Several, one after the other. None of them can stop the consumer."""
+    """Several observers, called one after the other. None of them can stop the consumer."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
@@ -241,14 +241,14 @@ class Observers(Observer):
         self._notify(lambda one: one.statistics(group, client, values))
 
     def librdkafka_statistics(self, group: str, client: str, text: str) -> None:
-        """What librdkafka's callback gets."""
+        """The argument of librdkafka's statistics callback."""
         self.statistics(group, client, json.loads(text))
 
 
 class _Harmless:
-    """An observer's context: what it raises when it ends is named in the log, and no more.
+    """An observer's context: an error at its end is logged and does not propagate.
 
-    It cannot swallow what the handler raised either.
+    Nor can it suppress an exception of the handler.
     """
 
     def __init__(self, around: AbstractContextManager[object]) -> None:

@@ -1,9 +1,9 @@
 """OpenTelemetry spans around processed messages (`pip install 'kafka-marshal[otel]'`).
 
-Names and attributes are those of its semantic conventions for messaging, and `marshal.epoch`, or
-`marshal.range` where the partition is shared. What the sender of a message left in its headers
-(`traceparent`) becomes the span's parent, or a link of it. Nothing is exported here: that is the
-business of the SDK that the application sets up.
+Names and attributes follow its semantic conventions for messaging, plus `marshal.epoch`, or
+`marshal.range` for a shared partition. The sender's context in a message's headers (`traceparent`)
+becomes the span's parent, or a link of it. Nothing is exported here: the application sets up an SDK
+for that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_marshal.client.observe.observers import Observer
 
 
 class _OfHeaders(Getter[HeaderPairs]):
-    """Reads a message's headers. Their names are the propagator's, in lower case."""
+    """Reads a message's headers. The propagator asks for names in lower case."""
 
     def get(self, carrier: HeaderPairs, key: str) -> list[str] | None:
         """All values under a name."""
@@ -42,7 +42,7 @@ _OF_HEADERS: Final = _OfHeaders()
 
 
 class OpenTelemetryObserver(Observer):
-    """A span for each message that is processed: `process <topic>`, of the kind CONSUMER."""
+    """Creates a span for each processed message: `process <topic>`, of kind CONSUMER."""
 
     def __init__(
         self,
@@ -51,20 +51,20 @@ class OpenTelemetryObserver(Observer):
         tracer_provider: TracerProvider | None = None,
         sender: Literal["parent", "link"] = "parent",
     ) -> None:
-        """Make spans with this provider, or with the global one.
+        """Create spans with this provider, or with the global one.
 
         Args:
-            client_id: the consumer's; it is an attribute of each span.
+            client_id: the consumer's; an attribute of each span.
             tracer_provider: of the SDK.
-            sender: what the sender's span is to ours: its parent, so that both are one trace, or a
-                link, where a trace should not outlive the sender's request.
+            sender: how to relate to the sender's span: as its child, so that both are one trace, or
+                by a link, if a trace should not outlive the sender's request.
         """
         self._tracer = trace.get_tracer("kafka_marshal", tracer_provider=tracer_provider)
         self._client_id, self._as_parent = client_id, sender == "parent"
 
     @contextmanager
     def processing(self, message: Message) -> Iterator[None]:
-        """The span. A handler that raises makes it one with an error and the exception."""
+        """The span. If a handler raises, the span has an error status and the exception."""
         sent = propagate.extract(message.headers, getter=_OF_HEADERS, context=Context())
         of_sender = trace.get_current_span(sent).get_span_context()
         with self._tracer.start_as_current_span(

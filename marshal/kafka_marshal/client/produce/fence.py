@@ -1,7 +1,7 @@
 """The fencing token in a record's headers: who wrote it, and under which epoch.
 
-A reader keeps the newest tenure of each name, and drops what an older one wrote after that. This
-room does not know who reads.
+A reader remembers the newest tenure of each name, and drops later records of older tenures. This
+module does not know the reader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALUE: Final = re.compile(rb"(\d{1,19}) (.+)", re.DOTALL)
 
 @frozen
 class Fence:
-    """The right to write for a name, until somebody has a newer one.
+    """The right to write under a name, until another writer has a newer one.
 
     >>> Fence("billing/orders/3", 17).header
     ('marshal-fence', b'17 billing/orders/3')
@@ -32,8 +32,8 @@ class Fence:
     """
 
     name: str = field()
-    """What is owned, such as `GROUP/TOPIC/PARTITION`. Tenures of different names say nothing about
-    each other."""
+    """What is owned, such as `GROUP/TOPIC/PARTITION`. Tenures of different names cannot be
+    compared."""
     tenure: int = field()
     """Grows with every new owner: an epoch, or the id of a range."""
 
@@ -45,18 +45,19 @@ class Fence:
     @tenure.validator
     def _grows(self, _: object, tenure: object) -> None:
         if not isinstance(tenure, int) or not 0 <= tenure < 2**63:
-            raise InvalidOption(f"the tenure of a fence is 0 or more, not {tenure!r}")
+            raise InvalidOption(f"the tenure of a fence must be 0 or more, not {tenure!r}")
 
     @classmethod
     def of(cls, token: FencingToken) -> Self:
-        """The fence of a claim, of a message that came under one, or of a name and a tenure.
+        """The fence of a claim, of a message, or of a name and a tenure.
 
-        Of a whole partition the name is `GROUP/TOPIC/PARTITION`, and the tenure is the epoch. Of a
-        message of a range the name ends with its offset, and the tenure is the id of the range.
-        Several ranges of a partition are held at one time, so only a single offset has one owner.
+        For a whole partition the name is `GROUP/TOPIC/PARTITION`, and the tenure is the epoch. For
+        a message of a range the name ends with its offset, and the tenure is the id of the range.
+        Several ranges of a partition are held at the same time, so only a single offset has one
+        owner.
 
         Raises:
-            InvalidOption: it is a claim of a range, or no token.
+            InvalidOption: it is a claim of a range, or not a token.
         """
         if isinstance(token, Fence):
             return cls(token.name, token.tenure)
@@ -76,10 +77,10 @@ class Fence:
 
     @classmethod
     def in_headers(cls, headers: Iterable[tuple[str, str | bytes | None]]) -> Self | None:
-        """The fence that a record carries; the last one, if it has several. None: it has none.
+        """The fence in a record's headers; the last one if there are several, or None.
 
         Raises:
-            MalformedRecord: the header is there and is not a tenure and a name.
+            MalformedRecord: the header's value is not a tenure and a name.
         """
         values = [value for name, value in headers if name == HEADER]
         if not values:
@@ -97,4 +98,4 @@ class Fence:
 
 
 FencingToken: TypeAlias = Fence | Claim | Message | tuple[str, int]
-"""What `Fence.of` takes."""
+"""The arguments of `Fence.of`."""

@@ -1,11 +1,10 @@
 """The producer: `send` returns a response that always yields an outcome for every record.
 
-It knows serializers, tokens and how much memory records may take. How they get to the brokers, and
-what an error means, is known to `connect.log_writer`.
+This module knows serializers, tokens and the memory limit for records. `connect.log_writer` knows
+how they get to the brokers, and what an error means.
 
-    with Producer("localhost:9092") as producer:
-        response = producer.send(ProducerRecord("orders", b"3 apples", key=b"ada"))
-        print(response.result(timeout_s=30)[0].offset)
+    with Producer("localhost:9092") as producer: response = producer.send(ProducerRecord("orders",
+    b"3 apples", key=b"ada")) print(response.result(timeout_s=30)[0].offset)
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ CLOSE_S: Final = 30.0
 BUFFER_BYTES: Final = 32 * 2**20
 SEND_BYTES: Final = 2_048
 RECORD_BYTES: Final = 512
-"""What a `send`, and each record of it, takes until its outcome is known, beside the record itself,
-here and in librdkafka, in bytes."""
+"""The memory of a `send`, and of each of its records, until its outcome is known: in addition to
+the record itself, here and in librdkafka, in bytes."""
 _UNBOUNDED: Final = str(2**31 - 1)
 
 Serializer = Callable[[Any], bytes | str | None]
@@ -57,15 +56,16 @@ Serializer = Callable[[Any], bytes | str | None]
 
 @frozen
 class ProducerRecord:
-    """A record to be sent."""
+    """A record to send."""
 
     topic: str
     value: Any = None
-    """Bytes or text, or what `value_serializer` takes; None: a tombstone, or no value."""
+    """Bytes or text, or an argument of `value_serializer`; None: a tombstone, or no value."""
     key: Any = None
-    """Bytes or text, or what `key_serializer` takes. Records of one key go to one partition."""
+    """Bytes or text, or an argument of `key_serializer`. Records with the same key go to one
+    partition."""
     partition: int | None = None
-    """None: it is chosen by the key; without a key by chance."""
+    """None: chosen by the key, or at random without a key."""
     headers: HeaderPairs = ()
 
 
@@ -81,7 +81,7 @@ class _Encoded:
 
     @property
     def size(self) -> int:
-        """What it takes until its outcome is known, in bytes."""
+        """The memory until its outcome is known, in bytes."""
         parts = (self.key, self.value, *(part for pair in self.headers for part in pair))
         return RECORD_BYTES + sum(len(part) for part in parts if part is not None)
 
@@ -89,9 +89,9 @@ class _Encoded:
 class Producer:
     """Sends records to topics; a context manager. Any thread may send.
 
-    Of one partition, records lie in the order in which they were sent, also where they had to be
-    sent again. Each lies there once, unless the outcome of one is unknown: then some may lie there
-    twice. Idempotence is no promise over the death of brokers: see docs/how-to/produce.md.
+    Records of one partition are appended in the order in which they were sent, even if they had to
+    be sent again. Each is appended once, unless an outcome is unknown: then some may be there
+    twice. Idempotence does not hold if brokers die: see docs/how-to/produce.md.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Producer:
         oauth_cb: TokenCallback | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        """Connect, which waits for nobody.
+        """Create a client, without waiting for a broker.
 
         Args:
             bootstrap: the addresses of brokers, `host:port,...` or a list of `host:port`. Without
@@ -115,25 +115,27 @@ class Producer:
             when_full: what `send` does while the buffer is full: block for up to `max_block_s`, or
                 raise BufferFull at once.
             max_block_s: how long `send` blocks, in seconds; then it raises BufferFull.
-            buffer_bytes: how much memory records may take until their outcomes are known. Each
-                counts with its key, value and headers, and 512 bytes; each `send` with 2 KiB.
+            buffer_bytes: the memory limit for records without an outcome. Each counts with its key,
+                value and headers, and 512 bytes; each `send` with 2 KiB.
             key_serializer: turns each key but None into bytes or text, in the thread that sends.
             value_serializer: turns each value but None into bytes or text, in the same thread.
-            settings: any settings of librdkafka. `message.timeout.ms` says when an outcome counts
-                as unknown, 300000 by default. `max.in.flight.requests.per.connection` is 1: a
-                broker to which a topic is new may take a second request, and lose the first.
-            oauth_cb: gets a token for SASL/OAUTHBEARER, as for `Consumer`.
-            observers: hear of every outcome (`delivered`), and of a full buffer (`buffer_full`).
+            settings: any settings of librdkafka. `message.timeout.ms` is the time after which an
+                outcome counts as unknown, 300000 by default.
+                `max.in.flight.requests.per.connection` is 1: a broker to which a topic is new may
+                accept a second request, and lose the first.
+            oauth_cb: returns a token for SASL/OAUTHBEARER, as for `Consumer`.
+            observers: are notified of every outcome (`delivered`), and of a full buffer
+                (`buffer_full`).
 
         Raises:
-            InvalidOption: an option makes no sense.
+            InvalidOption: an option has an invalid value.
             BrokerFailed: librdkafka refuses the settings.
         """
         if when_full not in ("block", "raise"):
-            raise InvalidOption(f"when_full is block or raise, not {when_full!r}")
+            raise InvalidOption(f"when_full must be block or raise, not {when_full!r}")
         for name, number in (("max_block_s", max_block_s), ("buffer_bytes", buffer_bytes)):
             if not number > 0:
-                raise InvalidOption(f"{name} is more than 0, not {number!r}")
+                raise InvalidOption(f"{name} must be greater than 0, not {number!r}")
         connect = connection(bootstrap, settings, oauth_cb)
         if connect.values.get("transactional.id"):
             raise InvalidOption("transactional.id: this producer writes no transactions")
@@ -149,11 +151,11 @@ class Producer:
         self._observers = Observers([self._logs, *observers])
         self._lock = self._environment.threads.lock()
         self._room = self._environment.threads.condition(self._lock)
-        """Notified when the buffer has more room, a response is complete, or the producer ends."""
+        """Notified when the buffer has more space, a response is complete, or the producer ends."""
         self._buffered = 0
         self._open: dict[SendResponse, int] = {}
-        """Responses whose callbacks have not returned, in the order of the calls, and how many
-        bytes each was counted with."""
+        """Responses whose callbacks have not returned, in the order of the calls, and the bytes
+        that each was counted with."""
         self._closed = False
         listens = self._observers.librdkafka_statistics
         self._writer = RecordWriter(
@@ -185,26 +187,26 @@ class Producer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What the records take whose outcomes are open."""
+        """The memory of the records whose outcomes are open."""
         return self._buffered
 
     def send(self, *records: ProducerRecord, fence: FencingToken | None = None) -> SendResponse:
-        """Send records, without waiting for what becomes of them, unless the buffer is full.
+        """Send records, without waiting for their outcomes, unless the buffer is full.
 
-        All of them are taken, or none if it raises. What a broker, or librdkafka, refuses is no
-        exception here but the record's outcome.
+        It takes all of them, or none if it raises. If a broker or librdkafka refuses a record, this
+        is the record's outcome and not an exception here.
 
         Args:
-            records: what to send.
+            records: the records to send.
             fence: a token that each record carries in the header `marshal-fence`: the message that
-                they came of, its claim, or a name and a tenure. See `Fence.of`.
+                they result from, its claim, or a name and a tenure. See `Fence.of`.
 
         Raises:
-            InvalidOption: a record is no ProducerRecord of bytes or text, does not fit into the
-                buffer at any time, or the fence is none.
-            BufferFull: the buffer is full, and was for `max_block_s` if it may block.
-            ProducerClosed: the producer was closed before.
-            ProducerFailed: it can append nothing more; the message says why and what to do.
+            InvalidOption: a record is not a ProducerRecord of bytes or text, or is larger than the
+                buffer; or the fence is invalid.
+            BufferFull: the buffer is full, and stayed full for `max_block_s` if `send` may block.
+            ProducerClosed: the producer is closed.
+            ProducerFailed: it cannot append any more; the message explains why and what to do.
         """
         marks = () if fence is None else (Fence.of(fence).header,)
         encoded = [self._encoded(record, marks) for record in records]
@@ -236,7 +238,7 @@ class Producer:
         return _Encoded(record.topic, record.partition, key, value, (*record.headers, *marks))
 
     def _reserve(self, response: SendResponse, size: int) -> None:
-        """Wait until there is room for this many bytes, and take it."""
+        """Wait until there is space for this many bytes, and take it."""
         if size > self._buffer_bytes:
             raise InvalidOption(
                 f"one send of {size} bytes ({SEND_BYTES} of them for itself, {RECORD_BYTES} for "
@@ -300,9 +302,9 @@ class Producer:
                 self._room.notify_all()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait for what was sent before, for ever by default; False if that takes longer.
+        """Wait for earlier records, for ever by default; False on timeout.
 
-        Then its outcomes are known, and their callbacks have returned.
+        Their outcomes are then known, and their callbacks have returned.
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
@@ -319,10 +321,10 @@ class Producer:
         return True
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Take nothing more, and wait for what is under way; then every response is done.
+        """Take no more records, and wait for pending ones; then every response is done.
 
-        What has no outcome by then is given up, and ends with OutcomeUnknown: it may lie in its
-        partition, or not.
+        Records without an outcome by then are given up, with OutcomeUnknown: they may have been
+        appended, or not.
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
@@ -337,7 +339,7 @@ class Producer:
         self._writer.close(deadline.left_s)
 
     def _noted(self, sentence: str) -> None:
-        """Something about the cluster."""
+        """Report something about the cluster."""
         self._logs.look()
         self._logs.note(sentence)
 
@@ -346,7 +348,7 @@ class Producer:
 
 
 def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> None:
-    """What librdkafka would trip over once it has taken the records before this one.
+    """Refuse what librdkafka would reject only after it had taken the records before this one.
 
     A header's name with a lone surrogate ends the process by a segmentation fault
     (confluent-kafka 2.16).
@@ -369,13 +371,13 @@ def _is_name(given: Any) -> bool:
 
 
 def _in_flight(values: Mapping[str, str]) -> dict[str, str]:
-    """One request at a time to a broker, where the user has not decided that."""
+    """Allow one request at a time to a broker, unless the user has set this."""
     names = {"max.in.flight.requests.per.connection", "max.in.flight"}
     return {} if names & values.keys() else ONE_AT_A_TIME
 
 
 def _bytes(topic: str, what: str, given: Any, serializer: Serializer | None) -> bytes | None:
-    """A key or a value, as it is sent."""
+    """A key or a value, as bytes."""
     if given is not None and serializer is not None:
         given = serializer(given)
     if isinstance(given, str) and is_text(given):

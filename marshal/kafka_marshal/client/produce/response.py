@@ -1,6 +1,6 @@
 """The outcomes of one `send`: wait for them, await them, or receive them in a callback.
 
-It does not know how records are sent, nor by whom it learns their outcomes.
+This module does not know how records are sent, nor how it learns their outcomes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def wait_for_itself(call: str) -> MarshalError:
 
 
 class SendResponse:
-    """The records of one `send`, each with its outcome when it is known.
+    """The records of one `send`, each with its outcome once it is known.
 
-    Await it in any event loop of asyncio, wait with `result`, or give `on_completion` a callback.
-    Cancelling a task that awaits it changes nothing for the records.
+    Await it in any asyncio event loop, wait with `result`, or pass a callback to `on_completion`.
+    Cancelling a task that awaits it has no effect on the records.
     """
 
     __slots__ = ("_future", "_left", "_reports_here", "_sent", "_threads")
 
     def __init__(self, records: int, threads: Threads, reports_here: Callable[[], bool]) -> None:
-        """Without records it is done."""
+        """Without records it is done at once."""
         self._sent: list[SentRecord | None] = [None] * records
         self._left = records
         self._threads, self._reports_here = threads, reports_here
@@ -47,7 +47,7 @@ class SendResponse:
             self.complete()
 
     def put(self, index: int, sent: SentRecord) -> bool:
-        """Note an outcome, once; whether it was the last one. The caller excludes others."""
+        """Note an outcome, once; return whether it was the last one. The caller holds a lock."""
         if self._sent[index] is not None:
             return False
         self._sent[index] = sent
@@ -55,7 +55,7 @@ class SendResponse:
         return not self._left
 
     def complete(self) -> None:
-        """Wake all who wait, and call back."""
+        """Wake all waiting threads and tasks, and call the callbacks."""
         self._future.set_result(tuple(sent for sent in self._sent if sent is not None))
 
     def done(self) -> bool:
@@ -83,7 +83,7 @@ class SendResponse:
         return next((sent.error for sent in self.records if sent.error is not None), None)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is done, for ever by default; False if that takes longer.
+        """Wait until it is done, for ever by default; False on timeout.
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
@@ -97,12 +97,12 @@ class SendResponse:
         return completed.wait(timeout_s)
 
     def result(self, timeout_s: float | None = None) -> Sequence[SentRecord]:
-        """Wait, for ever by default; the records, which were all appended.
+        """Wait, for ever by default, and return the records if all were appended.
 
         Raises:
-            NotAppended: a record was refused, so it is nowhere. `records` has the others.
-            OutcomeUnknown: nobody knows whether a record was appended.
-            TimeoutError: an outcome is still open. The records are still under way.
+            NotAppended: a record was refused and not appended. `records` has the others.
+            OutcomeUnknown: it is unknown whether a record was appended.
+            TimeoutError: an outcome is still open. The records may still be appended.
             MarshalError: it was called in a callback, which would wait for itself.
         """
         if not self.wait(timeout_s):
@@ -114,7 +114,7 @@ class SendResponse:
     def on_completion(self, call: Callable[[SendResponse], object]) -> None:
         """Call this when it is done: in the producer's thread, or now if it is done already.
 
-        It must be short, since no outcome is reported meanwhile. What it raises is logged.
+        It must be short, since no outcome is reported meanwhile. Exceptions are logged.
         """
         self._future.add_done_callback(partial(self._call, call))
 

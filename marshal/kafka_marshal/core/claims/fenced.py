@@ -1,7 +1,7 @@
 """The transitions of the fenced rules, one function per message.
 
-Each reads like its action in `Claim.tla`: guards first, in the specification's order, each a named
-refusal; then one new claim. A refused record still moves the claim's clock.
+Each reads like its action in `Claim.tla`: first the guards in the specification's order, each a
+named refusal; then one new claim. A refused record still advances the claim's clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KNOWN_VERSIONS = (0, 1)
 
 
 class _Appended(Protocol):
-    """What the guards of headers ask of a record, whatever its message."""
+    """The fields of a record that the guards of headers need, whatever its message."""
 
     @property
     def offset(self) -> int: ...
@@ -36,7 +36,7 @@ class _Appended(Protocol):
 
 
 def clock_advanced(claim: Claim, record: Record) -> int:
-    """The claim's clock after this record: it never goes back, whatever the broker's does.
+    """The claim's clock after this record: it never goes back, even if the broker's does.
 
     Spec: ClockAdvanced. Source: protocol, "Time".
     """
@@ -45,7 +45,10 @@ def clock_advanced(claim: Claim, record: Record) -> int:
 
 
 def is_stale(claim: Claim, clock_ms: int, rules: Rules) -> bool:
-    """The owner was silent for *more than* twice the heartbeat interval. Spec: ClockSaysStale."""
+    """Whether the owner was silent for *more than* twice the heartbeat interval.
+
+    Spec: ClockSaysStale.
+    """
     return (
         claim.last_heartbeat_ms is not None
         and clock_ms - claim.last_heartbeat_ms > rules.stale_after_ms
@@ -59,8 +62,8 @@ def claiming_partition(
 
     Spec: ClaimingPartition. Keeps: MonotoneEpoch, PauseHolds. Rules: R1, R1a, R1b, R1c, R8, R8a.
 
-    A request that finds a live owner is refused and changes only the clock. So all readers that
-    fold the same log name the same owner without asking each other.
+    A request that finds a live owner is refused and changes only the clock. So all readers of the
+    same log agree on the owner without asking each other.
     """
     clock_ms = clock_advanced(claim, record)
     headers = record.headers
@@ -108,7 +111,7 @@ def claiming_partition(
 
 
 def restart_takeover(claim: Claim, record: Record) -> bool:
-    """R1b: the header names the epoch that is current. R1c: neither side ever had headers.
+    """R1b: the header names the current epoch. R1c: neither side ever had headers.
 
     Spec: RestartTakeover.
     """
@@ -120,13 +123,13 @@ def restart_takeover(claim: Claim, record: Record) -> bool:
 def heartbeat(
     claim: Claim, record: Record, message: Heartbeat, rules: Rules
 ) -> tuple[Claim, Verdict]:
-    """The owner lives: refresh its time, and its position if it moved forward.
+    """The owner is alive: refresh its time, and its position if it moved forward.
 
     Spec: Heartbeat. Keeps: Fenced, MonotonePosition. Rules: R2, R3, R9.
 
-    A stale owner whose heartbeat arrives before anybody else's claim is still the owner. Under R9
-    the bare heartbeat of another instance of the owner's client takes over a claim that was won
-    without headers: that is how the original restarts.
+    A stale owner is still the owner if its heartbeat arrives before another client's claim. Under
+    R9 the bare heartbeat of another instance of the owner's client takes over a claim that was won
+    without headers: this is how the original restarts.
     """
     clock_ms = clock_advanced(claim, record)
     refusal = refuse_unless_owner(claim, record)
@@ -166,18 +169,18 @@ def heartbeat(
 
 
 def says_position(headers: Headers, offset: int) -> bool:
-    """A heartbeat or release at this offset says where to go on. Spec: SaysPosition.
+    """Whether a heartbeat or release at this offset states where to continue. Spec: SaysPosition.
 
-    0 may be what nobody ever changed, so there the sender has to say where it began, too.
+    0 may be a position that was never set, so at 0 the sender must also state its start.
     """
     return offset > 0 or (offset == 0 and headers.start is not None)
 
 
 def says_it_sets(record: Record) -> bool:
-    """The sender of a pauser's release, which sets the position in any case, means it to.
+    """Whether the sender of a pauser's release intends to set the position, which it does anyway.
 
-    Spec: SaysItSets. One that writes headers and does not say so gives the claim back at the
-    position that it found. The original's administrator has no way to say anything.
+    Spec: SaysItSets. A sender with headers that does not state it gives the claim back at the
+    position that it found. The original's administrator cannot state anything.
     """
     headers = record.headers
     return not headers.present or headers.set_position is not None
@@ -195,8 +198,8 @@ def claiming_messages(
 
     Spec: ClaimingMessages. Keeps: Fenced, AtMostOnce. Rules: R2, R4.
 
-    The sender processes exactly the granted range, and only after it has read this win in the log.
-    A request at or below the position is refused and refreshes nothing.
+    The sender processes exactly the granted range, and only after it has read this grant in the
+    log. A request at or below the position is refused and refreshes nothing.
     """
     clock_ms = clock_advanced(claim, record)
     refusal = refuse_unless_owner(claim, record)
@@ -217,11 +220,11 @@ def claiming_messages(
 def releasing_partition(
     claim: Claim, record: Record, message: ReleasingPartition, rules: Rules
 ) -> tuple[Claim, Verdict]:
-    """The owner gives the claim up; epoch and position stay for the next.
+    """The owner releases the claim; epoch and position are kept for the next owner.
 
     Spec: ReleasingPartition. Keeps: Fenced, MonotonePosition, SetPositionSticks. Rules: R2, R3, R8.
 
-    The admin's release may set any position: the owner is the pauser of the group's latest
+    An administrator's release may set any position: the owner is the pauser of the group's latest
     ReleaseGroup, or the record carries the header `marshal-set-position`.
     """
     clock_ms = clock_advanced(claim, record)
@@ -253,8 +256,8 @@ def release_group(
 
     Spec: ReleaseGroup. Keeps: PauseHolds. Rules: R8.
 
-    An expired one ends ownership and pauses nothing; a second one replaces the first. An expiry
-    beyond `pause_max_ms` is cut to it.
+    One that has expired ends ownership without a pause; a second one replaces the first. An expiry
+    beyond `pause_max_ms` is shortened to it.
     """
     clock_ms = clock_advanced(claim, record)
     if message.version not in KNOWN_VERSIONS:
@@ -299,14 +302,14 @@ def refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
 
 
 def header_guard(record: _Appended) -> Refused | None:
-    """The first guard that refuses a record for what its headers say. Spec: HeaderGuard."""
+    """The first guard that refuses a record because of its headers. Spec: HeaderGuard."""
     if _not_decimal(record.headers):
         return Refused.HEADER_NOT_DECIMAL
     return Refused.HEADER_FROM_THE_FUTURE if _from_the_future(record) else None
 
 
 def has_bad_headers(record: Record) -> bool:
-    """Refused whatever the claim: for its version, or for a header. Spec: HasBadHeaders."""
+    """Whether it is refused in any state, for its version or a header. Spec: HasBadHeaders."""
     return record.message.version not in KNOWN_VERSIONS or (
         record.headers.present and (_not_decimal(record.headers) or _from_the_future(record))
     )

@@ -1,8 +1,8 @@
 """The transitions of the original's rules: what the Go Marshal of 2015-18 does.
 
 Source: its own handlers, recorded row by row in `tests/data/captures/original/*.trace.jsonl`.
-Everything the fenced rules forbid is allowed here on purpose: this is the instrument with which a
-production log is judged, not something to run.
+Everything that the fenced rules forbid is allowed here on purpose: these rules serve to judge a
+production log, not to run a consumer.
 """
 
 from __future__ import annotations
@@ -126,5 +126,5 @@ def _at(claim: Claim, record: Record) -> Claim:
 
 
 def _nonzero_ms(unix_s: int) -> int | None:
-    """The original's LastHeartbeat of 0 says that nobody owns."""
+    """The original's LastHeartbeat of 0 means that there is no owner."""
     return unix_s * 1000 or None

@@ -1,9 +1,9 @@
 """What an administrator's pause has done so far, as every reader of the log knows it.
 
 An administrator wins all its claims before it sets the first position, and then sets them one by
-one. If it dies in between, nobody is left to say so but the log: claims that were won in a pause,
-and not set. This room knows the work of one pause; it does not know who asks, an administrator
-that begins or a replay. Spec: the section of that name in module Admin.
+one. If it dies in between, only the log shows it: claims that were won in a pause, and not set.
+This module knows the work of one pause. It does not know who asks, an administrator that begins or
+a replay. Spec: the section of that name in module Admin.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class PauseWork:
     """The work of the sender of the group's latest ReleaseGroup. Spec: NoWork."""
 
     by: str | None = None
-    """Instance that paused the group; None before any pause."""
+    """The instance that paused the group; None before any pause."""
     claimed: frozenset[ClaimKey] = frozenset()
-    """Claims that it won since."""
+    """Claims that it has won since."""
     set: frozenset[ClaimKey] = frozenset()
-    """Claims whose position it set since."""
+    """Claims whose position it has set since."""
     let_go: frozenset[ClaimKey] = frozenset()
     """Claims that it gave back at the position that it found."""
 
 
 NO_WORK: Final = PauseWork()
-"""Before any pause; also: nothing to report."""
+"""Before any pause, or if there is nothing to report."""
 
 
 def left_undone(work: PauseWork) -> frozenset[ClaimKey]:
-    """Claims that were left: not set, though others were, or never given back.
+    """Claims that were not set although others were, or that were never given back.
 
     Spec: LeftUndone.
     """
@@ -46,15 +46,15 @@ def left_undone(work: PauseWork) -> frozenset[ClaimKey]:
 
 
 def half_set_in_log(work: PauseWork) -> bool:
-    """The pause left something undone. Spec: HalfSetInLog.
+    """Whether the pause left something undone. Spec: HalfSetInLog.
 
-    While its administrator is still at it, this is nothing to worry about.
+    This is normal while its administrator is still working.
     """
     return bool(left_undone(work))
 
 
 def work_paused(work: PauseWork, by: str) -> PauseWork:
-    """Another pause begins; that of the same instance goes on with what it left.
+    """Another pause begins; one of the same instance continues the work of its last pause.
 
     Spec: WorkPaused.
     """
@@ -64,7 +64,7 @@ def work_paused(work: PauseWork, by: str) -> PauseWork:
 def work_after(
     work: PauseWork, key: ClaimKey, before: Claim, record: Record, after: Claim
 ) -> PauseWork:
-    """The work after a record of one claim, given the claim before and after. Spec: WorkAfter.
+    """The work after a record about one claim, given the claim before and after. Spec: WorkAfter.
 
     >>> from kafka_marshal import FENCED, decode, step
     >>> key = ClaimKey("g", "t", 0)
@@ -88,7 +88,7 @@ def work_won(work: PauseWork, key: ClaimKey, by: str) -> PauseWork:
 
 
 def work_released(work: PauseWork, key: ClaimKey, record: Record) -> PauseWork:
-    """The sender of this record owned a claim, which nobody owns after it."""
+    """Whether the sender of this record owned a claim that has no owner after it."""
     is_release = isinstance(record.message, ReleasingPartition)
     if record.message.instance_id != work.by or not is_release:
         return work

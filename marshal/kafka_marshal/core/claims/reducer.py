@@ -1,6 +1,6 @@
 """`step`: the one function that applies a record to a claim.
 
-This room chooses by rule set and message; `fenced` and `original` say what happens.
+This module chooses by rule set and message; `fenced` and `original` contain the transitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_marshal.core.state import FENCED, Claim, Rules
 
 
 class _Transitions(Protocol):
-    """What a rule set is: one transition per message. `fenced` and `original` are such modules."""
+    """A rule set: one transition per message. The modules `fenced` and `original` are such."""
 
     def heartbeat(
         self, claim: Claim, record: Record, message: Heartbeat, rules: Rules
@@ -45,10 +45,10 @@ class _Transitions(Protocol):
 
 
 def step(claim: Claim, record: Record, rules: Rules = FENCED) -> tuple[Claim, Verdict]:
-    """The next claim, and what the record did or the guard that refused it.
+    """Return the next claim, and what the record did or the guard that refused it.
 
-    Spec: Step. The record must belong to the claim: its key, or a ReleaseGroup of its group.
-    A refused record changes nothing but the claim's clock. Never raises.
+    Spec: Step. The record must belong to the claim: its key, or a ReleaseGroup of its group. A
+    refused record changes nothing but the claim's clock. Never raises.
 
     >>> from kafka_marshal import ClaimingPartition, Record
     >>> hello = ClaimingPartition(1, 1700000000, "i1", "c1", "g", "events", 0)

@@ -1,11 +1,11 @@
 """What a reader knows of a claim if it began to read in the middle of the log.
 
-Retention cuts the head of a log, and a long log is joined near its end. A reader that missed the
-winning record never takes a guess for a fact: every field that it calls certain equals what the
-full fold says (SuffixExact). This room folds records into such knowledge, by the fenced rules. It
-does not know who reads or why; where everything is certain it is `step` and nothing else.
+Retention deletes the head of a log, and some readers skip most of a long log. A reader that missed
+the winning record never takes a guess for a fact: every field that it considers certain equals that
+of the full fold (SuffixExact). This module folds records into such knowledge, by the fenced rules.
+It does not know who reads or why. If everything is certain, it is the same as `step`.
 
-Spec: module Reader. Two headers of an owner's record make it possible without any notion of time.
+Spec: module Reader. Two headers of an owner's record make this possible without any notion of time.
 They state: "I had folded the log through `seen`, where the claim's clock stood at `clock`, and I
 was the owner under `epoch`." A reader that knows every record after `seen`, none of which could
 have changed the owner, knows the claim.
@@ -45,27 +45,27 @@ class Knowledge(enum.Enum):
     """How well a reader knows who owns a claim. Spec: Knowledge."""
 
     UNKNOWN = "unknown"
-    """No idea."""
+    """Nothing is known."""
     PROVISIONAL = "provisional"
-    """A guess, named so: the claim's owner and epoch may be wrong."""
+    """A guess: the claim's owner and epoch may be wrong."""
     KNOWN = "known"
-    """The owner is certain; `Reader.certain` says what else is."""
+    """The owner is certain; `Reader.certain` lists what else is."""
 
 
 class Field(enum.Flag):
-    """What can be certain about a claim. Spec: Fields."""
+    """A field of a claim that can be certain. Spec: Fields."""
 
     OWNER = enum.auto()
-    """Both ids of the owner, or that nobody owns, and whether it won with headers."""
+    """Both ids of the owner, or that there is none, and whether it won with headers."""
     EPOCH = enum.auto()
     POSITION = enum.auto()
-    """Where it is not certain, the claim holds a lower bound (Known) or a guess."""
+    """If it is uncertain, the claim holds a lower bound (Known) or a guess."""
     CLOCK = enum.auto()
     """The clock, the owner's last sign of life, and whether a pause is in force."""
     PAUSER = enum.auto()
     POSITION_SET = enum.auto()
-    """Whether anybody ever set the position. A reader that does not know the head of the log can
-    know that somebody did, but never that nobody did."""
+    """Whether the position was ever set. A reader that does not know the head of the log can know
+    that it was, but never that it was not."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -75,31 +75,31 @@ class Field(enum.Flag):
 
 NOTHING: Final = Field(0)
 LASTING: Final = Field.PAUSER | Field.POSITION_SET
-"""What no later record makes uncertain. Spec: Lasting."""
+"""Fields that no later record makes uncertain. Spec: Lasting."""
 EVERYTHING: Final = ~NOTHING
-"""There is one value of each flag, so `is` says as much as `==`, and sooner."""
+"""Each flag value is a single object, so `is` works like `==`, and is faster."""
 
 
 @frozen
 class Reader:
-    """One claim as somebody reads it who began at some offset. Spec: NewReader.
+    """One claim as known to a reader that began at some offset. Spec: NewReader.
 
     >>> Reader.beginning_at(0).knowledge, Reader.beginning_at(7).knowledge
     (<Knowledge.KNOWN: 'known'>, <Knowledge.UNKNOWN: 'unknown'>)
     """
 
     claim: Claim = field(factory=Claim)
-    """The fold of what was read; where the owner is not certain, the best guess."""
+    """The fold of the records read; if the owner is uncertain, the best guess."""
     certain: Field = EVERYTHING
     """The fields of `claim` that equal the full fold's."""
     undecided: int | None = None
     """The last offset whose record may have changed the owner; None when the owner is certain."""
     reached: int | None = None
-    """The furthest offset that was sent under the guessed epoch."""
+    """The largest offset that was sent under the guessed epoch."""
     alive_ms: int | None = None
-    """The clock when an owner that we do not know may last have been alive, unix ms."""
+    """The clock when an unknown owner may last have been alive, unix ms."""
     head_ms: int | None = None
-    """The clock before the first record that was read was at most this, unix ms."""
+    """An upper bound of the clock before the first record that was read, unix ms."""
 
     @classmethod
     def beginning_at(cls, first: int) -> Reader:
@@ -108,7 +108,7 @@ class Reader:
 
     @property
     def known(self) -> bool:
-        """The owner is certain. Spec: IsKnown."""
+        """Whether the owner is certain. Spec: IsKnown."""
         return Field.OWNER in self.certain
 
     @property
@@ -121,13 +121,13 @@ class Reader:
 
 
 _SAID: Final = Field.EPOCH | Field.POSITION | Field.CLOCK
-"""What an owner that says what it saw makes certain, besides that it owns."""
+"""What becomes certain by an owner that states what it has seen, besides the ownership."""
 
 
 def read_record(
     reader: Reader, record: Record, rules: Rules = FENCED
 ) -> tuple[Reader, Verdict | None]:
-    """Fold one more record; say what it did, or None where that cannot be known.
+    """Fold one more record; return what it did, or None if that cannot be known.
 
     Spec: ReadRecord. Keeps: SuffixExact. Never raises.
     """
@@ -148,14 +148,14 @@ def _highest(*numbers: int | None) -> int:
 
 
 def _says_what_it_saw(record: Record) -> bool:
-    """An honest sender does while it knows position and clock. Spec: SaysWhatItSaw."""
+    """An honest sender states it while it knows position and clock. Spec: SaysWhatItSaw."""
     return record.headers.seen is not None and record.headers.clock is not None
 
 
 def _certifies(reader: Reader, record: Record) -> bool:
     """The sender knew, and nothing after what it saw can have changed the owner.
 
-    Spec: Certifies. Of records of owners, with an epoch.
+    Spec: Certifies. For records of owners, with an epoch.
     """
     seen = record.headers.seen
     return _says_what_it_saw(record) and seen is not None and seen >= _highest(reader.undecided)
@@ -169,7 +169,7 @@ def _advanced(claim: Claim, record: Record) -> Claim:
 
 
 def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, Verdict | None]:
-    """Judge by `step`, where every field that it looks at is certain too. Spec: ReadKnown."""
+    """Judge by `step`, if every field that it uses is certain, too. Spec: ReadKnown."""
     # Of an owner's heartbeat, which nearly every record is, there is never a doubt.
     if not isinstance(record.message, Heartbeat):
         advanced = _advanced(reader.claim, record)
@@ -196,23 +196,23 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
 
 
 def _certain_if_set(claim: Claim) -> Field:
-    """Where the owner is certain a claim that says that its position was set is right.
+    """If the owner is certain, a claim that states that its position was set is right.
 
-    What it rests on was accepted, or refused as not ahead of a position above 0.
-    Spec: CertainIfSet.
+    It follows from records that were accepted, or refused as not ahead of a position above 0. Spec:
+    CertainIfSet.
     """
     return Field.POSITION_SET if claim.position_set else NOTHING
 
 
 def _not_before(claim: Claim, clock_ms: int) -> Claim:
-    """The claim of an owner that has just shown that it lives, and did at `clock_ms`."""
+    """The claim of an owner that has just shown that it is alive, and was at `clock_ms`."""
     if clock_ms <= claim.clock_ms:
         return claim
     return attrs.evolve(claim, clock_ms=clock_ms, last_heartbeat_ms=clock_ms)
 
 
 def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
-    """It is certain what the record does. Spec: Decided."""
+    """Whether the effect of the record is certain. Spec: Decided."""
     if fenced.has_bad_headers(record):
         return True
     message = record.message
@@ -243,7 +243,7 @@ def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
 
 
 def _setting_decided(reader: Reader, record: Record) -> bool:
-    """Without the header a release sets the position only in the pauser's tenure.
+    """Without the header, a release sets the position only in the pauser's tenure.
 
     Spec: SettingDecided.
     """
@@ -251,7 +251,7 @@ def _setting_decided(reader: Reader, record: Record) -> bool:
 
 
 def _position_lost(reader: Reader, record: Record, verdict: Verdict) -> bool:
-    """It moved back, or it did not. Spec: PositionLost."""
+    """The position moved back, or it did not. Spec: PositionLost."""
     return (
         verdict in RELEASES
         and isinstance(record.message, ReleasingPartition)
@@ -261,7 +261,7 @@ def _position_lost(reader: Reader, record: Record, verdict: Verdict) -> bool:
 
 
 def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: bool) -> Field:
-    """What is certain after a record of which it was certain what it did. Spec: CertainAfter."""
+    """What is certain after a record whose effect was certain. Spec: CertainAfter."""
     had = reader.certain
     if certified:
         # To ask is five times as fast as to add.
@@ -292,7 +292,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
 
 
 def _read_unknown(reader: Reader, record: Record, rules: Rules) -> Reader:
-    """Gather what speaks for an owner. Spec: ReadUnknown."""
+    """Collect evidence for an owner. Spec: ReadUnknown."""
     claim = _advanced(reader.claim, record)
     message = record.message
     if message.version not in fenced.KNOWN_VERSIONS:
@@ -326,7 +326,10 @@ def _known(reader: Reader, claim: Claim, certain: Field) -> Reader:
 
 
 def _release_group(reader: Reader, record: Record, rules: Rules) -> Reader:
-    """Always obeyed: whatever the head says, nobody owns now. Spec: ReadUnknownReleaseGroup."""
+    """Always accepted: whatever the head contains, there is no owner now.
+
+    Spec: ReadUnknownReleaseGroup.
+    """
     claim, _ = step(reader.claim, record, rules)
     return _known(reader, attrs.evolve(claim, position=0), Field.OWNER | Field.PAUSER)
 
@@ -416,9 +419,9 @@ def _freed(claim: Claim, position: int) -> Claim:
 
 
 def _guessed(reader: Reader, claim: Claim, message: OwnersMessage, epoch: int) -> Reader:
-    """A guess: the newest epoch that anybody claimed to own under. Spec: Guessed.
+    """A guess: the newest epoch under which any sender claimed ownership. Spec: Guessed.
 
-    A release decides nothing against what its own sender saw earlier: it saw no less.
+    A release cannot contradict what its own sender stated earlier: it has seen no less since.
     """
     newer = claim.epoch is None or epoch > claim.epoch
     guess = attrs.evolve(
@@ -442,8 +445,8 @@ def _guessed(reader: Reader, claim: Claim, message: OwnersMessage, epoch: int) -
 def _vague(reader: Reader, claim: Claim, message: OwnersMessage) -> Reader:
     """A record without an epoch cannot be certified. Spec: Vague.
 
-    The same suffix fits a live owner and one that was displaced long ago. What an owner with
-    headers saw it cannot undo: it does nothing to a claim that was won with headers.
+    The same suffix fits a live owner and one that was replaced long ago. It cannot invalidate what
+    an owner with headers saw: it has no effect on a claim that was won with headers.
     """
     guess = claim
     if claim.epoch is None and isinstance(message, ReleasingPartition):

@@ -1,6 +1,6 @@
 """Verdicts: what a record did to its claim, or which guard refused it.
 
-A record that lost is ordinary, so it is a value and not an exception.
+A record that lost is ordinary, so a refusal is a value and not an exception.
 """
 
 import enum
@@ -8,12 +8,12 @@ from typing import Final, Self, TypeAlias
 
 
 class _DescribedVerdict(enum.Enum):
-    """A verdict: its name in output, and half a sentence that says what it is."""
+    """A verdict: its name in output, and a description."""
 
     sentence: str
 
     def __new__(cls, name: str, sentence: str = "") -> Self:
-        """Take the name for the value, and the sentence beside it."""
+        """Take the name as the value, and the description beside it."""
         made = object.__new__(cls)
         made._value_ = name
         made.sentence = sentence
@@ -50,17 +50,17 @@ class Accepted(_DescribedVerdict):
 
 
 class Refused(_DescribedVerdict):
-    """The guard that refused a record, in the order in which the guards are asked."""
+    """The guard that refused a record, in the order of the guards."""
 
     UNKNOWN_VERSION = "unknown_version", "its version is neither 0 nor 1"
     """The message's version is neither 0 nor 1."""
     HEADER_NOT_DECIMAL = "header_not_decimal", "a header is not decimal"
-    """A `marshal-` header is not decimal; there is no falling back to the instance."""
+    """A `marshal-` header is not decimal; the instance id is no substitute for it."""
     HEADER_FROM_THE_FUTURE = (
         "header_from_the_future",
         "a header names an offset at or after its own",
     )
-    """`epoch` or `seen` is not below the record's own offset: the log was cut or made anew."""
+    """`epoch` or `seen` is not below the record's own offset: the log was cut or created anew."""
     IS_PAUSED = "is_paused", "the group is paused, and not by the sender"
     """The group is paused and the sender is not the pauser (R8)."""
     LIVE_OWNER = "live_owner", "the owner is alive"
@@ -70,7 +70,7 @@ class Refused(_DescribedVerdict):
     LOG_LOST_RECORDS = "log_lost_records", "its epoch is above the claim's"
     """An epoch above the claim's: the log lost the record that won it."""
     SUPERSEDED = "superseded", "its epoch is older than the claim's"
-    """An epoch below the claim's: somebody has won since (R2)."""
+    """An epoch below the claim's: another instance has won since (R2)."""
     NOBODY_OWNS = "nobody_owns", "nobody owns the claim"
     """Only an owner can heartbeat, release, or claim messages (R2)."""
     FORGED = "forged", "the epoch belongs to another instance"
@@ -82,11 +82,11 @@ class Refused(_DescribedVerdict):
     NOT_AHEAD = "not_ahead", "it is not ahead of the position"
     """ClaimingMessages at or below the position (R4)."""
     NEGATIVE_POSITION = "negative_position", "it would set a negative position"
-    """The position was to be set to a negative offset."""
+    """A negative offset for the position to set."""
 
 
 class ReadTwice(enum.Enum):
-    """A record that the reader was given twice: a fact of the input, not of the log."""
+    """A record that was passed to the reader twice: a fact of the input, not of the log."""
 
     DUPLICATE = "duplicate"
     """The same record again."""
@@ -101,16 +101,16 @@ WON_BY_REQUEST: Final = frozenset(
 )
 """A ClaimingPartition won. Spec: Wins, of SetPosition.tla."""
 FENCED_WINS: Final = WON_BY_REQUEST | {Accepted.FAST_RECLAIMED}
-"""Under `fenced` the sender owns the claim from here on. Spec: Wins, of Marshal.tla."""
+"""Under `fenced` the sender owns the claim from now on. Spec: Wins, of Marshal.tla."""
 WINS: Final = FENCED_WINS | {Accepted.OVERWRITTEN}
-"""Under whichever rules the sender owns the claim from here on."""
+"""Under either rule set the sender owns the claim from now on."""
 OWNER_STAYS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
-"""The owner's record was obeyed, and it owns the claim as before."""
+"""The owner's record was accepted, and it owns the claim as before."""
 SIGNS_OF_LIFE: Final = FENCED_WINS | OWNER_STAYS
 """Under `fenced` the owner counts as alive at the record's time. Spec: SignsOfLife."""
 RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
-"""A ReleasingPartition was obeyed."""
+"""A ReleasingPartition was accepted."""
 ENDS: Final = RELEASES | {Accepted.GROUP_RELEASED}
-"""Nobody owns the claim from here on."""
+"""The claim has no owner from now on."""
 ODD_HEADERS: Final = frozenset({Refused.HEADER_NOT_DECIMAL, Refused.HEADER_FROM_THE_FUTURE})
-"""The guards that no sender of ours ever meets: its headers make no sense."""
+"""Guards against invalid headers, which none of our senders writes."""

@@ -1,7 +1,7 @@
 """`World`: every claim of one coordinating partition, folded in offset order.
 
-This room knows which claims a record reaches: its own key, or, for ReleaseGroup, every claim of
-its group, also those first seen later. It does not know where records come from.
+This module knows which claims a record reaches: its own key or, for ReleaseGroup, every claim of
+its group, including those that are first seen later. It does not know where records come from.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kafka_marshal.core.values import value
 
 
 class _Appended(Protocol):
-    """A record, also one with a message that claims do not know."""
+    """A record, possibly with a message that claims do not know."""
 
     @property
     def offset(self) -> int: ...
 
 
 class OutOfOrder(ValueError):
-    """A record was handed over after one with a higher offset; sort by offset before folding."""
+    """A record was passed after one with a higher offset; sort by offset before folding."""
 
 
 @value
@@ -41,11 +41,11 @@ class Transition:
 
 @value
 class Outcome:
-    """What one record did to the world."""
+    """The effect of one record on the world."""
 
     verdict: Verdict | ReadTwice
     transitions: tuple[Transition, ...] = field(default=())
-    """The record's own claim; for ReleaseGroup every claim of the group that is known so far."""
+    """The record's own claim; for ReleaseGroup every known claim of the group."""
 
 
 class World:
@@ -66,11 +66,11 @@ class World:
         return self._states.all()
 
     def group(self, group: str) -> Mapping[ClaimKey, Claim]:
-        """The claims of one group; empty when none was seen."""
+        """The claims of one group; empty if none was seen."""
         return self._states.group(group)
 
     def claim(self, key: ClaimKey) -> Claim:
-        """The claim of `key`; before its first record, what ReleaseGroups made of it."""
+        """The claim of `key`; before its first record, as ReleaseGroups of its group left it."""
         return self._states[key]
 
     def is_untouched(self, group: str) -> bool:
@@ -78,10 +78,10 @@ class World:
         return self._states.newborn(group) is self._states.beginning
 
     def apply(self, record: Record, rules: Rules | None = None) -> Outcome:
-        """Fold the next record of the partition, by other rules than the world's if they are given.
+        """Fold the next record of the partition, by the world's rules unless others are given.
 
-        A record at the offset just folded is not folded again: `ReadTwice` says whether it was the
-        same. Gaps are ordinary (transactions, control records).
+        A record at the offset just folded is not folded again: `ReadTwice` states whether it was
+        the same. Gaps are normal (transactions, control records).
 
         Raises:
             OutOfOrder: the record's offset is below one already folded.
@@ -98,7 +98,7 @@ class World:
         return Outcome(verdict, (Transition(key, before, after),))
 
     def read_before(self, record: _Appended) -> ReadTwice | None:
-        """Whether a record at this offset is the one just folded, and if so, the same.
+        """Whether a record at this offset is the one just folded and, if so, is the same.
 
         Raises:
             OutOfOrder: the record's offset is below one already folded.
@@ -111,9 +111,9 @@ class World:
         return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
 
     def pass_over(self, record: _Appended) -> None:
-        """Count a record as folded that is nothing to a claim here.
+        """Count a record as folded that affects no claim here.
 
-        Nobody can know what it did to its claim, or it is a ClaimingRange.
+        Its effect is unknown, or it is a ClaimingRange.
         """
         self._last = record
 
@@ -123,11 +123,11 @@ class World:
         return -1 if self._last is None else self._last.offset
 
     def seed(self, key: ClaimKey, claim: Claim) -> None:
-        """Go on with a claim that was folded elsewhere: by a `suffix_reader`, or run by run."""
+        """Set a claim that was folded elsewhere: by a `suffix_reader`, or in an earlier run."""
         self._states.put(key, claim)
 
     def forget(self, key: ClaimKey) -> None:
-        """Leave a claim out of which it is no longer known how it stands."""
+        """Remove a claim whose state is no longer known."""
         self._states.forget(key)
 
     def _release_group(self, record: Record, group_id: str, rules: Rules) -> Outcome:

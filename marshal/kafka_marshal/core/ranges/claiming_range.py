@@ -1,12 +1,13 @@
 """How a ClaimingRange changes the ranges of its claim.
 
-It reads like `Ranges.tla`: guards first, in the specification's order, each a named refusal; then
-the effects in order, each the next ranges. Nothing here changes the claim, and nothing of it but
-the owner and the position is asked for.
+It reads like `Ranges.tla`: first the guards in the specification's order, each a named refusal;
+then the effects in order, each of which returns the next ranges. Nothing here changes the claim,
+and it reads only the claim's owner and position.
 
-`window` 0 is at most once: ranges are cut only from what ClaimingMessages has reserved. So the next
-owner begins behind every range. With a wider window the position stays at the lowest offset that is
-not done: at least once. No flag tells the two apart; the bound does.
+`window` 0 means at most once: ranges are cut only from what ClaimingMessages has reserved. So the
+next owner begins behind every range. With a wider window, at least once, the position stays at the
+lowest offset that is not done. There is no flag for the semantics; the window is the only
+difference.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from kafka_marshal.core.values import evolved, value
 
 @value
 class RangeOutcome:
-    """What became of the ranges, and why. Spec: RangeOutcome."""
+    """The ranges after a ClaimingRange, and the reason. Spec: RangeOutcome."""
 
     ranges: Ranges
     verdict: RangeVerdict
     guard: Unmet | None = None
-    """Why nothing was granted, if something was asked for."""
+    """Why nothing was granted, if offsets were requested."""
 
 
 def claiming_range(
@@ -48,12 +49,12 @@ def claiming_range(
     rules: Rules,
     limits: Limits,
 ) -> RangeOutcome:
-    """Give the sender the next offsets that are nobody's; it says besides what it has done.
+    """Grant the sender the next free offsets, and apply the progress that it reports.
 
     Spec: ClaimingRange. Keeps: RangesDisjoint, Bounded, WindowHolds, RefinesLeases, PauseHolds.
 
-    The clock of `ranges` is already at the record. A ClaimingRange cannot be stale: it names no
-    offset to begin at, so a double of it grants the same sender a second range.
+    The clock of `ranges` is already that of the record. A ClaimingRange cannot be stale: it does
+    not name the offset to begin at, so a duplicate of it grants the same sender a second range.
     """
     guard = range_guard(ranges, claim, record, message)
     if guard is RangeRefused.NO_RANGE_TENURE and sleeps_alive(ranges, message):
@@ -66,9 +67,9 @@ def claiming_range(
 
 
 def sleeps_alive(ranges: Ranges, message: ClaimingRange) -> bool:
-    """A holder that speaks while ranges sleep stays alive: it has something to lose.
+    """A holder that sends records while ranges sleep stays alive: it has ranges to lose.
 
-    Spec: SleepsAlive. Of others nothing is remembered, or they would be as long as ranges sleep.
+    Spec: SleepsAlive. Others are not remembered, or their number would grow while ranges sleep.
     """
     return ranges.has_begun and bool(ranges.open_of(message.instance_id))
 
@@ -95,7 +96,7 @@ def range_guard(
 
 
 def range_header_not_decimal(record: RangesRecord) -> bool:
-    """A header of ranges is no number, or one that a claim's guards pass over.
+    """A header of ranges is not a number, or one that the claim's guards ignore.
 
     Spec: RangeHeaderNotDecimal. No older version reads this message, so every header is checked.
     """
@@ -104,12 +105,12 @@ def range_header_not_decimal(record: RangesRecord) -> bool:
 
 
 def no_range_tenure(ranges: Ranges, claim: Claim) -> bool:
-    """Nobody owns the claim, so ranges sleep; or its owner does not share. Spec: NoRangeTenure."""
+    """The claim has no owner, so ranges sleep, or its owner does not share. Spec: NoRangeTenure."""
     return not claim.owned or not ranges.has_begun
 
 
 def seen_missing(record: RangesRecord) -> bool:
-    """It speaks of the sender's ranges, and not of which. Spec: SeenMissing."""
+    """It refers to the sender's ranges, but not to which ones. Spec: SeenMissing."""
     speaks = record.range_headers.done is not None or record.range_headers.keep is not None
     return speaks and record.headers.seen is None
 
@@ -118,9 +119,9 @@ def seen_missing(record: RangesRecord) -> bool:
 
 
 def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
-    """1. The sender lives: it was silent, spoke before anybody asked, and still holds.
+    """1. The sender is alive: it was silent, but sends before another consumer asks.
 
-    Spec: Alive.
+    Spec: Alive. So it keeps its ranges.
     """
     sign = SignOfLife(message.instance_id, ranges.clock_ms)
     others = [each for each in ranges.alive if each.instance != sign.instance]
@@ -128,7 +129,7 @@ def alive(ranges: Ranges, message: ClaimingRange) -> Ranges:
 
 
 def its_own(range_: OpenRange, record: RangesRecord) -> bool:
-    """The record speaks of this range: its sender's, who had read that it is. Spec: ItsOwn."""
+    """Whether the record refers to this range: the sender's, and known to it. Spec: ItsOwn."""
     if range_.instance != record.message.instance_id:
         return False  # most are of others
     seen = record.headers.seen
@@ -153,10 +154,10 @@ def cut(range_: OpenRange, keep: int) -> bool:
 
 
 def gives_back(ranges: Ranges, range_: OpenRange, record: RangesRecord, limits: Limits) -> bool:
-    """Something of this range goes to the pool.
+    """Whether some of this range goes to the pool.
 
-    Spec: GivesBack. Keeps: Bounded. A range that would be cut in two stays whole where there is no
-    room for one more interval: its holder says `keep` again, later.
+    Spec: GivesBack. Keeps: Bounded. If there is no room for one more interval, a range that would
+    be cut in two stays whole; its holder sends `keep` again later.
     """
     keep = record.range_headers.keep
     if keep is None or not its_own(range_, record) or keep >= range_.to:
@@ -181,9 +182,9 @@ def given_back(ranges: Ranges, record: RangesRecord, limits: Limits) -> Ranges:
 
 
 def is_silent(ranges: Ranges, heard_ms: int | None, rules: Rules) -> bool:
-    """An instance was silent for *more than* twice the heartbeat interval.
+    """Whether an instance was silent for *more than* twice the heartbeat interval.
 
-    Spec: ClockSaysSilent. It was last heard at `heard_ms`; None: never.
+    Spec: ClockSaysSilent. `heard_ms` is its last record; None: it never sent one.
     """
     return heard_ms is None or ranges.clock_ms - heard_ms > rules.stale_after_ms
 
@@ -191,8 +192,8 @@ def is_silent(ranges: Ranges, heard_ms: int | None, rules: Rules) -> bool:
 def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -> Ranges:
     """4. What a silent instance held at or above the position goes to the pool.
 
-    Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. What lies below the position was reserved, at
-    most once, and is forgotten: its holder may process it yet.
+    Spec: Reaped. Keeps: AtMostOnce, RefinesLeases. Offsets below the position were reserved at most
+    once, and are forgotten, because their holder may still process them.
     """
     never_heard: dict[str, int | None] = {each.instance: None for each in ranges.open}
     heard_ms = never_heard | {each.instance: each.ms for each in ranges.alive}
@@ -217,17 +218,17 @@ def reaped(ranges: Ranges, claim: Claim, message: ClaimingRange, rules: Rules) -
 
 
 def in_order(*pool: Interval) -> tuple[Interval, ...]:
-    """Intervals by offset, as a pool keeps them. They are never merged."""
+    """Intervals by offset, as a pool stores them. They are never merged."""
     return tuple(sorted(pool, key=lambda each: each.from_))
 
 
 def asked(
     ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange, limits: Limits
 ) -> RangeOutcome:
-    """5. The lowest interval of the pool, whole; else the next offsets behind the frontier.
+    """5. The lowest interval of the pool, whole; otherwise the next offsets behind the frontier.
 
-    Spec: Asked. Keeps: RangesDisjoint, Bounded, WindowHolds. The pool is for everybody who
-    asks, also with its hands full: a limit would starve messages behind ranges that wait.
+    Spec: Asked. Keeps: RangesDisjoint, Bounded, WindowHolds. Any sender may take from the pool,
+    even with the maximum of open ranges: a limit would starve messages behind ranges that wait.
     """
     if message.count == 0:
         return RangeOutcome(ranges, RangeAccepted.RANGE_REFRESHED)
@@ -242,32 +243,32 @@ def asked(
 
 
 def frontier_max(ranges: Ranges, claim: Claim) -> int:
-    """How far the frontier may be: a window ahead of the position, and no further than offsets."""
+    """The highest possible frontier: a window ahead of the position, and at most `OFFSET_MAX`."""
     return min(claim.position + (ranges.window or 0), OFFSET_MAX)
 
 
 def at_the_frontier(
     ranges: Ranges, claim: Claim, message: ClaimingRange, limits: Limits
 ) -> Interval:
-    """The offsets behind the frontier that a request is for. Spec: AtTheFrontier."""
+    """The offsets behind the frontier that a request would get. Spec: AtTheFrontier."""
     wanted = ranges.frontier + min(message.count, limits.range_messages_max)
     return Interval(ranges.frontier, min(wanted, frontier_max(ranges, claim)))
 
 
 def too_many_open(ranges: Ranges, message: ClaimingRange, limits: Limits) -> bool:
-    """The sender has as many ranges as it may have. Spec: TooManyOpen."""
+    """Whether the sender has as many open ranges as allowed. Spec: TooManyOpen."""
     return len(ranges.open_of(message.instance_id)) >= limits.open_ranges_max
 
 
 def window_full(ranges: Ranges, claim: Claim, limits: Limits) -> bool:
-    """No room ahead of the position, or for one more interval. Spec: WindowFull."""
+    """Whether there is no room ahead of the position, or for another interval. Spec: WindowFull."""
     return (
         ranges.frontier >= frontier_max(ranges, claim) or ranges.intervals >= limits.intervals_max
     )
 
 
 def holding(ranges: Ranges, interval: Interval, record: RangesRecord) -> Ranges:
-    """The interval is the sender's from here on, under the record's offset. Spec: Holding."""
+    """The interval belongs to the sender from now on, under the record's offset. Spec: Holding."""
     held = OpenRange(record.offset, interval.from_, interval.to, record.message.instance_id)
     return evolved(ranges, open=(*ranges.open, held))
 
@@ -281,6 +282,6 @@ def from_pool(ranges: Ranges, record: RangesRecord) -> Ranges:
 def from_frontier(
     ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange, limits: Limits
 ) -> Ranges:
-    """A range that nobody ever held; the frontier is behind it. Spec: FromFrontier."""
+    """A range that no consumer held before; the frontier moves behind it. Spec: FromFrontier."""
     interval = at_the_frontier(ranges, claim, message, limits)
     return holding(evolved(ranges, frontier=interval.to), interval, record)

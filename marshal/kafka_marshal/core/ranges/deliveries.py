@@ -1,11 +1,13 @@
 """Counts how often the messages of a range were given to a holder that then fell silent.
 
-No record says so: the log has it. Whose range is taken from it because it was silent may have begun
-any message of it, so each counts once more. What is given back was not begun, and what is done is
-given to nobody again. So neither counts. Nothing here decides who is granted what.
+No record states this number; it follows from the log. If a range is taken from its holder because
+the holder was silent, the holder may have begun any message of it, so each of them counts once
+more. Offsets that were given back were not begun, and finished ones are not granted again, so
+neither count. Nothing here affects who is granted what.
 
-Ranges and intervals of the pool are cut and never merged, so all of one counts the same. A number
-for each of them is enough, and what was never taken needs none. Spec: module Deliveries.
+Ranges and intervals of the pool are cut but never merged, so all offsets of one have the same
+count. One number for each is enough, and none for those that were never taken. Spec: module
+Deliveries.
 
 >>> from kafka_marshal.core.messages import ClaimingRange
 >>> from kafka_marshal.core.ranges.state import OpenRange
@@ -34,23 +36,23 @@ class Taken:
     from_: int
     to: int
     times: int
-    """From how many, at least 1."""
+    """The number of silent holders, at least 1."""
 
 
 AllTaken: TypeAlias = tuple[Taken, ...]
-"""By offset; what is not among them was taken from nobody."""
+"""By offset; offsets that are missing were never taken."""
 
 NOTHING_TAKEN: Final[AllTaken] = ()
-"""Before the first record, and for who begins to read in the middle. Spec: NothingTaken."""
+"""Before the first record, and for a reader that begins in the middle. Spec: NothingTaken."""
 
 
 def times_taken(taken: AllTaken, offset: int) -> int:
-    """From how many silent holders an offset was taken. Spec: TimesTaken."""
+    """The number of silent holders from which an offset was taken. Spec: TimesTaken."""
     return next((each.times for each in taken if each.from_ <= offset < each.to), 0)
 
 
 def deliveries_of(taken: AllTaken, offset: int) -> int:
-    """How often an offset was given to somebody, at most, with the present time or the next one.
+    """An upper bound on how often an offset was delivered, with the current or next delivery.
 
     Spec: DeliveriesOf. Keeps: BegunIsCounted. It counts since the reader began.
     """
@@ -60,7 +62,7 @@ def deliveries_of(taken: AllTaken, offset: int) -> int:
 def taken_by(message: RangesMessage, before: Ranges, after: Ranges) -> list[OpenRange]:
     """The ranges that a record took from silent holders.
 
-    Spec: TakenBy. A ClaimingRange ends ranges of others only because these are silent.
+    Spec: TakenBy. A ClaimingRange ends ranges of others only because they are silent.
     """
     if not isinstance(message, ClaimingRange) or before.open is after.open:
         return []

@@ -1,7 +1,7 @@
 """A record as a reader of ranges sees it: with ClaimingRange, and with the headers of ranges.
 
 A reader that does not know ranges sees a `Record`, or a malformed one. What it computes must not
-depend on anything that only this room names.
+depend on anything that is defined only here.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ RangesMessage: TypeAlias = Message | ClaimingRange
 class RangeHeaders:
     """The headers that only a reader of ranges reads.
 
-    Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`. On
-    the five old messages `NOT_DECIMAL` counts as absent: a reader that does not know the header
-    refuses nothing. Spec: NoRangeHeaders.
+    Every field is a non-negative integer, `None` if the header is absent, or `NOT_DECIMAL`. On the
+    five old messages `NOT_DECIMAL` counts as absent: a reader that does not know the header does
+    not refuse it. Spec: NoRangeHeaders.
     """
 
     window: int | None = None
     """On ClaimingPartition: the sender asks for a range tenure of this window, in offsets."""
     done: int | None = None
-    """On ClaimingRange: in the ranges it speaks of everything below this offset is processed."""
+    """On ClaimingRange: in the ranges that it refers to, everything below this offset is processed.
+    """
     keep: int | None = None
-    """On ClaimingRange: of the ranges it speaks of everything at or above this is given back."""
+    """On ClaimingRange: in the ranges that it refers to, everything from this offset on is given
+    back."""
 
 
 NO_RANGE_HEADERS: Final = RangeHeaders()
-"""What a sender writes that does not know ranges."""
+"""The headers of a sender that does not know ranges."""
 
 
 @frozen(slots=False)
@@ -42,9 +44,9 @@ class RangesRecord:
     """One record of the coordination topic, as a reader of ranges decodes it."""
 
     partition: int
-    """Coordinating partition."""
+    """The coordinating partition."""
     offset: int
-    """Log offset in the coordinating partition."""
+    """The log offset in the coordinating partition."""
     timestamp_ms: int
     """The record's timestamp in unix milliseconds, as in `Record`."""
     message: RangesMessage
@@ -52,5 +54,5 @@ class RangesRecord:
     range_headers: RangeHeaders = NO_RANGE_HEADERS
 
     def without_ranges(self, message: Message) -> Record:
-        """The record as a reader decodes it that knows no ranges: `message` is one it knows."""
+        """The record as a reader that does not know ranges decodes it: `message` is known."""
         return Record(self.partition, self.offset, self.timestamp_ms, message, self.headers)

@@ -1,8 +1,8 @@
 """Applies an ordinary request in one pass: nearly every record of a shared claim is one.
 
-A replay folds millions of them. This room makes no rule: `claiming_range` says what a request does,
-and what is not ordinary is left to it. Tests hold the two to each other, on logs of anything and on
-every step of `MCRanges`.
+A replay folds millions of them. This module defines no rule: `claiming_range` defines the effect of
+a request, and also handles the ones that are not ordinary. Tests compare the two on logs of
+arbitrary records, and on every step of `MCRanges`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def ordinary_request(
     rules: Rules,
     limits: Limits,
 ) -> RangeOutcome | None:
-    """What `step` comes to; None where the request is not ordinary: ask `step`.
+    """The result of `step`; None if the request is not ordinary, and `step` must be used.
 
-    Spec: ClaimingRange. An ordinary request is accepted, gives nothing back, and finds nobody
-    silent. The clock of `ranges` may be behind the claim's. They are ranges that a fold made: every
-    holder is among those alive.
+    Spec: ClaimingRange. An ordinary request is accepted, gives nothing back, and finds no silent
+    instance. The clock of `ranges` may be behind the claim's. The ranges must come from a fold:
+    every holder is in `alive`.
     """
     if not _is_plain(ranges, claim, record, message):
         return None
@@ -90,7 +90,7 @@ def ordinary_request(
 
 
 def _is_plain(ranges: Ranges, claim: Claim, record: RangesRecord, message: ClaimingRange) -> bool:
-    """No guard of `range_guard` refuses it, and it gives nothing back: once more, and faster."""
+    """Whether `range_guard` accepts it and it gives nothing back: the same check, but faster."""
     headers, said, offset = record.headers, record.range_headers, record.offset
     seen, epoch = headers.seen, headers.epoch
     return (

@@ -1,11 +1,11 @@
 """What a reader knows of ranges if it began to read in the middle of the log.
 
 Ranges cannot be inferred from a suffix: any record of the missing head may hold an offset. So a
-heartbeat of the anchor may hold a checkpoint: the claim and its ranges as its sender had folded
+heartbeat of the anchor may contain a checkpoint: the claim and its ranges as its sender had folded
 them, through `seen`. A reader of every record after `seen` folds on from there, and knows both.
 
-This room knows what a checkpoint is worth. It does not know its bytes (`range_codec` does), nor who
-reads or why. Spec: module RangesReader.
+This module decides when a checkpoint counts. It does not know its bytes (see `range_codec`), nor
+who reads or why. Spec: module RangesReader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FoldedState:
 
 
 def differing(one: FoldedState, other: FoldedState) -> tuple[tuple[str, str], ...]:
-    """The fields in which two states differ, each with the part that it is of.
+    """The fields in which two states differ, each with the name of its part.
 
     >>> differing(FoldedState(Claim(), Ranges()), FoldedState(Claim(position=5), Ranges()))
     (('claim', 'position'),)
@@ -51,7 +51,7 @@ class LogEntry:
 
     record: RangesRecord
     checkpoint: FoldedState | None = None
-    """The state after `seen`, if the record is a heartbeat that holds one which can be read."""
+    """The state after `seen`, if the record is a heartbeat with a readable checkpoint."""
 
 
 def after(
@@ -87,10 +87,10 @@ def folded_on(
 
 
 def checkpoint_counts(entry: LogEntry, first: int) -> bool:
-    """The reader, who began at `first`, has every record after `seen`.
+    """Whether the reader, who began at `first`, has every record after `seen`.
 
-    Spec: CheckpointCounts. What became of the record does not matter: a heartbeat of an old epoch
-    saw what it saw.
+    Spec: CheckpointCounts. The verdict on the record does not matter: even a heartbeat of an old
+    epoch states correctly what its sender saw.
     """
     seen = entry.record.headers.seen
     return seen is not None and first - 1 <= seen < entry.record.offset
@@ -99,7 +99,7 @@ def checkpoint_counts(entry: LogEntry, first: int) -> bool:
 def folds_from(entry: LogEntry) -> int:
     """The first record that is not in the checkpoint. Spec: FoldsFrom.
 
-    It speaks of what its sender had read, and not of where it landed.
+    It depends on what the sender had read, not on where the record landed.
     """
     seen = entry.record.headers.seen
     assert seen is not None
@@ -107,7 +107,7 @@ def folds_from(entry: LogEntry) -> int:
 
 
 def checkpoints(log: Iterable[LogEntry], first: int) -> list[tuple[LogEntry, FoldedState]]:
-    """Those that count, with what they hold. Spec: Checkpoints."""
+    """The checkpoints that count, and their states. Spec: Checkpoints."""
     return [
         (entry, entry.checkpoint)
         for entry in log
@@ -118,7 +118,7 @@ def checkpoints(log: Iterable[LogEntry], first: int) -> list[tuple[LogEntry, Fol
 def candidates(
     log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
 ) -> frozenset[FoldedState]:
-    """What the reader may take the claim and its ranges for. Spec: Candidates.
+    """The possible states of the claim and its ranges. Spec: Candidates.
 
     Keeps: SuffixExact. `log` is every record from `first` on, in offset order.
     """
@@ -131,14 +131,14 @@ def candidates(
 def ranges_known(
     log: Sequence[LogEntry], first: int, rules: Rules = FENCED, limits: Limits = LIMITS
 ) -> bool:
-    """All checkpoints lead to one state. If two differ, neither is used. Spec: RangesKnown."""
+    """Whether all checkpoints lead to one state; otherwise none is used. Spec: RangesKnown."""
     return len(candidates(log, first, rules, limits)) == 1
 
 
 class RangesReader:
     """The same, record by record.
 
-    It keeps the records that it has read, because a checkpoint may land late and speak of any of
+    It keeps the records that it has read, because a checkpoint may land late and refer to any of
     them.
     """
 
@@ -152,12 +152,12 @@ class RangesReader:
         """Begin to read.
 
         Args:
-            first: the offset of the first record that is read, above 0. Who reads from 0 on needs
-                no checkpoint.
-            rules: the fenced ones.
+            first: the offset of the first record that is read, above 0. A reader from 0 needs no
+                checkpoint.
+            rules: the fenced rules.
             limits: those of the message's version; a model has smaller ones.
-            records_max: how many records to keep; None keeps all. A checkpoint that speaks of
-                records before those counts no more, as if the reader had begun later.
+            records_max: how many records to keep; None keeps all. A checkpoint that refers to older
+                records no longer counts, as if the reader had begun later.
 
         Raises:
             ValueError: `first` is not above 0.
@@ -178,7 +178,7 @@ class RangesReader:
 
     @property
     def known(self) -> FoldedState | None:
-        """The claim and its ranges; None as long as they are not known. Spec: RangesKnown."""
+        """The claim and its ranges; None until they are known. Spec: RangesKnown."""
         [*states] = self._candidates
         return states[0] if len(states) == 1 else None
 

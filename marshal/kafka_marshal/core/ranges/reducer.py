@@ -1,8 +1,8 @@
 """`step`: the one function that applies a record to the ranges of a claim.
 
-The ground floor never looks up: a claim is what `kafka_marshal.core.claims` makes of the five
-messages, and nothing here is asked for it. This room says what those do up here, which is nothing
-but to let ranges begin, go on and end; `claiming_range` says what the new message does.
+A claim never depends on its ranges: it is what `kafka_marshal.core.claims` computes from the five
+messages. This module defines what those messages do to the ranges: they let ranges begin, continue
+and end. `claiming_range` defines what the new message does.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def step(
     rules: Rules = FENCED,
     limits: Limits = LIMITS,
 ) -> RangeOutcome:
-    """The next ranges of a claim, and what the record did or the guard that refused it.
+    """Return the next ranges of a claim, and what the record did or the guard that refused it.
 
-    Spec: RangesStep. `claim` is the claim before the record, and `rules` are the fenced ones: under
-    the original's there are no ranges. The record must belong to the claim: its key, or a
-    ReleaseGroup of its group. Never raises.
+    Spec: RangesStep. `claim` is the claim before the record, and `rules` are the fenced ones: the
+    original's rules have no ranges. The record must belong to the claim: its key, or a ReleaseGroup
+    of its group. Never raises.
 
     >>> from kafka_marshal.core.ranges.messages import RangeHeaders
     >>> anchor = ClaimingPartition(1, 1700000000, "anchor", "ranges", "g", "events", 0)
@@ -56,10 +56,10 @@ def step(
 
 
 def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) -> Ranges:
-    """The ranges at the record's time: every record moves their clock, refused ones too.
+    """The ranges at the record's time: every record advances their clock, even a refused one.
 
-    Spec: RangesClockAdvanced. But ClaimingRange makes no claim: before the first old record of the
-    key it leaves nothing.
+    Spec: RangesClockAdvanced. But a ClaimingRange creates no claim: before the first old record of
+    the key it has no effect.
     """
     if isinstance(record.message, ClaimingRange) and claim == NEW_CLAIM:
         return ranges
@@ -69,7 +69,7 @@ def ranges_clock_advanced(ranges: Ranges, claim: Claim, record: RangesRecord) ->
 def claim_outcome(
     claim: Claim, record: RangesRecord, message: Message, rules: Rules
 ) -> tuple[Claim, Verdict]:
-    """What every reader makes of the claim, also one that knows no ranges.
+    """The claim as every reader computes it, including those that do not know ranges.
 
     Spec: ClaimOutcome. Keeps: VersionsAgree.
     """
@@ -77,13 +77,13 @@ def claim_outcome(
 
 
 def after_claim(ranges: Ranges, claim: Claim, record: RangesRecord, verdict: Verdict) -> Ranges:
-    """The ranges after one of the five messages, by what it made of the claim.
+    """The ranges after one of the five messages, given its effect on the claim.
 
     Spec: AfterClaim. Keeps: AtMostOnce, NoneSkipped, ReserveKept, FrontierMonotone.
 
     `claim` is the claim after the record. A winner without the header does not know ranges (R9's
-    never does). Setting the position asks for what was done. Both end all ranges. While nobody
-    owns, ranges sleep: a fleet that restarts finds them as it left them.
+    never does). A set position asks to process again what was done. Both end all ranges. While the
+    claim has no owner, ranges sleep: a fleet that restarts finds them unchanged.
     """
     window = record.range_headers.window
     if verdict in FENCED_WINS:
@@ -94,10 +94,10 @@ def after_claim(ranges: Ranges, claim: Claim, record: RangesRecord, verdict: Ver
 
 
 def begun(ranges: Ranges, claim: Claim, window: int) -> Ranges:
-    """A range tenure: under the same window the ranges before it go on; others begin anew.
+    """A range tenure begins: with the same window, the ranges continue; otherwise they end.
 
-    Spec: Begun. Keeps: AtMostOnce, RangesDisjoint, FrontierMonotone. What at least once was cut
-    beyond the position must not be granted twice at most once, so another window ends the ranges.
+    Spec: Begun. Keeps: AtMostOnce, RangesDisjoint, FrontierMonotone. Ranges that were cut beyond
+    the position at least once must not be granted again at most once, so another window ends them.
     """
     if ranges.window == window:
         return ranges
@@ -105,5 +105,5 @@ def begun(ranges: Ranges, claim: Claim, window: int) -> Ranges:
 
 
 def void(ranges: Ranges) -> Ranges:
-    """Nothing holds any more; only the clock stays. Spec: Void."""
+    """No ranges any more; only the clock stays. Spec: Void."""
     return Ranges(clock_ms=ranges.clock_ms)

@@ -1,8 +1,8 @@
 """The ranges of one claim, and the limits on them.
 
-Several consumers share a claim, each with ranges of offsets that are its own, claimed before the
-messages exist. This room holds the fields and the questions one can ask of them. It does not know
-how they change (`claiming_range`, `reducer`), nor anything of the claim below.
+Several consumers share a claim. Each holds ranges of offsets that it claimed before the messages
+existed. This module holds the fields and predicates on them. It does not know how they change (see
+`claiming_range`, `reducer`), nor the claim that they belong to.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ class Interval:
 
 @value
 class OpenRange:
-    """Offsets that are one instance's own, and that it has not processed yet."""
+    """Offsets that one instance holds and has not processed yet."""
 
     id: int
-    """Log offset of the ClaimingRange that asked for it: unique, growing, a fencing token."""
+    """The log offset of the ClaimingRange that requested it: unique, growing, a fencing token."""
     from_: int
     to: int
-    """The first offset behind it."""
+    """The offset after the last one."""
     instance: str
     """The instance id of its holder."""
 
 
 @value
 class SignOfLife:
-    """When an instance was last heard of."""
+    """The last sign of life of an instance."""
 
     instance: str
     ms: int
@@ -60,12 +60,12 @@ class Limits:
     """
 
     intervals_max: int = field(default=512, validator=positive)
-    """Open ranges and intervals of the pool together. Spec: IntervalsMax."""
+    """The maximum of open ranges and intervals of the pool together. Spec: IntervalsMax."""
     open_ranges_max: int = field(default=8, validator=positive)
-    """Open ranges of one instance; what it was given from the pool may exceed it.
-    Spec: OpenRangesMax."""
+    """The maximum of open ranges of one instance; ranges from the pool may exceed it. Spec:
+    OpenRangesMax."""
     range_messages_max: int = field(default=10_000, validator=positive)
-    """A request for more offsets is cut to this. Spec: RangeMessagesMax."""
+    """A request for more offsets is reduced to this. Spec: RangeMessagesMax."""
 
 
 LIMITS: Final = Limits()
@@ -76,35 +76,36 @@ LIMITS: Final = Limits()
 class Ranges:
     """The ranges of one claim. The default value is before the first range tenure.
 
-    Spec: NewRanges. Field names are the specification's. What lies below the frontier and is
-    neither open nor in the pool is done or, at most once, was forgotten.
+    Spec: NewRanges. Field names are the specification's. Offsets below the frontier that are
+    neither open nor in the pool are done or, at most once, forgotten.
     """
 
     window: int | None = None
     """How far the frontier may be ahead of the claim's position, in offsets; 0 is at most once.
     None: no range tenure, or an exclusive one came after it."""
     frontier: int = 0
-    """Every range was cut below this offset."""
+    """All ranges were cut below this offset."""
     open: tuple[OpenRange, ...] = ()
-    """By id, so the latest is the last."""
+    """By id, the latest last."""
     pool: tuple[Interval, ...] = ()
-    """Given back, or taken from a silent instance. By offset, and none touches what is open."""
+    """Offsets that were given back, or taken from a silent instance. By offset, disjoint from open
+    ranges."""
     alive: tuple[SignOfLife, ...] = ()
-    """Of each instance the last one, by instance id. Every holder of a range is among them."""
+    """The last sign of life of each instance, by instance id. Every holder of a range is in it."""
     clock_ms: int = -1
-    """Running maximum of the timestamps of the key's records, ClaimingRange among them, unix ms.
+    """The maximum of the timestamps of the key's records, ClaimingRange included, unix ms.
 
-    A clock of its own: ClaimingRange does not move the claim's, which older readers compute, too.
-    """
+    It differs from the claim's clock, which older readers compute, too, and which a ClaimingRange
+    does not advance."""
 
     @property
     def has_begun(self) -> bool:
-        """There are ranges, or can be: the last win was one of a range tenure. Spec: HasBegun."""
+        """Whether there can be ranges: the last win began a range tenure. Spec: HasBegun."""
         return self.window is not None
 
     @property
     def intervals(self) -> int:
-        """How many open ranges and intervals of the pool there are. Spec: Intervals."""
+        """The number of open ranges and intervals of the pool. Spec: Intervals."""
         return len(self.open) + len(self.pool)
 
     @property

@@ -1,7 +1,8 @@
 """`RangesWorld`: the ranges of every claim of one coordinating partition, on top of its `World`.
 
-This room knows which records reach ranges, and what is kept of a key. It does not know what they do
-there (`reducer`), nor where records come from. `World` folds the claims, and never asks this room.
+This module knows which records reach ranges, and what is stored for a key. It does not know their
+effect (see `reducer`), nor where records come from. `World` folds the claims, and never uses this
+module.
 """
 
 from __future__ import annotations
@@ -19,45 +20,46 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.core.values import evolved
 
 BEGIN_OR_END: Final = FENCED_WINS | {Accepted.POSITION_SET}
-"""What one of the five messages does to a claim if it does anything to its ranges."""
+"""The effects of the five messages on a claim that also affect its ranges."""
 
 NO_RANGES: Final = Ranges()
 """Before the first range tenure. Spec: NewRanges."""
 
 
 class ClaimsBelow(Protocol):
-    """Claims of one coordinating partition, known from its first record on: a `World`, or alike."""
+    """Claims of one coordinating partition, known from its first record on, such as a `World`."""
 
     @property
     def rules(self) -> Rules:
         """The fenced rules."""
 
     def claim(self, key: ClaimKey) -> Claim:
-        """One claim."""
+        """The state of one claim."""
 
     def read_before(self, record: RangesRecord) -> ReadTwice | None:
-        """Whether a record at this offset is the one just folded, and if so, the same."""
+        """Whether a record at this offset is the one just folded and, if so, is the same."""
 
     def pass_over(self, record: RangesRecord) -> None:
-        """Count a record as folded that is nothing to a claim."""
+        """Count a record as folded that affects no claim."""
 
 
 class RangesWorld:
     """Folds the records of one coordinating partition into ranges. Spec: RangesStep, for every key.
 
-    The clock of ranges moves with every record of the claim. It is brought up to the claim's only
-    when something else about them is asked or changes. So an ordinary heartbeat costs nothing here.
+    The clock of ranges advances with every record of the claim. It is updated to the claim's only
+    when something else about the ranges is read or changes, so an ordinary heartbeat costs nothing
+    here.
     """
 
     shortcut = True
-    """Whether ordinary requests are folded in one pass; a test holds it to the long way."""
+    """Whether ordinary requests are folded in one pass; a test compares the two ways."""
 
     def __init__(self, world: ClaimsBelow, limits: Limits = LIMITS) -> None:
         """Begin with no ranges.
 
         Args:
-            world: the claims below. Its rules are the fenced ones, and every record of the five
-                messages goes through it before it comes here.
+            world: the claims, under the fenced rules. Every record of the five messages must go
+                through it before it comes here.
             limits: those of the message's version; a model has smaller ones.
         """
         self._world = world
@@ -70,15 +72,15 @@ class RangesWorld:
         return self._at(key, self._world.claim(key)) if key in self._shared else None
 
     def latest(self, key: ClaimKey) -> Ranges | None:
-        """The same, whose clock may be behind its claim's."""
+        """The same, but the clock may be behind its claim's."""
         return self._ranges[key] if key in self._shared else None
 
     def put(self, key: ClaimKey, ranges: Ranges) -> None:
-        """Go on with the ranges of a shared claim that were folded elsewhere: run by run."""
+        """Set the ranges of a shared claim that were folded elsewhere, in an earlier run."""
         self._ranges[key] = ranges
 
     def observe(self, record: RangesRecord, key: ClaimKey, verdict: Verdict | ReadTwice) -> None:
-        """Let ranges begin, go on or end by what one of the five messages did to its claim."""
+        """Begin, continue or end ranges after one of the five messages changed its claim."""
         if isinstance(verdict, ReadTwice) or verdict not in BEGIN_OR_END:
             return
         claim = self._world.claim(key)
@@ -91,7 +93,7 @@ class RangesWorld:
     def apply(
         self, record: RangesRecord, message: ClaimingRange, rules: Rules | None = None
     ) -> RangeOutcome | ReadTwice:
-        """Fold a ClaimingRange, by other rules than the world's if they are given.
+        """Fold a ClaimingRange, by the world's rules unless others are given.
 
         Raises:
             OutOfOrder: the record's offset is below one already folded.
@@ -113,7 +115,7 @@ class RangesWorld:
         return outcome
 
     def _at(self, key: ClaimKey, claim: Claim) -> Ranges:
-        """The ranges of a key, and their clock no earlier than the claim's."""
+        """The ranges of a key, with their clock no earlier than the claim's."""
         ranges = self._ranges.get(key, NO_RANGES)
         if ranges.clock_ms >= claim.clock_ms:
             return ranges

@@ -1,10 +1,10 @@
 """The rules by which an administrator sets several positions: all, none, or a reported part.
 
 Spec: module Admin. It pauses the group, claims every partition, and writes no position before it
-has read that all of them are its own. This room says what each phase allows and what follows.
-`administrator` decides when to act and when to lose patience. This room does not know how records
-travel. For each claim it holds a `ConsumerState` that is an administrator. Every guard returns
-None, or the first reason against.
+has read that it owns all of them. This module defines what each phase allows and what follows.
+`administrator` decides when to act and when to give up. This module does not know how records
+travel. For each claim it holds a `ConsumerState` with the role of administrator. Every guard
+returns None, or the first reason that forbids the action.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
 >>> me = InstanceConfig("x1", "x", Mode.AT_MOST_ONCE, admin=True)
@@ -66,17 +66,17 @@ from kafka_marshal.machines.consumer.effects import Send
 
 
 def all_owned(me: InstanceConfig, operation: Operation) -> bool:
-    """Every win was read back, and none was lost again. Spec: AllOwned."""
+    """Whether every win was read back, and none was lost again. Spec: AllOwned."""
     return all(acts(me, consumer_of(operation, key)) for key in operation.targets)
 
 
 def is_set(me: InstanceConfig, work: PauseWork, key: ClaimKey) -> bool:
-    """Its position was read back as set, not only sent. Spec: IsSet."""
+    """Whether its position was read back as set, not only sent. Spec: IsSet."""
     return work.by == me.instance_id and key in work.set
 
 
 def write_may_land(me: InstanceConfig, consumer: ConsumerState) -> bool:
-    """A write was sent, and nothing that was read rules out its effect. Spec: WriteMayLand."""
+    """Whether a write was sent whose effect no record rules out yet. Spec: WriteMayLand."""
     if consumer.resigned is None:
         return False
     if not consumer.reader.known:
@@ -92,7 +92,7 @@ def write_may_land(me: InstanceConfig, consumer: ConsumerState) -> bool:
 def may_begin(
     me: InstanceConfig, operation: Operation, targets: Mapping[ClaimKey, int]
 ) -> Against | None:
-    """May it pause the group, to set these positions? Spec: MayBegin."""
+    """Whether it may pause the group to set these positions. Spec: MayBegin."""
     if not me.admin:
         return Forbidden.NOT_ADMIN
     if operation.phase is not Phase.IDLE:
@@ -105,7 +105,7 @@ def may_begin(
 
 
 def may_go_on(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
-    """Is there anything left to do about this claim? Spec: MayGoOn."""
+    """Whether anything is left to do for this claim. Spec: MayGoOn."""
     if operation.phase not in (Phase.CLAIMING, Phase.SETTING):
         return AdminForbidden.NOT_UNDER_WAY
     if key not in operation.targets:
@@ -132,7 +132,7 @@ def may_heartbeat_target(me: InstanceConfig, operation: Operation, key: ClaimKey
 
 
 def may_set_position(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
-    """All or none: the first write is for when all are owned. Spec: MaySetPosition."""
+    """All or none: the first write is allowed when it owns all claims. Spec: MaySetPosition."""
     against = may_go_on(me, operation, key)
     if against is not None:
         return against
@@ -142,9 +142,9 @@ def may_set_position(me: InstanceConfig, operation: Operation, key: ClaimKey) ->
 
 
 def may_let_go(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
-    """May it give back a claim that it still owns when it has ended? Spec: MayLetGo.
+    """Whether it may release, after its end, a claim that it still owns. Spec: MayLetGo.
 
-    The pauser's release always sets the position, so it must know where that is.
+    The pauser's release always sets the position, so it must know the position.
     """
     if not ended(operation):
         return AdminForbidden.STILL_UNDER_WAY
@@ -158,7 +158,7 @@ def may_let_go(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Again
 
 
 def may_stop_waiting(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
-    """May it no longer wait for what it sent of this claim? Spec: MayStopWaiting."""
+    """Whether it may stop waiting for what it sent for this claim. Spec: MayStopWaiting."""
     if key not in operation.targets:
         return AdminForbidden.NOT_A_TARGET
     if key in operation.awaits:
@@ -230,7 +230,7 @@ def after_letting_go(me: InstanceConfig, operation: Operation, key: ClaimKey) ->
 
 
 def after_stopping_to_wait(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
-    """What it sent may still land. Spec: AfterStoppingToWait."""
+    """Its record may still land. Spec: AfterStoppingToWait."""
     waiting = remembering(operation, key, after_giving_up(me, consumer_of(operation, key)))
     return attrs.evolve(waiting, awaits=operation.awaits - {key})
 
@@ -271,7 +271,7 @@ def after_calling_off(me: InstanceConfig, operation: Operation, reason: Reason) 
 
 
 def key_of(record: Record) -> ClaimKey | None:
-    """The claim that a record is about; None for a ReleaseGroup, which is about all of a group."""
+    """The claim that a record is about; None for a ReleaseGroup, which is about a whole group."""
     message = record.message
     if isinstance(message, ReleaseGroup):
         return None
@@ -279,7 +279,7 @@ def key_of(record: Record) -> ClaimKey | None:
 
 
 def is_pause(record: Record) -> bool:
-    """A ReleaseGroup that the reducer does not refuse. Spec: IsPause."""
+    """Whether it is a ReleaseGroup that the reducer accepts. Spec: IsPause."""
     return isinstance(record.message, ReleaseGroup) and record.message.version in KNOWN_VERSIONS
 
 
@@ -289,24 +289,24 @@ def is_own_pause(me: InstanceConfig, record: Record) -> bool:
 
 
 def paused_by_another(me: InstanceConfig, operation: Operation) -> bool:
-    """Somebody else's pause is the latest that it has read. Spec: PausedByAnother."""
+    """Whether the latest pause that it has read is another instance's. Spec: PausedByAnother."""
     return operation.work.by != me.instance_id
 
 
 def is_taken(me: InstanceConfig, consumer: ConsumerState) -> bool:
-    """Somebody else owns the claim, or may. Spec: IsTaken."""
+    """Whether another instance owns the claim, or may own it. Spec: IsTaken."""
     if not consumer.reader.known:
         return True
     return consumer.known.owned and consumer.known.owner_instance != me.instance_id
 
 
 def warning(work: PauseWork) -> PauseWork:
-    """What somebody else had left undone when a pause began. Spec: Warning."""
+    """The unfinished work of another administrator when the pause began. Spec: Warning."""
     return work if half_set_in_log(work) else NO_WORK
 
 
 def _folded(me: InstanceConfig, operation: Operation, record: Record) -> Operation:
-    """What every claim, and the work, are after a record. Spec: ConsumersAfter, WorkRead."""
+    """All claims, and the work, after a record. Spec: ConsumersAfter, WorkRead."""
     message, view = record.message, record.offset + 1
     if message.group_id != operation.group:
         return attrs.evolve(operation, view=view)
@@ -330,10 +330,10 @@ def _folded(me: InstanceConfig, operation: Operation, record: Record) -> Operati
 
 
 def after_reading(me: InstanceConfig, operation: Operation, record: Record) -> Operation:
-    """Fold one more record of the coordinating partition, of any claim. Spec: AfterReading.
+    """Fold one more record of the coordinating partition, about any claim. Spec: AfterReading.
 
-    The last to pause has the group, so another's pause ends the operation at once. Before the first
-    write, a claim that somebody else owns ends it, too.
+    The last to pause has the group, so another instance's pause ends the operation at once. Before
+    the first write, a claim with another owner ends it, too.
     """
     read = _folded(me, operation, record)
     own_pause = is_own_pause(me, record) and record.message.group_id == operation.group

@@ -1,13 +1,14 @@
 """The timing of an administrator that sets positions: when it acts, and when it gives up.
 
-`admin` says what is allowed; this room decides when, and does nothing else. So its mistakes can
-cost time, but never leave positions half set without a word. Everything that happens comes in as a
-call with `now_ms`, the administrator's own clock, which is only ever a hint and may start anywhere.
-What is to be done comes out as effects. There are no threads here, no Kafka and no clock.
+`admin` defines what is allowed; this module only decides when. So a mistake here can cost time, but
+never leave positions half set without a report. Every event comes in as a call with `now_ms`, the
+administrator's own clock, which is only a hint and may start anywhere. Actions go out as effects.
+There are no threads here, no Kafka and no clock.
 
-The runtime hands over every record of the coordinating partition, and of everything it was given to
-send says `appended` or, if it will never know, `unknown`. An administrator serves one operation:
-its records may land after the operation has ended, and belong to that operation's instance id.
+The runtime passes every record of the coordinating partition. For everything that it was given to
+send, it calls `appended` or, if it will never know, `outcome_unknown`. An administrator serves one
+operation: its records may land after the operation has ended, and belong to that operation's
+instance id.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
 >>> me = InstanceConfig("x1", "x", Mode.AT_MOST_ONCE, admin=True)
@@ -63,7 +64,7 @@ AdminEffect: TypeAlias = Send | WorkDone | UnfinishedWork
 
 
 class OperationForbidden(ValueError):
-    """What was asked is not allowed in this state: `against` says why."""
+    """The request is not allowed in this state: `against` is the reason."""
 
     def __init__(self, against: Against) -> None:
         super().__init__(against.value.replace("_", " "))
@@ -72,18 +73,18 @@ class OperationForbidden(ValueError):
 
 @frozen
 class AdministratorTiming:
-    """How long an administrator tries. All in milliseconds of its own clock."""
+    """How long an administrator tries, in milliseconds of its own clock."""
 
     pause_ms: int = field(default=600_000, validator=positive)
-    """How long the group is paused; nothing is written for the first time after that."""
+    """The length of the group's pause; after it, no first write is sent."""
     heartbeat_every_ms: int = field(default=60_000, validator=positive)
-    """Between two heartbeats of a claim while the others are not won yet."""
+    """The time between two heartbeats of a claim while the others are not won yet."""
     ask_again_after_ms: int = field(default=5_000, validator=positive)
-    """After a request that was refused."""
+    """The delay after a request that was refused."""
 
 
 class Administrator:
-    """One operation over several claims of a group. Every method returns effects, in order."""
+    """One operation on several claims of a group. Every method returns effects, in order."""
 
     def __init__(
         self,
@@ -104,9 +105,10 @@ class Administrator:
 
     @property
     def left_undone(self) -> PauseWork:
-        """What an administrator has left undone by what was read so far; NO_WORK if nothing.
+        """Unfinished work of an administrator, by what was read so far; NO_WORK if none.
 
-        Before `begin` this is a reason to ask who is at it; after it, our own work.
+        Before `begin` it means that another administrator may be at work; after it, it is our own
+        work.
         """
         return moves.warning(self.operation.work)
 
@@ -126,11 +128,11 @@ class Administrator:
     ) -> list[AdminEffect]:
         """Set these positions: all of them, or none.
 
-        `log_ms` is what the log's clock shows, which judges when the pause is over; None if
-        `now_ms` is.
+        `log_ms` is the log's clock, which decides when the pause is over; None if `now_ms` equals
+        it.
 
         Raises:
-            NotAllowed: `may_begin` says why.
+            NotAllowed: `may_begin` forbids it.
         """
         against = moves.may_begin(self.me, self.operation, targets)
         if against is not None:
@@ -142,7 +144,7 @@ class Administrator:
         return [moves.pause_sent(self.me, self.operation, expires_unix_s)]
 
     def record(self, record: Record, now_ms: int) -> list[AdminEffect]:
-        """The next record of the coordinating partition, of any claim and group."""
+        """Read the next record of the coordinating partition, about any claim and group."""
         before = self.operation
         self.operation = moves.after_reading(self.me, before, record)
         effects: list[AdminEffect] = []
@@ -158,19 +160,19 @@ class Administrator:
     def pass_gap(self, first: int) -> None:
         """Records before `first` are gone that it has not read.
 
-        Call off what is under way: what it has read back of itself may not be all.
+        Call off the operation: some of its own records may be among them.
         """
         self.operation = after_gap(self.me, self.operation, first)
 
     def appended(self, message: Message, now_ms: int) -> list[AdminEffect]:
-        """It was appended. That means nothing yet: what counts is what is read back."""
+        """The record was appended. This has no effect: only what is read back counts."""
         return self._go_on(now_ms)
 
     def outcome_unknown(self, message: Message, now_ms: int) -> list[AdminEffect]:
-        """Whether it was or will be appended nobody knows: send it anew, in a way that is safe.
+        """It is unknown whether the record was or will be appended: send it again, in a safe way.
 
-        A claim is won anew, which makes an earlier write void if it comes later. A pause is not
-        sent twice: the second one would end what was won under the first.
+        A claim is won again, so an earlier write is void if it lands later. A pause is not sent
+        twice: the second one would end what was won under the first.
         """
         if not isinstance(message, ReleaseGroup):
             key = message.key
@@ -184,7 +186,7 @@ class Administrator:
         return self._go_on(now_ms)
 
     def call_off(self, now_ms: int, reason: Reason = Reason.CALLED_OFF) -> list[AdminEffect]:
-        """The operator does not want to wait. Nothing happens if the operation is not under way."""
+        """The operator does not want to wait. No effect unless the operation is under way."""
         if moves.may_call_off(self.me, self.operation) is not None:
             return []
         before = self.operation
@@ -201,7 +203,7 @@ class Administrator:
         return moves.may_claim_target(self.me, self.operation, key) is None
 
     def _go_on(self, now_ms: int) -> list[AdminEffect]:
-        """Everything that may be done now and is due."""
+        """Do everything that is allowed and due now."""
         if self._is_too_late(now_ms):
             return self.call_off(now_ms, Reason.PAUSE_EXPIRED)
         effects: list[AdminEffect] = []
@@ -228,7 +230,7 @@ class Administrator:
         return effect
 
     def _heartbeats(self, now_ms: int) -> list[AdminEffect]:
-        """Keep what is owned while the rest is not won: nobody pauses a claim that was won."""
+        """Keep the claims that are won until all are: the pause no longer protects them."""
         effects: list[AdminEffect] = []
         for key in sorted(self.operation.targets):
             if moves.may_heartbeat_target(self.me, self.operation, key) is not None:
@@ -246,8 +248,8 @@ class Administrator:
     def _ends_at_ms(self) -> int | None:
         """When it gives up, by its own clock; None if it is not under way.
 
-        After the first write there is more to lose by giving up, so it goes on for as long as its
-        claims can still be its own.
+        After the first write, giving up would leave positions half set. So it then continues for as
+        long as it may still own its claims.
         """
         if self._deadline_ms is None or not under_way(self.operation):
             return None
@@ -255,14 +257,17 @@ class Administrator:
         return self._deadline_ms + (int(self.me.rules.stale_after_ms) if writes else 0)
 
     def _is_too_late(self, now_ms: int) -> bool:
-        """The pause ran out, by its own clock or by the log's."""
+        """Whether the pause is over, by its own clock or by the log's."""
         ends_at_ms = self._ends_at_ms
         if ends_at_ms is None:
             return False
         return now_ms >= ends_at_ms or any(map(self._log_says_over, self.operation.targets))
 
     def _log_says_over(self, key: ClaimKey) -> bool:
-        """Of a claim that it has not won: its own win ends the pause of a claim."""
+        """Whether the pause of a claim is over by the log's clock.
+
+        For claims that it has not won: its own win ends the pause of a claim.
+        """
         consumer = consumer_of(self.operation, key)
         until_ms = consumer.known.paused_until_ms
         return (

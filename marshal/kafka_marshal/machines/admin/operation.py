@@ -1,7 +1,7 @@
 """An administrator's operation as a value: its phase, its targets, what it remembers.
 
-Spec: NewAdministrator. This room holds the words (phases, reasons, results) and the value; what is
-allowed and what follows is `admin`.
+Spec: NewAdministrator. This module holds the names (phases, reasons, results) and the value.
+`admin` defines what is allowed and what follows.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from kafka_marshal.machines.consumer.consumer import after_gap as after_gap_of_c
 
 
 class Phase(enum.Enum):
-    """How far an operation has come. Spec: Phases."""
+    """The progress of an operation. Spec: Phases."""
 
     IDLE = "idle"
-    """Nothing was asked."""
+    """It has not begun."""
     PAUSING = "pausing"
-    """Its ReleaseGroup was sent and not read back."""
+    """It sent its ReleaseGroup and has not read it back."""
     CLAIMING = "claiming"
-    """It asks for every claim. Nothing is written yet."""
+    """It claims all targets, and has written nothing."""
     SETTING = "setting"
-    """It owned all of them and began to write."""
+    """It owned all of them and has begun to write."""
     DONE = "done"
     """Every position was read back as set."""
     PARTLY_SET = "partly_set"
-    """Over: some are set, or may be, and some are not."""
+    """Ended: some positions are or may be set, and some are not."""
     NONE_SET = "none_set"
-    """Over: none was set, and none will be."""
+    """Ended: no position was set, and none will be."""
 
 
 class AdminForbidden(enum.Enum):
-    """Why an administrator may not do something, beside `Forbidden`. Spec: AdminForbidden."""
+    """Why an administrator may not do something, besides `Forbidden`. Spec: AdminForbidden."""
 
     ALREADY_BEGUN = "already_begun"
-    """An instance id is of one operation: what is still in flight belongs to that one."""
+    """An instance id serves one operation: records in flight belong to that one."""
     NOTHING_TO_SET = "nothing_to_set"
-    """No targets."""
+    """There are no targets."""
     NEGATIVE_TARGET = "negative_target"
     """The reducer refuses a negative position."""
     NOT_UNDER_WAY = "not_under_way"
     """It has not read its pause yet, or it has ended."""
     STILL_UNDER_WAY = "still_under_way"
-    """A claim is given back unset only when the operation has ended."""
+    """A claim is released without a position only after the operation has ended."""
     NOT_A_TARGET = "not_a_target"
     """The operation is not about that claim."""
     ALREADY_SET = "already_set"
     """Its position was read back as set; the claim's next owner may have moved it since."""
     NOT_ALL_OWNED = "not_all_owned"
-    """All or none: the first position is written when all claims are its own."""
+    """All or none: the first position is written when it owns all claims."""
 
 
 class Reason(enum.Enum):
-    """Why an operation ended otherwise than with all positions set. Spec: Reasons."""
+    """Why an operation ended without setting all positions. Spec: Reasons."""
 
     PAUSED_BY_ANOTHER = "paused_by_another"
-    """Somebody else paused the group since; the later pause wins."""
+    """Another instance has paused the group since; the later pause wins."""
     CLAIM_TAKEN = "claim_taken"
-    """Before the first write somebody else owned a claim, or may have."""
+    """Before the first write, another instance owned a claim, or may have."""
     PAUSE_EXPIRED = "pause_expired"
-    """Its pause ran out."""
+    """Its pause expired."""
     CALLED_OFF = "called_off"
     """The operator did not want to wait."""
 
@@ -91,19 +91,19 @@ class NoneSet:
 
 @frozen
 class PartlySet:
-    """The positions are half set, or it cannot be ruled out."""
+    """The positions are half set, or that cannot be ruled out."""
 
     set: frozenset[ClaimKey]
-    """Read back as set."""
+    """Claims whose position was read back as set."""
     not_set: frozenset[ClaimKey]
-    """Not set, and nothing that was sent can set them."""
+    """Claims that are not set, and that no sent record can set."""
     in_doubt: frozenset[ClaimKey]
-    """The write was sent and may still land: the log will say."""
+    """Claims whose write was sent and may still land; the log decides."""
     reason: Reason
 
 
 Result: TypeAlias = AllSet | NoneSet | PartlySet
-"""The result that the operator gets in the end. Spec: ResultOf."""
+"""The final result for the operator. Spec: ResultOf."""
 
 Against: TypeAlias = Forbidden | AdminForbidden
 
@@ -114,27 +114,27 @@ _NO_TARGETS: Final[Mapping[ClaimKey, int]] = MappingProxyType({})
 class Operation:
     """What an administrator knows and remembers. Spec: NewAdministrator.
 
-    `targets` and `consumers` are never written to: a new value has new ones.
+    `targets` and `consumers` are never modified: a new value has new ones.
     """
 
     group: str
     phase: Phase = Phase.IDLE
     targets: Mapping[ClaimKey, int] = _NO_TARGETS
-    """The position that each claim is to have."""
+    """The wanted position of each claim."""
     consumers: PartitionStates[ClaimKey, ConsumerState] = field(
         factory=lambda: PartitionStates(ConsumerState())
     )
-    """Every claim of the group; ask `consumer_of`."""
+    """All claims of the group; use `consumer_of`."""
     view: int = 0
-    """The next offset to read. Records of other claims move it, too."""
+    """The next offset to read. Records of other claims advance it, too."""
     awaits: frozenset[ClaimKey] = frozenset()
-    """Claims of which a write was sent and not read back."""
+    """Claims with a write that was sent and not read back."""
     work: PauseWork = NO_WORK
-    """What the log says of the pause that holds now."""
+    """The work of the current pause, according to the log."""
     warned: PauseWork = NO_WORK
-    """What somebody else had left undone; the operator was warned of it."""
+    """Another administrator's unfinished work, of which the operator was warned."""
     result: Result | None = None
-    """The operation's result; None until it has ended."""
+    """None until the operation has ended."""
 
     @classmethod
     def beginning_at(cls, group: str, first: int) -> Operation:
@@ -145,7 +145,7 @@ class Operation:
 def consumer_of(operation: Operation, key: ClaimKey) -> ConsumerState:
     """What it knows and remembers about one claim. Spec: PassedOver.
 
-    Records of other claims say nothing about this one, except that there was none of it.
+    Records of other claims only show that there was no record of this one.
     """
     consumer = operation.consumers[key]
     if consumer.view == operation.view:
@@ -154,14 +154,14 @@ def consumer_of(operation: Operation, key: ClaimKey) -> ConsumerState:
 
 
 def remembering(operation: Operation, key: ClaimKey, consumer: ConsumerState) -> Operation:
-    """The operation with another memory of one claim."""
+    """The operation with a new memory of one claim."""
     consumers = operation.consumers.copy()
     consumers.put(key, consumer)
     return attrs.evolve(operation, consumers=consumers)
 
 
 def after_gap(me: InstanceConfig, operation: Operation, first: int) -> Operation:
-    """The records from its view up to `first` are gone: of every claim it begins anew there."""
+    """The records from its view up to `first` are gone: all claims start over there."""
     consumers = operation.consumers.begun_anew(
         ConsumerState.beginning_at(first), lambda known: after_gap_of_claim(me, known, first)
     )
@@ -169,10 +169,10 @@ def after_gap(me: InstanceConfig, operation: Operation, first: int) -> Operation
 
 
 def under_way(operation: Operation) -> bool:
-    """It has begun and not ended. Spec: UnderWay."""
+    """Whether it has begun and not ended. Spec: UnderWay."""
     return operation.phase in (Phase.PAUSING, Phase.CLAIMING, Phase.SETTING)
 
 
 def ended(operation: Operation) -> bool:
-    """It has a result. Spec: Ended."""
+    """Whether it has a result. Spec: Ended."""
     return operation.phase in (Phase.DONE, Phase.PARTLY_SET, Phase.NONE_SET)

@@ -1,9 +1,9 @@
 """One instance and one claim: what it knows, remembers, may do, and sends.
 
-Spec: module Consumer. A consumer decides from what it has read, which may be long ago. This room
-says what is allowed and what follows; when to do it is the driver's business (`driver`), and it can
-only do what is allowed here. It does not know how records travel, whether they arrive, or who else
-there is. Every guard gives None, or the first reason against.
+Spec: module Consumer. A consumer decides from what it has read, which may be old. This module
+defines what is allowed and what follows. `driver` decides when to act, and can only do what is
+allowed here. This module does not know how records travel, whether they arrive, or who else exists.
+Every guard returns None, or the first reason that forbids the action.
 
 >>> me = InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE)
 >>> consumer = ConsumerState()
@@ -41,45 +41,45 @@ from kafka_marshal.machines.consumer.effects import Send
 
 
 class Mode(enum.Enum):
-    """How messages are consumed. The value is the specification's word."""
+    """The delivery semantics. The value is the specification's name for it."""
 
     AT_MOST_ONCE = "AMO"
     AT_LEAST_ONCE = "ALO"
 
 
 class Forbidden(enum.Enum):
-    """Why a consumer may not do something, in the order in which it is asked. Spec: Forbidden."""
+    """Why a consumer may not do something, in the order of the guards. Spec: Forbidden."""
 
     STOPPED = "stopped"
-    """It lost its claim to another instance of its own client id: the id is used twice."""
+    """It lost its claim to another instance with its own client id: the id is used twice."""
     NOT_ADMIN = "not_admin"
     """Only an administrator pauses a group."""
     NOTHING_PAUSED = "nothing_paused"
     """An administrator claims only in its own pause."""
     NOT_AT_MOST_ONCE = "not_at_most_once"
-    """Only a consumer at most once asks for messages."""
+    """Only an at-most-once consumer requests messages."""
     NOT_AT_LEAST_ONCE = "not_at_least_once"
-    """A consumer at most once processes grants and nothing else (R4)."""
+    """An at-most-once consumer processes grants and nothing else (R4)."""
     ALREADY_OWNER = "already_owner"
     """It owns the claim and has not released it."""
     AWAITS_READ_BACK = "awaits_read_back"
     """R6: its last ClaimingPartition was not read back yet."""
     CLAIM_UNKNOWN = "claim_unknown"
-    """At most once: who owns the claim is not certain."""
+    """At most once: the owner of the claim is uncertain."""
     POSITION_UNKNOWN = "position_unknown"
-    """At most once: the position is not certain, and waiting does not help."""
+    """At most once: the position is uncertain, and waiting does not help."""
     NOT_OWNER = "not_owner"
-    """What it has read does not make it the owner (R2)."""
+    """By what it has read, it is not the owner (R2)."""
     RESIGNED = "resigned"
     """R7: it sent its release under this epoch."""
     NOTHING_AHEAD = "nothing_ahead"
     """The offset is at or below the position (R4)."""
     BEYOND_BATCH = "beyond_batch"
-    """More messages than one request may ask for."""
+    """It is more than one request may ask for."""
     NOT_NEXT = "not_next"
     """Messages are processed in order."""
     BEYOND_WINDOW = "beyond_window"
-    """R5: too far after its last accepted position."""
+    """R5: too far beyond its last accepted position."""
     NOT_GRANTED = "not_granted"
     """R4: it has not read that the log granted it anything."""
     NOTHING_ASKED = "nothing_asked"
@@ -88,26 +88,28 @@ class Forbidden(enum.Enum):
 
 @frozen
 class InstanceConfig:
-    """Who an instance is. Spec: `me` in Consumer."""
+    """The identity and options of an instance. Spec: `me` in Consumer."""
 
     instance_id: str
-    """Names one run of one process; new at every start."""
+    """Identifies one run of one process; new at every start."""
     client_id: str
-    """Names the consumer across restarts; unique within its group."""
+    """Identifies the consumer across restarts; unique within its group."""
     mode: Mode
     window: int = 1
-    """R5: how many messages ALO runs ahead of its last accepted position."""
+    """R5: how many messages it may process beyond its last accepted position, at least once."""
     batch: int = 1
-    """The most messages that one ClaimingMessages asks for."""
+    """The most messages to request by one ClaimingMessages."""
     start: int = 0
-    """Where the start policy begins, where nobody ever set a position or none is known."""
+    """The start policy's offset, for claims whose position was never set or is unknown."""
     admin: bool = False
     """It pauses the group and sets positions; it does not consume."""
     certifies: bool = True
-    """Its records say what it saw (`seen`, `clock`), for readers that begin in the middle."""
+    """Its records state what it has read (`seen`, `clock`), for readers that begin in the middle.
+    """
     rules: Rules = FENCED
     says_interval: bool = False
-    """Its claims and heartbeats say its heartbeat interval, and it yields to owners of another."""
+    """Its claims and heartbeats state its heartbeat interval, and it yields to owners with another.
+    """
 
 
 @frozen
@@ -120,13 +122,13 @@ class ConsumerState:
     resigned: int | None = None
     """R7: the epoch for which it last sent a ReleasingPartition."""
     asked: bool = False
-    """R6: it has a ClaimingPartition that it has not read back."""
+    """R6: it has sent a ClaimingPartition that it has not read back."""
     stopped: bool = False
-    """It lost its claim to another instance of its own client."""
+    """It lost its claim to another instance with its own client id."""
     next: int = 0
-    """ALO: the next message to process."""
+    """At least once: the next message to process."""
     granted: tuple[range, ...] = ()
-    """AMO: messages granted to it and not yet processed; ranges apart, in order."""
+    """At most once: ranges granted to it and not yet processed; disjoint, in order."""
 
     @classmethod
     def beginning_at(cls, first: int) -> ConsumerState:
@@ -135,7 +137,7 @@ class ConsumerState:
 
     @property
     def known(self) -> Claim:
-        """The claim as it folded it. Spec: Known."""
+        """The claim as it has folded it. Spec: Known."""
         return self.reader.claim
 
 
@@ -143,33 +145,33 @@ class ConsumerState:
 
 
 def owns(me: InstanceConfig, reader: Reader) -> bool:
-    """What it has read makes it the owner, for certain. Spec: Owns."""
+    """Whether it is certain, by what it has read, that it is the owner. Spec: Owns."""
     claim = reader.claim
     return claim.owner_instance == me.instance_id and claim.owned and reader.known
 
 
 def has_resigned(me: InstanceConfig, consumer: ConsumerState, claim: Claim) -> bool:
-    """R7: after its release was sent, it never acts under that epoch again. Spec: HasResigned."""
+    """R7: after it sent a release, it never acts under that epoch again. Spec: HasResigned."""
     return consumer.resigned is not None and consumer.resigned == claim.epoch
 
 
 def acts_on(me: InstanceConfig, consumer: ConsumerState, reader: Reader) -> bool:
-    """It owns the claim, by this reading, and has not resigned. Spec: ActsOn."""
+    """Whether it owns the claim, by this reading, and has not resigned. Spec: ActsOn."""
     return owns(me, reader) and not has_resigned(me, consumer, reader.claim)
 
 
 def acts(me: InstanceConfig, consumer: ConsumerState) -> bool:
-    """It acts as the owner. Spec: Acts."""
+    """Whether it acts as the owner. Spec: Acts."""
     return not consumer.stopped and acts_on(me, consumer, consumer.reader)
 
 
 def never_set(reader: Reader) -> bool:
-    """It is certain that nobody ever set the position. Spec: NeverSet."""
+    """Whether it is certain that the position was never set. Spec: NeverSet."""
     return not reader.claim.position_set and Field.POSITION_SET in reader.certain
 
 
 def offset_to_send(me: InstanceConfig, consumer: ConsumerState) -> Offset:
-    """How far it got: what it processed (ALO), or what was granted (AMO). Spec: OffsetToSend."""
+    """Its progress: what it processed (at least once), or was granted. Spec: OffsetToSend."""
     if me.mode is Mode.AT_LEAST_ONCE:
         return Offset(consumer.next)
     granted_end = consumer.granted[-1].stop if consumer.granted else 0
@@ -181,7 +183,7 @@ def offset_to_send(me: InstanceConfig, consumer: ConsumerState) -> Offset:
 
 
 def may_claim(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
-    """May it ask for the claim? Spec: MayClaim. Rules: R6."""
+    """Whether it may ask for the claim. Spec: MayClaim. Rules: R6."""
     if consumer.stopped:
         return Forbidden.STOPPED
     if me.admin and consumer.known.pauser != me.instance_id:
@@ -199,7 +201,7 @@ def may_claim(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
 
 
 def may_act_as_owner(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
-    """May it do what only an owner may? Spec: MayActAsOwner. Rules: R2, R7."""
+    """Whether it may do what only an owner may. Spec: MayActAsOwner. Rules: R2, R7."""
     if consumer.stopped:
         return Forbidden.STOPPED
     if not owns(me, consumer.reader):
@@ -222,7 +224,7 @@ def may_release(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None
 def may_claim_messages(
     me: InstanceConfig, consumer: ConsumerState, offset: int
 ) -> Forbidden | None:
-    """May it ask for everything below `offset`? Spec: MayClaimMessages. Rules: R4."""
+    """Whether it may request everything below `offset`. Spec: MayClaimMessages. Rules: R4."""
     if me.mode is not Mode.AT_MOST_ONCE or me.admin:
         return Forbidden.NOT_AT_MOST_ONCE
     against = may_act_as_owner(me, consumer)
@@ -243,10 +245,10 @@ def may_release_group(me: InstanceConfig, consumer: ConsumerState) -> Forbidden 
 
 
 def floor(me: InstanceConfig, reader: Reader) -> int:
-    """Where ALO counts from: the log's position, even if that is 0. Spec: Floor.
+    """The lower bound for at-least-once processing: the log's position, even if 0. Spec: Floor.
 
-    The start policy counts where nobody ever set the position, and where the position is not
-    certain, since nobody can know it any more.
+    The start policy's offset counts if the position was never set. It also counts if the position
+    is uncertain, since it can never become known again.
     """
     position = reader.claim.position
     if never_set(reader) or Field.POSITION not in reader.certain:
@@ -255,12 +257,12 @@ def floor(me: InstanceConfig, reader: Reader) -> int:
 
 
 def in_window(me: InstanceConfig, consumer: ConsumerState) -> bool:
-    """R5: not beyond the window after its last accepted position. Spec: InWindow."""
+    """R5: whether it is not beyond the window after the last accepted position. Spec: InWindow."""
     return consumer.next < floor(me, consumer.reader) + me.window
 
 
 def may_process(me: InstanceConfig, consumer: ConsumerState, message: int) -> Forbidden | None:
-    """ALO: may it process this message? Spec: MayProcess. Rules: R5."""
+    """At least once: whether it may process this message. Spec: MayProcess. Rules: R5."""
     if me.mode is not Mode.AT_LEAST_ONCE or me.admin:
         return Forbidden.NOT_AT_LEAST_ONCE
     against = may_act_as_owner(me, consumer)
@@ -274,16 +276,16 @@ def may_process(me: InstanceConfig, consumer: ConsumerState, message: int) -> Fo
 
 
 def may_process_grant(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
-    """AMO: may it process what was granted? Spec: MayProcessGrant. Rules: R4.
+    """At most once: whether it may process this grant. Spec: MayProcessGrant. Rules: R4.
 
-    Since the position was last set, nobody else was granted this range, so the instance may process
-    it even after it lost the claim.
+    Since the position was last set, this range was granted to no other instance. So the instance
+    may process it even after it lost the claim.
     """
     return None if consumer.granted else Forbidden.NOT_GRANTED
 
 
 def may_give_up(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
-    """May it stop waiting for its request? It may still land. Spec: MayGiveUp."""
+    """Whether it may stop waiting for its request, which may still land. Spec: MayGiveUp."""
     return None if consumer.asked else Forbidden.NOTHING_ASKED
 
 
@@ -291,18 +293,19 @@ def may_give_up(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None
 
 
 def can_certify(me: InstanceConfig, consumer: ConsumerState) -> bool:
-    """All of what it saw is certain. Spec: CanCertify.
+    """Whether everything that it has read is certain. Spec: CanCertify.
 
-    An owner without the position must not make others certain of it.
+    An owner that does not know the position must not make others certain of it.
     """
     needed = Field.POSITION | Field.CLOCK
     return me.certifies and needed in consumer.reader.certain
 
 
 def interval_to_say(me: InstanceConfig) -> int | None:
-    """Its heartbeat interval in milliseconds, if its claims and heartbeats say it.
+    """Its heartbeat interval in milliseconds, if its claims and heartbeats state it.
 
-    No verdict depends on it, so the specification of one claim does not know it (Interval.tla).
+    No verdict depends on it, so the specification of a single claim does not contain it (see
+    Interval.tla).
     """
     return int(me.rules.heartbeat_interval_ms) if me.says_interval else None
 
@@ -330,15 +333,15 @@ def _owner_headers(
 
 
 def start_to_send(me: InstanceConfig, consumer: ConsumerState) -> int | None:
-    """Where it began, if it is there or beyond. Spec: StartToSend.
+    """Its start offset, if it is at or beyond it. Spec: StartToSend.
 
-    An offset below its start says nothing about where to begin; an administrator begins nowhere.
+    An offset below the start says nothing about where to begin; an administrator has no start.
     """
     return None if me.admin or offset_to_send(me, consumer) < me.start else me.start
 
 
 def supersedes_of(me: InstanceConfig, consumer: ConsumerState) -> int | None:
-    """R1b: the tenure that a restarted consumer means to end. Spec: SupersedesOf."""
+    """R1b: the tenure that a restarted consumer intends to end. Spec: SupersedesOf."""
     known = consumer.known
     return known.epoch if known.owned and known.owner_client == me.client_id else None
 
@@ -347,7 +350,7 @@ _Address: TypeAlias = tuple[int, int, str, str, str, str, Partition]
 
 
 def _address(me: InstanceConfig, key: ClaimKey, unix_s: int) -> _Address:
-    """What every message about a claim begins with: version 1, when, by whom, about what."""
+    """The first fields of every message about a claim: version 1, time, sender, claim."""
     topic_partition = Partition(key.topic_partition)
     return (1, unix_s, me.instance_id, me.client_id, key.group, key.topic, topic_partition)
 
@@ -380,8 +383,8 @@ def releasing_partition_sent(
 ) -> Send:
     """Spec: ReleasingPartitionSent.
 
-    At most once `done` says how far what was granted was processed. Nothing is decided by it, so
-    the specification does not know it; receipts are read off it.
+    At most once, `done` states how much of the grant was processed. No decision depends on it, so
+    the specification does not contain it; loss receipts are based on it.
     """
     message = ReleasingPartition(*_address(me, key, unix_s), offset_to_send(me, consumer))
     headers = _owner_headers(me, consumer, done=done, start=start_to_send(me, consumer))
@@ -391,7 +394,7 @@ def releasing_partition_sent(
 def position_sent(
     me: InstanceConfig, consumer: ConsumerState, key: ClaimKey, target: int, unix_s: int = 0
 ) -> Send:
-    """An administrator's release says that it sets the position. Spec: PositionSent."""
+    """An administrator's release states that it sets the position. Spec: PositionSent."""
     message = ReleasingPartition(*_address(me, key, unix_s), Offset(target))
     return Send(message, _owner_headers(me, consumer, set_position=target))
 
@@ -430,7 +433,7 @@ def after_release(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
 def after_claiming_messages(
     me: InstanceConfig, consumer: ConsumerState, offset: int
 ) -> ConsumerState:
-    """R4: asking grants nothing; what was granted is read in the log.
+    """R4: a request grants nothing; the grant is read in the log.
 
     Spec: AfterClaimingMessages, GrantedWhenAsked.
     """
@@ -438,10 +441,10 @@ def after_claiming_messages(
 
 
 def after_gap(me: InstanceConfig, consumer: ConsumerState, first: int) -> ConsumerState:
-    """The records from its view up to `first` are gone: it begins anew there. Spec: AfterGap.
+    """The records from its view up to `first` are gone: it starts over there. Spec: AfterGap.
 
-    Nothing that it knew is certain any more, as if it had joined late. What it waits to read back
-    may be among them, so it waits no longer. What was granted to it stays granted.
+    Nothing that it knew is certain any more, as if it had joined late. The records that it waits to
+    read back may be among the lost ones, so it stops waiting. Its grants stay granted.
     """
     reader = Reader.beginning_at(first)
     return attrs.evolve(consumer, reader=reader, view=first, asked=False)
@@ -468,11 +471,11 @@ def after_giving_up(me: InstanceConfig, consumer: ConsumerState) -> ConsumerStat
 def would_send(
     me: InstanceConfig, consumer: ConsumerState, message: KeyedMessage, done: int | None = None
 ) -> tuple[Forbidden | None, Send, ConsumerState]:
-    """Whether it may send a message of this kind, what it would say, and what it remembers.
+    """Whether it may send a message of this kind, with which content, and what it then remembers.
 
-    Spec: MaySendNow, WouldSend, AfterSending, of module TraceMarshal. Taken from the message are
-    its kind, its claim, the sender's time, the messages that it asks for and the position that an
-    administrator sets. How far the application is `done` with a grant only the release itself says.
+    Spec: MaySendNow, WouldSend, AfterSending, of module TraceMarshal. From the given message it
+    takes the kind, the claim, the sender's time, the requested messages and the position that an
+    administrator sets. Only a release itself states how far the application is `done` with a grant.
     """
     key, unix_s = message.key, message.unix_s
     match message:
@@ -501,7 +504,7 @@ def would_send(
 def grant_read(
     me: InstanceConfig, before: Reader, record: Record, verdict: Verdict | None
 ) -> range:
-    """R4: what this record granted to this very instance, while the position was certain.
+    """R4: what this record granted to this very instance, if the position was certain.
 
     Spec: GrantRead.
     """
@@ -518,7 +521,7 @@ def grant_read(
 
 
 def _together(granted: tuple[range, ...], more: range) -> tuple[range, ...]:
-    """The union: what was granted before need not touch what is granted now."""
+    """The union: an earlier grant and a new one need not be adjacent."""
     if not more:
         return granted
     if not granted or granted[-1].stop < more.start:
@@ -530,7 +533,10 @@ def _together(granted: tuple[range, ...], more: range) -> tuple[range, ...]:
 
 
 def lost_to_own_client(me: InstanceConfig, acted_before: bool, after: Reader) -> bool:
-    """A living process under the same client id: two would take turns. Spec: LostToOwnClient."""
+    """Another live process has the same client id: the two would alternate.
+
+    Spec: LostToOwnClient.
+    """
     return (
         acted_before
         and after.known
@@ -541,9 +547,9 @@ def lost_to_own_client(me: InstanceConfig, acted_before: bool, after: Reader) ->
 
 
 def after_read(me: InstanceConfig, consumer: ConsumerState, record: Record) -> ConsumerState:
-    """Fold one more record, and notice what it means for oneself. Spec: AfterRead.
+    """Fold one more record, and apply its consequences for this instance. Spec: AfterRead.
 
-    The record must belong to the claim, and be the next of the log that does.
+    The record must belong to the claim, and be the next one in the log that does.
     """
     after, verdict = read_record(consumer.reader, record, me.rules)
     return after_fold(me, consumer, record, after, verdict)
@@ -556,9 +562,9 @@ def after_fold(
     after: Reader,
     verdict: Verdict | None,
 ) -> ConsumerState:
-    """What a record means for oneself, where it is folded already. Spec: AfterRead.
+    """The consequences of a record that is folded already, for this instance. Spec: AfterRead.
 
-    Many who read one log from its beginning fold the same, so it can be done once for all of them.
+    All readers that read a log from its beginning fold it alike, so one fold can serve all of them.
     """
     before = consumer.reader
     acted, acting = acts_on(me, consumer, before), acts_on(me, consumer, after)

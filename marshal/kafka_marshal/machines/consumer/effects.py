@@ -1,7 +1,6 @@
 """The effects that a machine returns, for the program that runs it to carry out.
 
-An effect is a value; carrying it out, and its order, is the duty of the runtime. Effects of one
-call are carried out in their order.
+An effect is a value. The runtime must carry out the effects of one call in their order.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Send:
     """Append this to the coordination topic.
 
     Records of one instance must arrive in the order in which they were sent (an idempotent
-    producer), unless both ends write headers. That it was appended means nothing yet: the machine
+    producer), unless both ends write headers. A successful append has no meaning yet: the machine
     acts on what it reads back.
     """
 
@@ -29,12 +28,11 @@ class Send:
 
 @frozen
 class Process:
-    """Hand these messages to the application, in order.
+    """Deliver these messages to the application, in order.
 
-    At least once: report finished messages with `done`. When the claim is lost, its next owner
-    hands over again what was handed over and not finished. At most once: these messages are never
-    handed over again, so anything that must survive a crash has to be durable BEFORE the
-    application begins.
+    At least once: report finished messages with `done`. If the claim is lost, its next owner
+    delivers the unfinished ones again. At most once: these messages are never delivered again, so
+    anything that must survive a crash has to be durable BEFORE the application begins.
     """
 
     offsets: range
@@ -47,44 +45,44 @@ class Won:
     epoch: int
     position: int
     position_known: bool
-    """False where nobody can know it any more: the position is then the start policy's."""
+    """False if the position can never become known again: then it is the start policy's."""
 
 
 class Lost(enum.Enum):
-    """The claim is no longer ours, and nothing more is handed over; what is in hand may end."""
+    """The claim is no longer ours, and nothing more is delivered; messages in flight may finish."""
 
     TAKEN = "taken"
     """Another client took over: our heartbeats were late."""
     PAUSED = "paused"
     """An administrator released the group."""
     RELEASED = "released"
-    """It was released, by us or in our name; `ReleaseReason` says why."""
+    """We released it, or somebody did in our name; `ReleaseReason` gives the reason."""
     ID_USED_TWICE = "id_used_twice"
-    """Another instance of our own client id has it. We stop; the operator must look."""
+    """Another instance with our own client id owns it. We stop; the operator must act."""
     LOG_LOST_RECORDS = "log_lost_records"
-    """The log's end moved back. Begin anew, under a new instance id: under the old one the grants
+    """The log's end moved back. Begin again with a new instance id: under the old one, the grants
     that are still in the log would be taken for new."""
     FINISHED = "finished"
-    """Of a range: all of it is processed, and the log has that."""
+    """For a range: all of it is processed, and the log shows that."""
     UNCERTAIN = "uncertain"
-    """A reader that began in the middle can no longer tell who owns the claim."""
+    """A reader that began in the middle can no longer determine the owner."""
 
 
 class ReleaseReason(enum.Enum):
-    """Why a claim was released that nobody took from us."""
+    """Why a claim was released (and not taken from us)."""
 
     STOPPED = "stopped"
     """This consumer stops, or was closed."""
     SHARED = "shared"
-    """Another consumer of the group had less."""
+    """Another consumer of the group had fewer claims."""
     BEHIND = "behind"
     """It fell behind its topic (`Claiming.release_when_behind`)."""
     WITH_ITS_TOPIC = "with_its_topic"
-    """Partition 0 of its topic is another's (`Claiming.whole_topics`)."""
+    """Another consumer owns partition 0 of its topic (`Claiming.whole_topics`)."""
     ASKED = "asked"
     """The application asked for it."""
     BY_OTHERS = "by_others"
-    """An administrator released the group, or somebody this claim in our name."""
+    """An administrator released the group, or another process released this claim in our name."""
 
 
 Effect: TypeAlias = Send | Process | Won | Lost

@@ -1,13 +1,13 @@
 """The heartbeat intervals that the owners of a group use, as one coordinating partition shows.
 
-Two consumers that judge by different intervals fold different protocols: an owner that is dead to
-one is alive to the other, and both process everything. So the one that comes later has to stop. The
-answer must not depend on an interval itself, so it rests on the owners' own records. A heartbeat
-names its sender's tenure; of two tenures of one claim under one interval, the later one counts.
-Only whether a ClaimingPartition won is the reader's judgement. Records that state no interval prove
-nothing. Spec: Lineages.
+Two consumers that judge by different intervals fold different protocols: one considers an owner
+dead that the other considers alive, and both process everything. So the one that comes later has to
+stop. That decision must not depend on an interval itself, so it is based on the owners' own
+records. A heartbeat names its sender's tenure; of two tenures of one claim under the same interval,
+the later one counts. Only whether a ClaimingPartition won is the reader's judgement. Records that
+state no interval prove nothing. Spec: Lineages.
 
-It does not know what a member does about it. All times are the log's.
+This module does not know what a member does about it. All times are the log's.
 
 >>> intervals = Intervals(own_ms=10_000)
 >>> key = ClaimKey("g", "events", 0)
@@ -32,14 +32,14 @@ from kafka_marshal.core.state import ClaimKey
 
 @frozen
 class OwnerReport:
-    """The last word of an owner."""
+    """The last record of an owner."""
 
     instance_id: str
     client_id: str
     interval_ms: float
     """Its heartbeat interval."""
     at_ms: int
-    """When, by the log's clock."""
+    """Its time, by the log's clock."""
 
 
 @define
@@ -50,34 +50,34 @@ class _Tenure:
 
 @define(eq=False)
 class _Lineage:
-    """Owners of one interval, of which there was always one alive since it began."""
+    """Owners with the same interval, at least one of whom was alive at any time since it began."""
 
     since: int
     """The offset at which it began."""
     last: OwnerReport
-    """The last word of any of them."""
+    """The last record of any of them."""
     tenures: dict[ClaimKey, _Tenure] = field(factory=dict)
 
 
 class Intervals:
-    """Which members of one group live under which interval. Give it every record of the group."""
+    """Which members of a group use which interval. Pass it every record of the group."""
 
     def __init__(self, own_ms: float) -> None:
-        """`own_ms`: the asker's own heartbeat interval, in milliseconds."""
+        """`own_ms`: this instance's own heartbeat interval, in milliseconds."""
         self.own_ms = own_ms
         self.until_ms: int | None = None
-        """Before this nobody with our interval may ask for a claim; None: at any time. It is later
-        by twice the larger interval than the last word of those who differ."""
+        """Before this time, no member with our interval may ask for a claim; None: at any time. It
+        is the last record of owners with another interval, plus twice the larger interval."""
         self._lineages: dict[float, _Lineage] = {}
 
     @property
     def alive(self) -> list[OwnerReport]:
-        """The last word of each interval's owners, the earliest interval first. Old ones too."""
+        """The last record of each interval's owners, the earliest interval first; also old ones."""
         found = sorted(self._lineages.values(), key=lambda lineage: lineage.since)
         return [lineage.last for lineage in found]
 
     def lived_at(self, at_ms: int) -> list[OwnerReport]:
-        """Those of them who lived at this time of the log."""
+        """Those of them that were alive at this time of the log."""
         return [
             report
             for report in self.alive
@@ -85,9 +85,9 @@ class Intervals:
         ]
 
     def read(self, record: Record) -> None:
-        """The next record of the group.
+        """Add the next record of the group.
 
-        A ReleaseGroup changes nothing: those whose claims it ends live on, and claim again.
+        A ReleaseGroup changes nothing: the owners whose claims it ends stay alive, and claim again.
         """
         message, headers = record.message, record.headers
         epoch = headers.epoch
@@ -103,9 +103,9 @@ class Intervals:
             self.lives(key, report, epoch, record.offset)
 
     def won(self, claiming: Record) -> None:
-        """This ClaimingPartition has won, as its reader judges: its sender lives, and may act.
+        """By its reader's judgement, this ClaimingPartition won: its sender is alive, and may act.
 
-        Its first heartbeat may be long on its way.
+        Its first heartbeat may arrive much later.
         """
         message, interval_ms = claiming.message, claiming.headers.interval_ms
         if interval_ms is not None:
@@ -118,7 +118,7 @@ class Intervals:
     def lives(
         self, key: ClaimKey, report: OwnerReport, epoch: int, offset: int | None = None
     ) -> None:
-        """An owner says that it lives; at `offset`, or at its very win."""
+        """An owner reports that it is alive: at `offset`, or by its win."""
         lineage = self._lineages.get(report.interval_ms)
         if lineage is None:
             lineage = self._lineages[report.interval_ms] = _Lineage(epoch, report)
@@ -134,7 +134,7 @@ class Intervals:
         self._look()
 
     def _ends(self, key: ClaimKey, instance_id: str, epoch: int) -> None:
-        """A tenure is given back by its owner."""
+        """An owner gave a tenure back."""
         for interval_ms, lineage in list(self._lineages.items()):
             tenure = lineage.tenures.get(key)
             if tenure is None or tenure.epoch != epoch or tenure.report.instance_id != instance_id:
@@ -148,9 +148,9 @@ class Intervals:
             self._look()
 
     def _lived(self, lineage: _Lineage, at_ms: int) -> bool:
-        """Whether one of them wrote within the last two of the larger interval.
+        """Whether one of them wrote a record within twice the larger interval.
 
-        For owners of our own interval, the larger one is the largest that any owner has.
+        For owners with our own interval, the larger one is the largest that any owner has.
         """
         last = lineage.last
         larger_ms = max(last.interval_ms, self.own_ms)
@@ -169,7 +169,7 @@ class Intervals:
 
     @property
     def _only_ours(self) -> bool:
-        """Nobody lives under another interval, which is nearly always so."""
+        """Whether no other interval is in use, which is nearly always so."""
         return len(self._lineages) == 1 and self.own_ms in self._lineages
 
     def _look(self) -> None:
@@ -183,7 +183,7 @@ class Intervals:
                 self.until_ms = max(until_ms, self.until_ms or until_ms)
 
     def differs(self, at_ms: int) -> OwnerReport | None:
-        """Somebody who lives under another interval, and came before all who live under ours."""
+        """A live owner with another interval that came before all with our interval, or None."""
         if self._only_ours:
             return None
         found = [each for each in self._those_before_us(at_ms) if self._lived(each, at_ms)]

@@ -1,8 +1,8 @@
 """A member's knowledge of the log, without its identity: saved, and loaded by the next instance.
 
-An instance that has read the whole log and one that begins where this was put aside know the same.
-So the next instance need only read what came since. This room does not know where a memory is kept,
-nor whether the log is still the one that it is of.
+An instance that begins with saved knowledge knows the same as one that has read the whole log, so
+it only needs to read newer records. This module does not know where the knowledge is stored, nor
+whether the log is still the same one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class PartitionMemory:
     """One coordinating partition, as far as it was read."""
 
     newborn: ConsumerState
-    """What a claim begins as that had no record of its own."""
+    """The initial state of a claim without records of its own."""
     claims: Mapping[ClaimKey, ConsumerState]
-    """Those of one group that differ from it."""
+    """The claims of one group that differ from it."""
     requests: Mapping[str, Request]
-    """By client id: who asked in vain for one of these claims."""
+    """By client id: the refused requests for these claims."""
 
 
 def without_self(consumer: ConsumerState) -> ConsumerState:
-    """What it has read, and nothing of what it has asked for, processed or resigned from.
+    """What it has read, without what it has requested, processed or resigned from.
 
     >>> without_self(ConsumerState(view=7, asked=True, next=3)) == ConsumerState(view=7)
     True

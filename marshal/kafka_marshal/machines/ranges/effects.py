@@ -1,7 +1,6 @@
 """The effects that a participant returns, for the program that runs it to carry out.
 
-An effect is a value; carrying it out, and its order, is the duty of the runtime. Effects of one
-call are carried out in their order.
+An effect is a value. The runtime must carry out the effects of one call in their order.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kafka_marshal.core.ranges.reader import FoldedState
 class SendRecord:
     """Append this to the coordination topic, stamped with unix time.
 
-    That it was appended means nothing yet: the machine acts on what it reads back.
+    A successful append has no meaning yet: the machine acts on what it reads back.
     """
 
     message: RangesMessage
@@ -34,19 +33,19 @@ class SendRecord:
 class RangeGranted:
     """The offsets from `from_` up to, not including, `to` are ours. Some may hold no message yet.
 
-    Ask `may_begin` before each message or batch, and report it by `begun`. At most once, whatever
+    Ask `may_begin` before each message or batch, and report it with `begun`. At most once, whatever
     must survive a crash has to be durable BEFORE the application begins.
     """
 
     id: int
-    """Offset of the record that asked for it: it grows, so a sink may fence by it."""
+    """The offset of the record that requested it: it grows, so it works as a fencing token."""
     from_: int
     to: int
 
 
 @frozen
 class RangeCut:
-    """Nothing of the range at or above `to` may be begun: it is given back."""
+    """Nothing of the range at or above `to` may be begun: that part is given back."""
 
     id: int
     to: int
@@ -62,12 +61,12 @@ class LossReason(enum.Enum):
     POSITION_SET = "position_set"
     """An administrator set the position."""
     LOG_LOST_RECORDS = "log_lost_records"
-    """The log's end moved back. Begin anew, under a new instance id."""
+    """The log's end moved back. Begin again with a new instance id."""
 
 
 @frozen
 class RangeLost:
-    """Of the range nothing more may be begun; what is in hand may end, and does not count.
+    """Nothing more of the range may be begun; messages in flight may finish, and do not count.
 
     The offsets from `from_` up to `to` were not finished.
     """
@@ -80,41 +79,41 @@ class RangeLost:
 
 @frozen
 class HandlerHangs:
-    """Nothing was finished for `stuck_after_ms`: what was not begun is given back now.
+    """No message was finished for `stuck_after_ms`: what was not begun is given back now.
 
-    Who reports messages before it begins them takes back (`take_back`) what it has not begun.
+    A runtime that reports messages before they begin calls `take_back` for those that have not.
     """
 
 
 @frozen
 class TenureBegan:
-    """The claim is shared under this epoch; `position` is where the log has it."""
+    """The claim is shared under this epoch; `position` is the position in the log."""
 
     epoch: int
     position: int
 
 
 class TenureEnded(enum.Enum):
-    """The claim is not shared any more: nothing is granted until it is won again."""
+    """The claim is no longer shared: nothing is granted until it is won again."""
 
     TAKEN = "taken"
-    """Another client owns it, one that does not know ranges or has another window."""
+    """Another client owns it, which does not know ranges or has another window."""
     PAUSED = "paused"
     """An administrator released the group. Begin nothing new: the ranges sleep."""
     RELEASED = "released"
-    """Nobody owns it. Begin nothing new: the ranges sleep."""
+    """It has no owner. Begin nothing new: the ranges sleep."""
 
 
 @frozen
 class WindowDiffers:
-    """The claim is shared under another window, so this participant takes no part."""
+    """The claim is shared under another window, so this participant cannot take part."""
 
     window: int
 
 
 @frozen
 class Left:
-    """Everything in hand is finished and the rest was given back: nothing is left to do."""
+    """All begun messages are finished and the rest was given back: nothing is left to do."""
 
 
 Effect: TypeAlias = (

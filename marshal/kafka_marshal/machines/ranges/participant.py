@@ -1,9 +1,9 @@
 """One participant of a shared claim: what it knows, remembers, may do, and sends.
 
-Spec: module Participant. A participant decides from what it has read, which may be long ago. This
-room says what is allowed and what follows. When to do it is the driver's business (`driver`), which
-can only do what is allowed here. It does not know how records travel, whether they arrive, or
-who else there is. Every guard gives None, or the first reason against.
+Spec: module Participant. A participant decides from what it has read, which may be old. This module
+defines what is allowed and what follows. `driver` decides when to act, and can only do what is
+allowed here. This module does not know how records travel, whether they arrive, or who else exists.
+Every guard returns None, or the first reason that forbids the action.
 
 It needs every record of the key, or a state that was folded from all of them
 (`Participant.knowing`).
@@ -45,18 +45,17 @@ from kafka_marshal.machines.ranges.effects import SendRecord
 ANCHOR: Final = "ranges"
 """The instance and the client under which participants write the five old messages. Spec: ANCHOR.
 
-No consumer may have this client id: it would take the claim over as its own (R1b).
-"""
+No consumer may have this client id: it would take over the claim as its own (R1b)."""
 
 
 class ParticipantForbidden(enum.Enum):
-    """Why a participant may not do something, in the order in which it is asked.
+    """Why a participant may not do something, in the order of the guards.
 
     Spec: ParticipantForbidden.
     """
 
     LEAVING = "leaving"
-    """It leaves, and takes nothing more."""
+    """It is leaving, and takes nothing more."""
     AWAITS_READ_BACK = "awaits_read_back"
     """R6: its last ClaimingPartition was not read back yet."""
     ALREADY_SHARED = "already_shared"
@@ -64,15 +63,15 @@ class ParticipantForbidden(enum.Enum):
     ALREADY_ALONE = "already_alone"
     """It owns the claim alone."""
     NEVER_SET = "never_set"
-    """Nobody ever set a position: one that claims alone says first where to begin."""
+    """The position was never set: a participant that claims alone sets the start first."""
     ALREADY_SET = "already_set"
-    """Somebody set a position, and that is where to begin."""
+    """The position was set, and is where to begin."""
     WINDOW_DIFFERS = "window_differs"
     """There are ranges under another window."""
     NOT_ALONE = "not_alone"
     """It does not own the claim alone."""
     NOT_AT_MOST_ONCE = "not_at_most_once"
-    """Only at most once anything is reserved."""
+    """Only at-most-once participants reserve offsets."""
     NOT_SHARED = "not_shared"
     """The claim is not shared under its window."""
     NOTHING_AHEAD = "nothing_ahead"
@@ -80,40 +79,40 @@ class ParticipantForbidden(enum.Enum):
     REQUEST_UNDER_WAY = "request_under_way"
     """Its last request for a range was not read back yet."""
     OWES_GIVING_BACK = "owes_giving_back"
-    """What it has given back is still its own in the log."""
+    """In the log it still holds offsets that it has given back."""
     NO_ROOM = "no_room"
-    """Nothing is in the pool, and there is no room ahead of the position for that many."""
+    """The pool is empty, and there is no room ahead of the position for that many."""
     NO_RANGES = "no_ranges"
-    """There are no ranges, so nobody can hold one."""
+    """There are no ranges."""
     NOTHING_TO_GIVE_BACK = "nothing_to_give_back"
-    """Everything that is its own was begun, or lies below what was."""
+    """Everything that it holds was begun, or lies below an offset that was."""
     NOT_GRANTED = "not_granted"
-    """It has not read that the log granted it this offset, or that it still is its own."""
+    """It has not read that the log granted it this offset, or that it still holds it."""
     ASLEEP = "asleep"
-    """Nobody owns the claim: nothing new is begun."""
+    """The claim has no owner: nothing new is begun."""
     NOT_NEXT = "not_next"
-    """Messages of a range are begun in order, and finished in order after that."""
+    """Messages of a range are begun in order, and then finished in order."""
     NOTHING_ASKED = "nothing_asked"
     """No request is outstanding."""
 
 
 @frozen
 class ParticipantConfig:
-    """Who a participant is. Spec: `me` in Participant."""
+    """The identity and options of a participant. Spec: `me` in Participant."""
 
     instance_id: str
-    """Names one run of one process; new at every start."""
+    """Identifies one run of one process; new at every start."""
     client_id: str
-    """Names the consumer across restarts."""
+    """Identifies the consumer across restarts."""
     window: int
-    """How far ranges run ahead of the position, in offsets; 0 is at most once."""
+    """How far ranges may be ahead of the position, in offsets; 0 is at most once."""
     start: int = 0
-    """Where the start policy begins, where nobody ever set a position."""
+    """The start policy's offset, for a position that was never set."""
     rules: Rules = FENCED
     limits: Limits = LIMITS
     """Those of the message's version; a model has smaller ones."""
     says_interval: bool = False
-    """Its records say its heartbeat interval."""
+    """Its records state its heartbeat interval."""
 
 
 @frozen
@@ -123,15 +122,15 @@ class HeldRange:
     id: int
     from_: int
     to: int
-    """Less than in the log once it gave a part back."""
+    """Lower than in the log after it gave a part back."""
     begun: int
-    """Everything below was begun."""
+    """Everything below this offset was begun."""
     done: int
-    """Everything below is finished."""
+    """Everything below this offset is finished."""
 
     @property
     def finished(self) -> bool:
-        """All that it will ever process of it."""
+        """Whether everything that it will ever process of the range is done."""
         return self.done >= self.to
 
 
@@ -140,22 +139,22 @@ class Participant:
     """What a participant knows and remembers of one claim. Spec: NewParticipant."""
 
     claim: Claim = field(factory=Claim)
-    """The claim as it folded it."""
+    """The claim as it has folded it."""
     ranges: Ranges = field(factory=Ranges)
-    """The ranges as it folded them."""
+    """The ranges as it has folded them."""
     view: int = 0
     """The next offset to read."""
     held: tuple[HeldRange, ...] = ()
-    """By id. At least once they are open in the log; at most once it may finish what is not."""
+    """By id. At least once they are open in the log; at most once it may also finish others."""
     asked: bool = False
-    """R6: it has a ClaimingPartition that it has not read back."""
+    """R6: it has sent a ClaimingPartition that it has not read back."""
     requested: bool = False
-    """It has a request for a range that it has not read back."""
+    """It has sent a request for a range that it has not read back."""
     leaving: bool = False
 
     @classmethod
     def knowing(cls, state: FoldedState, view: int) -> Participant:
-        """One that knows the state before the record at `view`, as every record before led to."""
+        """A participant with the state before the record at `view`, folded from all before."""
         return cls(claim=state.claim, ranges=state.ranges, view=view)
 
     def holding(self, id_: int) -> HeldRange | None:
@@ -171,35 +170,36 @@ _Why: TypeAlias = ParticipantForbidden
 
 
 def is_anchored(participant: Participant) -> bool:
-    """The participants own the claim. Spec: IsAnchored."""
+    """Whether the participants own the claim. Spec: IsAnchored."""
     return participant.claim.owned and participant.claim.owner_instance == ANCHOR
 
 
 def shares(me: _Who, participant: Participant) -> bool:
-    """They own it and share it under its window. Spec: Shares."""
+    """Whether they own it and share it under its window. Spec: Shares."""
     return is_anchored(participant) and participant.ranges.window == me.window
 
 
 def is_alone(me: _Who, participant: Participant) -> bool:
-    """It owns the claim under its own instance, and shares it with nobody. Spec: IsAlone."""
+    """Whether it owns the claim under its own instance, without sharing. Spec: IsAlone."""
     return participant.claim.owner_instance == me.instance_id
 
 
 def own_open(me: _Who, participant: Participant) -> tuple[OpenRange, ...]:
-    """The ranges that the log gives it, by what it has read. Spec: OwnOpen."""
+    """Its ranges in the log, by what it has read. Spec: OwnOpen."""
     return participant.ranges.open_of(me.instance_id)
 
 
 def may_still_process_to(participant: Participant, range_: OpenRange) -> int:
-    """Up to where it may process a range that is its own in the log. Spec: MayStillProcessTo."""
+    """The end of what it may still process of its range in the log. Spec: MayStillProcessTo."""
     held = participant.holding(range_.id)
     return range_.from_ if held is None else held.to
 
 
 def owed_from(me: _Who, participant: Participant) -> int | None:
-    """The lowest offset that it gave back and that the log still gives it. Spec: Owed.
+    """The lowest offset that it gave back and that it still holds in the log. Spec: Owed.
 
-    The promise stands from sending, also if the record is lost, so it is given back again.
+    It keeps this promise from sending on, even if the record is lost, so it gives the offsets back
+    again.
     """
     limits = ((each, may_still_process_to(participant, each)) for each in own_open(me, participant))
     return min((limit for each, limit in limits if limit < each.to), default=None)
@@ -207,20 +207,20 @@ def owed_from(me: _Who, participant: Participant) -> int | None:
 
 @frozen
 class Done:
-    """What a record says is done."""
+    """What a record reports as done."""
 
     below: int
-    """Of the ranges that it speaks of, everything below is finished."""
+    """In the ranges that it refers to, everything below this offset is finished."""
     seen: int
-    """It speaks of ranges with ids up to this."""
+    """It refers to ranges with ids up to this one."""
 
 
 def done_to_send(me: _Who, participant: Participant) -> Done | None:
-    """What is finished in its open ranges, and not in the log; None: nothing new.
+    """The finished part of its open ranges that the log does not show; None: nothing new.
 
-    Spec: DoneToSend. One header speaks of all ranges through `seen`, so the lowest that is not
-    finished counts. A range of the pool lies below older ones that are finished: it then reports
-    the older ones alone, as if it had not read of the newer one.
+    Spec: DoneToSend. One header covers all ranges through `seen`, so the lowest unfinished one
+    counts. A range from the pool may lie below older ones that are finished. Then it reports the
+    older ones alone, as if it had not read of the newer one.
     """
     own, seen = list(own_open(me, participant)), participant.view - 1
     while own:
@@ -241,7 +241,7 @@ def _finished_below(participant: Participant, ranges: Iterable[OpenRange]) -> in
 
 
 def keep_to_send(me: _Who, participant: Participant) -> int | None:
-    """From here on nothing was begun in its open ranges; None: there is nothing to give back.
+    """The offset in its open ranges from which on nothing was begun; None: nothing to give back.
 
     Spec: KeepToSend.
     """
@@ -252,9 +252,10 @@ def keep_to_send(me: _Who, participant: Participant) -> int | None:
 
 
 def anchor_at(participant: Participant) -> int:
-    """Where the anchor's heartbeat says that it is. Spec: AnchorAt.
+    """The position in the anchor's heartbeat. Spec: AnchorAt.
 
-    At least once the lowest offset that is not done; an old view says less, and does no harm (R3).
+    At least once, the lowest offset that is not done. An old view gives a lower one, which does no
+    harm (R3).
     """
     ranges = participant.ranges
     return participant.claim.position if ranges.window == 0 else ranges.low
@@ -267,7 +268,7 @@ def room(participant: Participant) -> int:
 
 
 def has_room_for(me: _Who, participant: Participant, count: int) -> bool:
-    """Room for that many, or for half a window; else ranges would be slivers. Spec: HasRoomFor."""
+    """Room for that many, or for half a window: ranges must not get tiny. Spec: HasRoomFor."""
     ranges = participant.ranges
     enough = min(count, max(1, me.window // 2)) if me.window else count
     return (
@@ -281,12 +282,15 @@ def has_room_for(me: _Who, participant: Participant, count: int) -> bool:
 
 
 def still_owes(me: _Who, participant: Participant) -> bool:
-    """Nobody else gets at most once what one that leaves has not given back. Spec: StillOwes."""
+    """At most once: whether it still holds ranges in the log. Spec: StillOwes.
+
+    No one else gets what a leaving participant has not given back.
+    """
     return me.window == 0 and bool(own_open(me, participant))
 
 
 def may_claim_anchor(me: _Who, participant: Participant) -> _Why | None:
-    """May it ask for a claim that is shared? Spec: MayClaimAnchor. Rules: R6."""
+    """Whether it may ask for a shared claim. Spec: MayClaimAnchor. Rules: R6."""
     if participant.leaving and not still_owes(me, participant):
         return ParticipantForbidden.LEAVING
     if participant.asked:
@@ -301,7 +305,7 @@ def may_claim_anchor(me: _Who, participant: Participant) -> _Why | None:
 
 
 def may_claim_alone(me: _Who, participant: Participant) -> _Why | None:
-    """May it claim alone, to say where to begin? Spec: MayClaimAlone. Rules: R6."""
+    """Whether it may claim alone, to set the start. Spec: MayClaimAlone. Rules: R6."""
     if participant.leaving:
         return ParticipantForbidden.LEAVING
     if participant.asked:
@@ -314,12 +318,12 @@ def may_claim_alone(me: _Who, participant: Participant) -> _Why | None:
 
 
 def may_release_alone(me: _Who, participant: Participant) -> _Why | None:
-    """May it release what it claimed alone, at the start? Spec: MayReleaseAlone."""
+    """Whether it may release, at the start, what it claimed alone. Spec: MayReleaseAlone."""
     return None if is_alone(me, participant) else ParticipantForbidden.NOT_ALONE
 
 
 def may_beat_anchor(me: _Who, participant: Participant) -> _Why | None:
-    """May it speak for the anchor? Spec: MayBeatAnchor."""
+    """Whether it may send the anchor's heartbeat. Spec: MayBeatAnchor."""
     return None if shares(me, participant) else ParticipantForbidden.NOT_SHARED
 
 
@@ -337,7 +341,7 @@ def may_reserve(me: _Who, participant: Participant, offset: int) -> _Why | None:
 
 
 def may_ask_range(me: _Who, participant: Participant, count: int) -> _Why | None:
-    """May it ask for that many offsets? Spec: MayAskRange."""
+    """Whether it may request that many offsets. Spec: MayAskRange."""
     if participant.leaving:
         return ParticipantForbidden.LEAVING
     if not shares(me, participant):
@@ -352,12 +356,15 @@ def may_ask_range(me: _Who, participant: Participant, count: int) -> _Why | None
 
 
 def may_speak(me: _Who, participant: Participant) -> _Why | None:
-    """May it say that it lives, and what is done? Spec: MaySpeak. Also while ranges sleep."""
+    """Whether it may report that it is alive, and its progress. Spec: MaySpeak.
+
+    Also while ranges sleep.
+    """
     return None if participant.ranges.has_begun else ParticipantForbidden.NO_RANGES
 
 
 def may_give_back(me: _Who, participant: Participant) -> _Why | None:
-    """May it give back what it has not begun? Spec: MayGiveBack."""
+    """Whether it may give back what it has not begun. Spec: MayGiveBack."""
     if not participant.ranges.has_begun:
         return ParticipantForbidden.NO_RANGES
     if keep_to_send(me, participant) is None:
@@ -366,10 +373,11 @@ def may_give_back(me: _Who, participant: Participant) -> _Why | None:
 
 
 def may_begin(me: _Who, participant: Participant, id_: int, offset: int) -> _Why | None:
-    """May it begin this message of a range? Spec: MayBegin. Keeps: AtMostOnce, PauseHolds.
+    """Whether it may begin this message of a range. Spec: MayBegin. Keeps: AtMostOnce, PauseHolds.
 
-    Offsets without a message are passed over, so it need not be the next offset. Nothing is begun
-    behind what it gave back, as long as the log does not say so: it must be able to say it again.
+    Offsets without a message are skipped, so it need not be the next offset. Nothing is begun
+    behind what it gave back until the log shows that, because it must be able to give it back
+    again.
     """
     held = participant.holding(id_)
     if held is None or not held.from_ <= offset < held.to:
@@ -383,7 +391,7 @@ def may_begin(me: _Who, participant: Participant, id_: int, offset: int) -> _Why
 
 
 def may_finish(me: _Who, participant: Participant, id_: int, offset: int) -> _Why | None:
-    """May it call everything below and this message finished? Spec: MayFinish."""
+    """Whether it may report this message and all before it as finished. Spec: MayFinish."""
     held = participant.holding(id_)
     if held is None or not held.from_ <= offset < held.to:
         return ParticipantForbidden.NOT_GRANTED
@@ -391,7 +399,7 @@ def may_finish(me: _Who, participant: Participant, id_: int, offset: int) -> _Wh
 
 
 def may_give_up(me: _Who, participant: Participant) -> _Why | None:
-    """May it stop waiting for what it asked? It may still land. Spec: MayGiveUp."""
+    """Whether it may stop waiting for its request, which may still land. Spec: MayGiveUp."""
     if participant.asked or participant.requested:
         return None
     return ParticipantForbidden.NOTHING_ASKED
@@ -433,7 +441,7 @@ def claim_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> Send
 
 
 def claim_alone_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
-    """Under its own instance: it is refused, however late it lands, while the anchor lives.
+    """Under its own instance: while the anchor lives it is refused, however late it lands.
 
     Spec: ClaimAloneSent. Keeps: LiveAnchorKept.
     """
@@ -459,7 +467,7 @@ def beat_anchor_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendR
 
 
 def reserve_sent(me: _Who, participant: Participant, key: ClaimKey, offset: int) -> SendRecord:
-    """Spec: ReserveSent. The offset is absolute, so a double is refused as NotAhead."""
+    """Spec: ReserveSent. The offset is absolute, so a duplicate is refused as NotAhead."""
     message = ClaimingMessages(*_address(ANCHOR, ANCHOR, key), Offset(offset))
     return SendRecord(message, _owner_headers(me, participant))
 
@@ -479,7 +487,7 @@ def _ranging(
 
 
 def ask_range_sent(me: _Who, participant: Participant, key: ClaimKey, count: int) -> SendRecord:
-    """A request is a sign of life, too, and says what is done. Spec: AskRangeSent."""
+    """A request is also a sign of life, and reports progress. Spec: AskRangeSent."""
     done = done_to_send(me, participant)
     if done is None:
         return _ranging(me, participant, key, count, RangeHeaders())
@@ -487,7 +495,7 @@ def ask_range_sent(me: _Who, participant: Participant, key: ClaimKey, count: int
 
 
 def speak_sent(me: _Who, participant: Participant, key: ClaimKey) -> SendRecord:
-    """A sign of life, and what is done. Spec: SpeakSent."""
+    """A sign of life, with progress. Spec: SpeakSent."""
     return ask_range_sent(me, participant, key, 0)
 
 
@@ -506,12 +514,12 @@ def after_claiming(me: _Who, participant: Participant) -> Participant:
 
 
 def after_ask_range(me: _Who, participant: Participant) -> Participant:
-    """Asking grants nothing; what was granted is read in the log. Spec: AfterAskRange."""
+    """A request grants nothing; the grant is read in the log. Spec: AfterAskRange."""
     return attrs.evolve(participant, requested=True)
 
 
 def after_give_back(me: _Who, participant: Participant) -> Participant:
-    """What it gives back it never begins, whatever becomes of the record. Spec: AfterGiveBack."""
+    """It never begins what it gives back, even if the record is lost. Spec: AfterGiveBack."""
     keep = keep_to_send(me, participant)
     assert keep is not None
     ids = {each.id for each in own_open(me, participant)}
@@ -528,7 +536,7 @@ def after_begin(me: _Who, participant: Participant, id_: int, offset: int) -> Pa
 
 
 def after_take_back(me: _Who, participant: Participant, id_: int, offset: int) -> Participant:
-    """Nothing at or above the offset was begun, though it was reported so. Spec: AfterTakeBack."""
+    """Nothing at or above the offset was begun, although it was reported. Spec: AfterTakeBack."""
     held = participant.holding(id_)
     if held is None:
         return participant
@@ -546,9 +554,9 @@ def _with(participant: Participant, id_: int, **changes: int) -> Participant:
 
 
 def after_leaving(me: _Who, participant: Participant) -> Participant:
-    """It takes nothing more. What the log no longer gives it, it does not begin.
+    """It takes nothing more. It does not begin what it no longer holds in the log.
 
-    Spec: AfterLeaving. What it does give it has to be given back by a record.
+    Spec: AfterLeaving. What it still holds there must be given back by a record.
     """
     ids = {each.id for each in own_open(me, participant)}
     held = (
@@ -562,7 +570,7 @@ def after_leaving(me: _Who, participant: Participant) -> Participant:
 
 
 def after_giving_up(me: _Who, participant: Participant) -> Participant:
-    """It no longer waits for what it asked. Spec: AfterGivingUp."""
+    """It no longer waits for its request. Spec: AfterGivingUp."""
     return attrs.evolve(participant, asked=False, requested=False)
 
 
@@ -570,7 +578,7 @@ def after_giving_up(me: _Who, participant: Participant) -> Participant:
 
 
 def after_read(me: _Who, participant: Participant, record: RangesRecord) -> Participant:
-    """Fold one more record, and notice what it means for oneself. Spec: AfterRead.
+    """Fold one more record, and apply its consequences for this participant. Spec: AfterRead.
 
     The record must belong to the key, or be a ReleaseGroup of its group, and be the next that does.
     """
@@ -603,10 +611,11 @@ def read(
 
 
 def still_holds(me: _Who, held: HeldRange, ids: set[int], verdict: Verdict | RangeVerdict) -> bool:
-    """It may go on with a range that it held before a record. Spec: StillHolds.
+    """Whether it may continue a range that it held before a record. Spec: StillHolds.
 
-    At least once only as long as it is its own in the log. At most once nobody else is ever granted
-    it, so it may finish it whatever became of it; but not what an administrator asked for anew.
+    At least once, only as long as it holds it in the log. At most once, no one else is ever granted
+    it, so it may finish it in any case; but not offsets that an administrator set the position back
+    to.
     """
     if held.id in ids:
         return True

@@ -1,14 +1,14 @@
 """The rules of fair share: what a member asks for and gives back, given what it has read.
 
 Spec: module Share. Nothing here decides who owns a claim: the log does, and it refuses requests
-that should not have been made. There is no new message. A member that wants more asks for a claim
-that somebody else owns: the request is refused and changes nothing, but everybody has read who
-wants. The owner of the named claim gives it back if it owns at least two more than the asker. So
-every move makes the difference smaller, and one request moves one claim. A free claim is offered to
-the poorest; members that have read as much offer the same claims to the same members.
+that should not have been sent. There is no new message. A member that wants more asks for a claim
+of another owner: the request is refused and changes nothing, but every member has read who wants
+more. The owner of that claim gives it back if it owns at least two more than the asker. So every
+move makes the difference smaller, and one request moves one claim. A free claim is offered to the
+member with the fewest; members that have read the same records agree on all offers.
 
-This room knows no time: `timing` decides what is stale or overdue. A member is a client, no matter
-which of its instances runs; of two that are alike the lower name comes first.
+This module knows no time: `timing` decides what is stale or overdue. A member is a client, no
+matter which of its instances runs; of two equal ones the lower name comes first.
 
 >>> first, second = ClaimKey("g", "events", 0), ClaimKey("g", "events", 1)
 >>> seen = ShareView(Sharer("b1", "b", frozenset({first, second})), {first: "a", second: "a"}, {})
@@ -31,14 +31,14 @@ from kafka_marshal.core.state import ClaimKey
 
 @frozen
 class Sharer:
-    """Who shares. Spec: `me` in Share; of one group."""
+    """The member that shares, in one group. Spec: `me` in Share."""
 
     instance_id: str
     client_id: str
     keys: frozenset[ClaimKey]
-    """The claims that it may own: of topics that it subscribes to, the static ones too."""
+    """The claims that it may own: of the topics that it subscribes to, and static ones."""
     static: frozenset[ClaimKey] = frozenset()
-    """Of them those that it asked for by name: asked for whenever free, and never given away."""
+    """The static ones among them: asked for whenever they are free, and never given away."""
     limit: int | None = None
     """The most claims that it takes; None for no limit."""
 
@@ -48,11 +48,11 @@ class ShareMemory:
     """What a member remembers. Spec: NewMemory."""
 
     asked: frozenset[ClaimKey] = frozenset()
-    """What it asked for and has not read back. Spec: AskedFor."""
+    """Requests that it has not read back. Spec: AskedFor."""
     giving: frozenset[ClaimKey] = frozenset()
-    """What it has begun to give back, and has not read that it is free."""
+    """Claims that it has begun to give back, and has not read as free."""
     passed_over: frozenset[ClaimKey] = frozenset()
-    """Claims that it named in vain."""
+    """Claims that it requested in vain."""
 
 
 # --- who there is ---------------------------------------------------------------------------------
@@ -60,20 +60,20 @@ class ShareMemory:
 
 @attrs.define(eq=False)
 class ShareView:
-    """What a member has read: who owns each claim, and who asked in vain. Spec: `seen` in Share.
+    """What a member has read: each claim's owner, and refused requests. Spec: `seen` in Share.
 
-    Stale owners and old requests are left out before. Clients, not instances. What is counted is
-    counted once, so one of these is made for each look.
+    Stale owners and old requests must be left out. It contains clients, not instances. Counts are
+    computed once, so create one of these for each decision.
     """
 
     me: Sharer
     owners: Mapping[ClaimKey, str]
-    """What is not here is free."""
+    """Claims that are missing are free."""
     requests: Mapping[str, ClaimKey]
     counts: Mapping[str, int] = field(init=False)
-    """How many claims each known member owns. Spec: KnownMembers, CountOf."""
+    """The number of claims of each known member. Spec: KnownMembers, CountOf."""
     able: Mapping[str, frozenset[str]] = field(init=False)
-    """By topic, who is known to own such claims. Spec: CanOwn."""
+    """By topic, the members known to be able to own such claims. Spec: CanOwn."""
 
     def __attrs_post_init__(self) -> None:
         me = self.me.client_id
@@ -90,12 +90,12 @@ class ShareView:
 
     @property
     def mine(self) -> int:
-        """How many claims it owns itself."""
+        """The number of claims that it owns itself."""
         return self.counts[self.me.client_id]
 
     @cached_property
     def free(self) -> tuple[ClaimKey, ...]:
-        """Claims that nobody owns, in order. Spec: FreeClaims."""
+        """Claims without an owner, in order. Spec: FreeClaims."""
         return tuple(sorted(self.me.keys - self.owners.keys()))
 
     @cached_property
@@ -106,7 +106,7 @@ class ShareView:
 
 
 def is_announced(seen: ShareView) -> bool:
-    """The others can know of it. Spec: IsAnnounced."""
+    """Whether the others can know about it. Spec: IsAnnounced."""
     me = seen.me
     return seen.mine > 0 or seen.requests.get(me.client_id) in me.keys
 
@@ -119,10 +119,10 @@ def _below_limit(seen: ShareView) -> bool:
 
 
 def offers(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, str]:
-    """To whom each free claim is offered. Spec: Offers, Offered, AtRank.
+    """The member that each free claim is offered to. Spec: Offers, Offered, AtRank.
 
     Args:
-        overdue: how often a claim was passed on to the next poorest; 0 where it is not there.
+        overdue: how often a claim was passed on to the next member; 0 if it is missing.
     """
     counts, found = dict(seen.counts), {}
     heaps: dict[frozenset[str], list[tuple[int, str]]] = {}
@@ -139,10 +139,11 @@ def offers(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, s
 
 
 def _at_rank(heap: list[tuple[int, str]], counts: Mapping[str, int], rank: int) -> str:
-    """The member with `rank` poorer members before it. Spec: AtRank.
+    """The member with `rank` members before it that own fewer claims. Spec: AtRank.
 
-    Ranks wrap around: the poorest member may have missed its turn and gets another one. Counts
-    only grow, so an entry of the heap is too low at most, and is corrected when it comes up.
+    Ranks wrap around: the member with the fewest claims may have missed its turn and gets another
+    one. Counts only grow, so an entry of the heap is at most too low, and is corrected when it
+    comes up.
     """
     while heap[0][0] != counts[heap[0][1]]:
         heapq.heapreplace(heap, (counts[heap[0][1]], heap[0][1]))
@@ -159,9 +160,9 @@ def offered_to_me(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> tuple[Cla
 
 
 def room(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> int:
-    """How many more it may ask for. Spec: Room.
+    """How many more claims it may ask for. Spec: Room.
 
-    What it asked for and did not expect to get, it may get.
+    Claims that it asked for without expecting to get them count, because it may get them.
     """
     static = seen.me.static.intersection(seen.free)
     asked = sum(seen.owners.get(key) != seen.me.client_id for key in memory.asked)
@@ -176,9 +177,10 @@ def room(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> i
 def claims_to_ask(
     seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]
 ) -> tuple[ClaimKey, ...]:
-    """What it asks for, of what is free; static claims first. Spec: ClaimsToAsk.
+    """The free claims to ask for; static claims first. Spec: ClaimsToAsk.
 
-    Who is not announced asks for one: others may begin at the same moment, and it knows of none.
+    A member that is not announced asks for a single one: others may begin at the same moment, and
+    it knows none of them.
     """
     offered = tuple(offered)
     static = sorted(seen.me.static.intersection(seen.free))
@@ -189,8 +191,8 @@ def claims_to_ask(
 # --- what it asks for although somebody owns it ---------------------------------------------------
 
 DIFFERENCE = 2
-"""How many more claims an owner must have than the asker. With one, a move would only change
-places. Spec: Difference."""
+"""How many more claims an owner must have than the asker. With one, a move would only swap the two.
+Spec: Difference."""
 
 
 def others_claims(seen: ShareView) -> Iterable[ClaimKey]:
@@ -199,7 +201,7 @@ def others_claims(seen: ShareView) -> Iterable[ClaimKey]:
 
 
 def topics_for_poorer(seen: ShareView) -> frozenset[str]:
-    """Topics of which somebody poorer wants claims, and goes first. Spec: IsForPoorer."""
+    """Topics of which a member with fewer claims wants some, and goes first. Spec: IsForPoorer."""
     me = seen.me
     poorer = {
         client
@@ -210,7 +212,7 @@ def topics_for_poorer(seen: ShareView) -> frozenset[str]:
 
 
 def gettable(seen: ShareView) -> frozenset[ClaimKey]:
-    """Claims whose owner would give them. Spec: Gettable, IsRicher."""
+    """Claims whose owner would give them away. Spec: Gettable, IsRicher."""
     enough = seen.mine + DIFFERENCE
     richer = {client for client, count in seen.counts.items() if count >= enough}
     if not richer:
@@ -222,19 +224,19 @@ def gettable(seen: ShareView) -> frozenset[ClaimKey]:
 
 
 def is_hungry(seen: ShareView) -> bool:
-    """Somebody would give it something. Spec: IsHungry."""
+    """Whether another member would give it a claim. Spec: IsHungry."""
     return _below_limit(seen) and bool(gettable(seen))
 
 
 def is_waiting(seen: ShareView) -> bool:
-    """Its request stands, and there is reason to wait for the answer. Spec: IsWaiting."""
+    """Whether its request stands, and waiting for the answer makes sense. Spec: IsWaiting."""
     return seen.requests.get(seen.me.client_id) in gettable(seen)
 
 
 def wants_to_name(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> bool:
-    """It asks for a claim that somebody owns. Spec: WantsToName.
+    """Whether it asks for a claim that has an owner. Spec: WantsToName.
 
-    Also who is not hungry says that it is there, if nobody can know.
+    A member that is not hungry also does, to announce itself, if the others cannot know about it.
     """
     if memory.asked or not _below_limit(seen) or claims_to_ask(seen, memory, offered):
         return False
@@ -246,7 +248,7 @@ def wants_to_name(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimK
 def untried(
     seen: ShareView, keys: frozenset[ClaimKey], passed_over: frozenset[ClaimKey]
 ) -> frozenset[ClaimKey]:
-    """An owner that did not answer may not give anything; one claim of it may be static.
+    """An owner that did not respond may be unable to give: a claim of it may be static.
 
     Spec: Untried.
     """
@@ -256,7 +258,7 @@ def untried(
 
 
 def claim_to_name(seen: ShareView, passed_over: frozenset[ClaimKey]) -> ClaimKey:
-    """The richest's; of its claims one that nobody else asks for. Spec: ClaimToName, IsBetter."""
+    """A claim of the richest owner that no other member asks for. Spec: ClaimToName, IsBetter."""
     keys = gettable(seen) if is_hungry(seen) else frozenset(others_claims(seen))
     owners, counts, named = seen.owners, seen.counts, seen.named
     return min(
@@ -266,7 +268,7 @@ def claim_to_name(seen: ShareView, passed_over: frozenset[ClaimKey]) -> ClaimKey
 
 
 def passed_over_after(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
-    """What it passes over once its request was in vain; all anew after all of them.
+    """The claims to skip after a request in vain; empty again once all were tried.
 
     Spec: PassedOver.
     """
@@ -279,7 +281,7 @@ def passed_over_after(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKe
 
 
 def on_the_way(seen: ShareView, memory: ShareMemory, asker: str) -> int:
-    """What is on its way to be free, or free, is counted as the asker's. Spec: OnTheWay."""
+    """Claims that are free, or about to be, count as the asker's. Spec: OnTheWay."""
     return _giving(seen, memory) + sum(asker in seen.able[key.topic] for key in seen.free)
 
 
@@ -288,7 +290,7 @@ def _giving(seen: ShareView, memory: ShareMemory) -> int:
 
 
 def is_worth_giving(seen: ShareView, memory: ShareMemory, asker: str) -> bool:
-    """It owns at least two more than the asker, also when all this has landed.
+    """Whether it owns at least two more than the asker, even when all requests have landed.
 
     Spec: IsWorthGiving.
     """
@@ -297,7 +299,7 @@ def is_worth_giving(seen: ShareView, memory: ShareMemory, asker: str) -> bool:
 
 
 def claims_to_give(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
-    """Claims of its own that somebody asks for who should have them. Spec: ClaimsToGive."""
+    """Its own claims that a member asks for who should have them. Spec: ClaimsToGive."""
     me = seen.me
     return frozenset(
         key

@@ -1,10 +1,10 @@
 """The timing of fair share: when a member asks for more claims, and when it gives some back.
 
-`rules` says what is to be done, by what was read; this room adds patience. It knows when a
-request is old, when a free claim was offered for long enough, and when others had time to make
-themselves known. It does not know of drivers, records or effects: what the log says comes in as a
-value, and what to do goes out as one. All times are of one clock, its member's: what the log dates
-was translated (`log_clock`).
+`rules` defines what to do, given what was read; this module adds delays. It knows when a request is
+old, when a free claim was offered for long enough, and when others had time to announce themselves.
+It does not know drivers, records or effects: the state of the log comes in as a value, and the
+decision goes out as one. All times are of one clock, the member's; timestamps of the log are
+converted before (`log_clock`).
 
 >>> key = ClaimKey("g", "events", 0)
 >>> share = FairShare(Sharer("a1", "a", frozenset({key})))
@@ -29,79 +29,83 @@ from kafka_marshal.machines.share.rules import ShareMemory, Sharer, ShareView
 
 @frozen
 class Owner:
-    """Who owns a claim, as the log says."""
+    """The owner of a claim, according to the log."""
 
     instance_id: str
     client_id: str
     alive_ms: int
-    """When its last record was accepted: `Claim.last_heartbeat_ms`, by the clock of who asks."""
+    """When its last record was accepted: `Claim.last_heartbeat_ms`, by the clock of the member."""
 
 
 @frozen
 class Request:
-    """A ClaimingPartition that was refused, and not followed by a win of the same client."""
+    """A ClaimingPartition that was refused, and was not followed by a win of the same client."""
 
     key: ClaimKey
     at_ms: int
-    """By the log's clock where it is kept, by the asker's in `GroupView`."""
+    """By the log's clock in stored requests, by the member's in `GroupView`."""
 
 
 @frozen
 class GroupView:
-    """What the log says of a group, and what is under way."""
+    """The state of a group in the log, and the member's pending requests and releases."""
 
     owners: Mapping[ClaimKey, Owner]
-    """Of the sharer's keys; what nobody owns is left out. Stale ones may be there."""
+    """For the sharer's keys, without free claims. May include stale owners."""
     requests: Mapping[str, Request]
-    """By client id; `requests_after` keeps them. Old ones may be there."""
+    """By client id; `requests_after` maintains them. May include old ones."""
     asked: frozenset[ClaimKey]
-    """Claims that this instance has asked for and has not read back (`Consumer.asked`)."""
+    """Claims that this instance has requested and not read back (`Consumer.asked`)."""
     giving: frozenset[ClaimKey]
     """Claims that it owns and has begun to give back, or whose release it has sent."""
 
 
 @frozen
 class Decision:
-    """What to do now. Everything may be refused by the log, and is then decided anew."""
+    """What to do now. The log may refuse all of it; the next decision takes that into account."""
 
     ask: tuple[ClaimKey, ...] = ()
-    """Ask for these, in this order: they are free, stale, or of an instance of the own client."""
+    """Ask for these, in this order: they are free, stale, or of another instance of its own client.
+    """
     request: ClaimKey | None = None
-    """Ask for this one although somebody owns it, so that everybody reads who wants. Not to be
-    delayed until the owner is stale; the log refuses it, or it wins what has become free."""
+    """Ask for this one although it has an owner, so that every member reads who wants more. Do not
+    wait until the owner is stale: the log refuses the request, or it wins a claim that has
+    become free."""
     give: ClaimKey | None = None
-    """Begin to give this one back: finish what is in hand, then release. Look again at once."""
+    """Begin to give this one back: finish the messages in flight, then release. Decide again at
+    once."""
     look_again_ms: int | None = None
-    """Look again at this time, if no record comes before; None: never."""
+    """Decide again at this time, if no record comes before; None: never."""
 
 
 @frozen
 class ShareTiming:
-    """How long to wait."""
+    """The delays of fair share."""
 
     stale_after_ms: int = field(default=120_000, validator=positive)
     """Owners and requests older than this do not count: twice the heartbeat interval."""
     renew_ms: int = field(default=60_000, validator=positive)
-    """A request that nobody answered is repeated, and names another owner. Below stale_after_ms, or
-    a member that owns nothing is forgotten now and then."""
+    """When a request without an answer is repeated for another owner. It must be below
+    stale_after_ms, or the others forget a member that owns nothing from time to time."""
     settle_ms: int = field(default=1_000, validator=not_negative)
-    """Between the first claim or request and the next, to read of members that start just then."""
+    """The time between the first claim or request and the next, to read of members that start at
+    the same moment."""
     grace_ms: int = field(default=5_000, validator=positive)
-    """A free claim is offered to the next poorest once nothing was taken for this long."""
+    """A free claim is offered to the next member if no claim was taken for this long."""
 
 
 def requests_after(
     requests: Mapping[str, Request], message: Message, at_ms: int, owner_instance: str | None
 ) -> Mapping[str, Request]:
-    """The requests once one more record of the group is read; the same mapping if nothing changed.
+    """The requests after one more record of the group; the same mapping if nothing changed.
 
-    A ClaimingPartition that did not make its sender the owner is its client's request; one that did
-    answers it, so one request moves one claim. A client that releases wants nothing.
+    A ClaimingPartition that did not make its sender the owner is its client's request. One that did
+    answers the request, so one request moves one claim. A client that releases wants nothing.
 
     Args:
         message: of any claim of the group that the sharer reads.
         at_ms: the record's timestamp.
-        owner_instance: who owns the claim after the record, as its reader says.
+        owner_instance: the owner of the claim after the record, according to its reader.
     """
     if isinstance(message, ReleaseGroup):
         return requests
@@ -118,16 +122,16 @@ def requests_after(
 
 
 class FairShare:
-    """The rules with patience: what to do now, as the log stands. One for a member."""
+    """The rules with delays: what one member does now, given the state of the log."""
 
     def __init__(self, me: Sharer, patience: ShareTiming | None = None) -> None:
-        """Knows nothing yet.
+        """Begin without knowledge.
 
         Raises:
-            ValueError: requests would be renewed more rarely than they are forgotten.
+            ValueError: `renew_ms` is not below `stale_after_ms`.
         """
         self.me = me
-        """May be replaced, when topics come or grow."""
+        """May be replaced when topics are added or grow."""
         self.patience = patience or ShareTiming()
         if self.patience.renew_ms >= self.patience.stale_after_ms:
             raise ValueError(
@@ -139,10 +143,11 @@ class FairShare:
         self._passed_over: frozenset[ClaimKey] = frozenset()
 
     def look(self, view: GroupView, now_ms: int) -> Decision:
-        """What to do, by the contents of the log and by what is under way.
+        """Decide what to do, given the state of the log and what is pending.
 
-        Ask when every partition was read to its end: once after a batch of records and not at each,
-        since it costs some steps for each claim. `now_ms` is a steady clock, which never goes back.
+        Call it when every partition was read to its end, and once after a batch of records rather
+        than for each, since it costs some steps per claim. `now_ms` is a steady clock, which never
+        goes back.
         """
         seen, memory = self._seen(view, now_ms), self._memory(view)
         self._notice(seen, now_ms)
@@ -185,7 +190,7 @@ class FairShare:
         return ShareMemory(view.asked, view.giving, self._passed_over)
 
     def _notice(self, seen: ShareView, now_ms: int) -> None:
-        """Since when it is known to the others, and since when claims are free."""
+        """Note since when the others know it, and since when claims are free."""
         if not rules.is_announced(seen):
             self._announced_ms = None
         elif self._announced_ms is None:
@@ -197,7 +202,7 @@ class FairShare:
 
     @property
     def _settles_at_ms(self) -> int | None:
-        """Until when it waits for others to make themselves known; None before it did itself."""
+        """Until when it waits for others to announce themselves; None before it did so itself."""
         if self._announced_ms is None:
             return None
         return self._announced_ms + self.patience.settle_ms

@@ -75,7 +75,7 @@ def dump(
 
     Raises:
         BrokerFailed: the cluster cannot be reached or refused.
-        InvalidOption: `within` makes no sense.
+        InvalidOption: `within` is invalid.
     """
     within = within or RequestedRange()
     target = folder / f"{topic}.parquet"

@@ -42,7 +42,7 @@ class Change:
         """From `heartbeat_interval=30s,rules=original`; more than one text is as if joined.
 
         Raises:
-            InvalidOption: a key or a value makes no sense, or nothing is changed.
+            InvalidOption: a key or a value is invalid, or nothing is changed.
 
         >>> Change.parsed(["heartbeat_interval=500ms", "rules=original"]).heartbeat_interval_s
         0.5
