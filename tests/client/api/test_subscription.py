@@ -253,6 +253,9 @@ def test_the_names_of_0_1_0_go_on_and_warn(kafka: Kafka) -> None:
 def test_without_a_group_the_option_is_named(kafka: Kafka) -> None:
     with pytest.raises(InvalidOption, match="group_id is a name without '/', not ''"):
         Consumer(settings=kafka.settings(), client_id="c1")
+    # With it Kafka's client aborts the process.
+    with pytest.raises(InvalidOption, match="group_id is a name without '/', not 'caf"):
+        Consumer(settings=kafka.settings(), client_id="c1", group_id="caf\udce9")
 
 
 def test_tasks_subscribe_as_threads_do(kafka: Kafka) -> None:
