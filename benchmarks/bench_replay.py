@@ -31,7 +31,8 @@ local` instead of Spark. `--hot 0.8` puts that part of the claims into one coord
 
 `--phases` prints where the processor time of `--engine local` goes, in one process: what it takes
 merely to read the columns, what to read and collapse, and what to fold. It also prints how many
-rows are folded.
+rows are folded. Beside that it runs the command itself, on the same log and on a short one, with
+all its processes: of the short one nearly all is its start, with the kernel, and its outputs.
 
 `--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
 log of heartbeats of the same length, in this process. It prints CPU time a record. Of the first the
@@ -45,7 +46,9 @@ from __future__ import annotations
 import argparse
 import functools
 import multiprocessing
+import resource
 import shutil
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -82,6 +85,8 @@ if TYPE_CHECKING:
 INTERVAL_S = 60.0
 WARM = 200_000
 """Records of the warm run."""
+SHORT = 20_000
+"""Records of a log that is just long enough for the kernel."""
 ENGINES_CHECKED = 1_000_000
 SCALES = (1_000_000, 10_000_000, 30_000_000)
 SHARED, SHARED_WARM = (1_000_000,), 5_000
@@ -316,12 +321,26 @@ def phases(count: int, claims: int) -> None:
         began.append(time.process_time())
         columns, read, fold = (after - before for before, after in pairwise(began))
         rows = sum(stretch.rows for of_place in stretches.values() for stretch in of_place)
+        short = desk / "short.parquet"
+        logs.write(short, SHORT)
+        started, whole = command_s(short, desk / "short"), command_s(path, desk / "whole")
     for words, seconds in (
         ("merely to read the columns", columns),
         ("to read and to collapse", read),
         (f"to fold {rows:,} rows", fold),
+        (f"the command, {SHORT:,} records", started),
+        ("the command, all records", whole),
     ):
         print(f"{words:32}{seconds:9.2f} s of CPU{1e6 * seconds / count:9.2f} us a record")
+
+
+def command_s(path: Path, out: Path) -> float:
+    """CPU seconds of `marshal replay --engine local`, with its start and all its processes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "kafka_marshal.cli", "replay", str(path)]
+    subprocess.run([*command, "--engine", "local", "--quiet", "--out", str(out)], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool, claims: int) -> None:

@@ -10,7 +10,7 @@ import enum
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
 from kafka_marshal.core.messages import ClaimingRange, Record
@@ -26,6 +26,8 @@ from kafka_marshal.range_codec import (
 )
 
 HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
+UNREADABLE_NAME: Final = "\ufffd"
+"""Stands for the name of a header that is no UTF-8. Anybody can write one; it decides nothing."""
 
 
 class TimestampType(enum.Enum):

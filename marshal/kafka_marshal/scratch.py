@@ -29,6 +29,11 @@ def temporary_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
+def use_temporary_folder(folder: Path) -> None:
+    """Make `folder` the system's folder for temporary files, to this process and what it starts."""
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
 class Scratch:
     """A temporary folder of this process; a context manager that gives its path.
 

@@ -25,12 +25,14 @@ from model_tests.mutants.hand_made import HandMade
 
 MODELS = {
     "MCFull_AloTwinsAgain": False,
-    "MCSuffix_Joins": True,
     "MCSuffix_GapsAdmin": False,
     "MCFull_AmoJoinsPaused": True,
 }
 """Small ones that together give every reason against; and whether readers are exported.
 `make model-full` takes all."""
+
+OF_THE_NIGHT = {"MCSuffix_Joins": True}
+"""No mutant needs it."""
 
 
 def test_edges_are_exported_of_models_of_marshal_alone() -> None:
@@ -91,11 +93,12 @@ def test_a_row_that_imports_what_was_not_hashed_is_not_kept(
 
 
 @pytest.fixture(scope="session")
-def deeds(tmp_path_factory: pytest.TempPathFactory) -> list[Deeds]:
+def deeds(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> list[Deeds]:
     folder = tmp_path_factory.mktemp("deeds")
+    chosen = MODELS | (OF_THE_NIGHT if pytestconfig.getoption("all") else {})
     return [
         consumer_edges.export(consumer_edges.find(name), folder, readers=exported, short=True)
-        for name, exported in MODELS.items()
+        for name, exported in chosen.items()
     ]
 
 

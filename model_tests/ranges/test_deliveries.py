@@ -17,6 +17,8 @@ from model_tests.ranges import from_tla as ranges_from_tla
 
 MODULE = Path(__file__).parent / "DeliveriesEdges.tla"
 MODEL = "MCDeliveries_AloTwo"
+BY_DAY = {"Window": 3, "OpenRangesMax": 1}
+"""Bounds of 5,000 states in place of 30,000; what is counted wrongly shows in them, too."""
 
 
 def taken(value: Any) -> AllTaken:
@@ -28,12 +30,14 @@ def taken(value: Any) -> AllTaken:
 
 @pytest.mark.tlc
 def test_what_was_taken_is_counted_as_the_specification_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
 ) -> None:
     model = consumer_edges.find(MODEL)
     text = re.sub(
         r"(?m)^(INVARIANTS?|PROPERT(Y|IES)) .*\n", "", model.cfg.read_text(encoding="utf-8")
     )
+    for name, bound in () if pytestconfig.getoption("all") else BY_DAY.items():
+        text = re.sub(rf"{name} = \d+", f"{name} = {bound}", text)
     cfg = tmp_path / f"{MODEL}.cfg"
     cfg.write_text(f"{text}ACTION_CONSTRAINT ExportDeliveries\n", encoding="utf-8")
     export = tlc_export.export(

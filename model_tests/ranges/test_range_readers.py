@@ -86,7 +86,9 @@ def rows(name: str, log_max: int) -> Iterator[Row]:
 
 
 @pytest.mark.tlc
-@pytest.mark.parametrize("name", ["MCRangesSuffix_Alo", "MCRangesSuffix_Amo"])
+@pytest.mark.parametrize(
+    "name", ["MCRangesSuffix_Alo", pytest.param("MCRangesSuffix_Amo", marks=pytest.mark.night)]
+)
 def test_a_late_reader_knows_of_ranges_what_the_specification_says(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,10 +25,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from kafka_marshal.cli.app import app_of
 from kafka_marshal.scratch import Scratch
 
 IMPORTED = (
-    *("kafka_marshal.cli.app", "kafka_marshal.cli.common", "typer.rich_utils", "rich.table"),
+    *("kafka_marshal.cli.common", "typer.rich_utils", "rich.table"),
     *("kafka_marshal.replay.api", "kafka_marshal.kernel.fold", "kafka_marshal.modelcheck.runs"),
     *("kafka_marshal.admin.doctor.doctor", "kafka_marshal.admin.set_positions"),
 )
@@ -84,6 +85,7 @@ def _serve(asking: socket.socket) -> None:
     """Fork for each command that is asked for; returns in the fork, which is to run it."""
     for name in IMPORTED:
         importlib.import_module(name)
+    app_of()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     waiting: set[int] = set()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import trustme
 
 from kafka_marshal.client.groups.connection import Controllers
 from kafka_marshal.testing import Broker
@@ -91,6 +97,50 @@ def test_a_mistake_is_one_sentence(at: str, arguments: tuple[str, ...], said: st
     assert code == 2
     assert found.startswith("marshal: " + said.format(at=at))
     assert found.count("\n") == 1
+
+
+def test_a_port_of_kafka_is_named(kafka_broker: Broker) -> None:
+    at = kafka_broker.bootstrap
+    code, said = group(at, "describe", "g", "--timeout", "0.5")
+    assert code == 2
+    assert said.endswith(
+        f"; {at} is a broker of Kafka: name the address at which `marshal controller` listens\n"
+    )
+    assert "within 0 s" not in said
+    code, said = group(at, "create", "g", "t", "--timeout", "0.5")
+    assert "it is not known whether CreateGroup was carried out; " in said
+
+
+@contextmanager
+def serving(serve: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A server that does this with each connection; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accepts() -> None:
+            with suppress(OSError):  # it is closed
+                while True:
+                    accepted, _ = server.accept()
+                    with accepted, suppress(OSError):
+                        serve(accepted)
+
+        Thread(target=accepts, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def page(accepted: socket.socket) -> None:
+    accepted.recv(100)
+    accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_what_else_listens_there_is_named() -> None:
+    its = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(its)
+    hides = partial(its.wrap_socket, server_side=True)
+    for serve, said in ((page, "speaks HTTP, as metrics do: "), (hides, "expects TLS: add --tls")):
+        with serving(serve) as at, Controllers(at, "test") as controllers:
+            assert (controllers.strangers() or "").startswith(f"{at} {said}")
+    with serving(lambda accepted: accepted.recv(1)) as at, Controllers(at, "test") as controllers:
+        assert controllers.strangers() is None
 
 
 @pytest.mark.parametrize(

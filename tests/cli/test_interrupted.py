@@ -138,10 +138,10 @@ IMPORTING = """
 import kafka_marshal.cli.app
 from kafka_marshal.cli import main
 
-def imports():
+def imports(arguments):
     exec("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
 
-kafka_marshal.cli.app.app = imports
+kafka_marshal.cli.app.app_of = imports
 main()
 """
 

@@ -17,7 +17,7 @@ COULD_NOT_RUN: Final = 2
 def main() -> None:
     """Run the command; exits with its code."""
     try:
-        from kafka_marshal.cli.app import app
+        from kafka_marshal.cli.app import app_of
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise
@@ -29,7 +29,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, interrupted)
     shown = sys.stdout
     try:
-        app()
+        app_of(sys.argv[1:])()
     except KeyboardInterrupt:
         _stop("interrupted")
     except SystemExit as stop:

@@ -1,29 +1,18 @@
-"""The commands."""
+"""The commands: where each is, and an app of all of them or of the one that is asked for.
+
+To import all takes longer than to import any one, and so does to look at their parameters.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
 from kafka_marshal.cli import FINE
-from kafka_marshal.cli.cluster.broker import broker
-from kafka_marshal.cli.cluster.doctor import doctor
-from kafka_marshal.cli.cluster.init import init
-from kafka_marshal.cli.cluster.ls import groups, ls
-from kafka_marshal.cli.cluster.pause import pause, release, resume
-from kafka_marshal.cli.cluster.positions import set_position
-from kafka_marshal.cli.cluster.receipts import receipts
-from kafka_marshal.cli.cluster.redrive import redrive
 from kafka_marshal.cli.common import Commands
-from kafka_marshal.cli.groups.controller import controller
-from kafka_marshal.cli.groups.group import group
-from kafka_marshal.cli.logs.replay import replay
-from kafka_marshal.cli.logs.shrink import shrink
-from kafka_marshal.cli.logs.trace import trace
-from kafka_marshal.cli.logs.validate import validate
-from kafka_marshal.cli.logs.verify import verify
-from kafka_marshal.cli.logs.watch import watch
 from kafka_marshal.version import package_version
 
 RECORDED = "Recorded logs and runs"
@@ -32,40 +21,66 @@ CONTROLLED = "Groups with a controller"
 SPECIFIED = "The specification"
 TRIES = "For tries"
 
-app = Commands(
-    name="marshal",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-for panel, commands in {
-    RECORDED: (replay, shrink, trace, validate),
+_COMMANDS: Final = {
+    RECORDED: ("logs.replay", "logs.shrink", "logs.trace", "logs.validate"),
     LIVE: (
-        watch,
-        init,
-        doctor,
-        ls,
-        groups,
-        set_position,
-        pause,
-        resume,
-        release,
-        receipts,
-        redrive,
+        "logs.watch",
+        "cluster.init",
+        "cluster.doctor",
+        "cluster.ls",
+        "cluster.ls:groups",
+        "cluster.positions:set_position",
+        "cluster.pause",
+        "cluster.pause:resume",
+        "cluster.pause:release",
+        "cluster.receipts",
+        "cluster.redrive",
     ),
-    CONTROLLED: (controller,),
-    SPECIFIED: (verify,),
-    TRIES: (broker,),
-}.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.add_typer(
-    group,
-    name="group",
-    rich_help_panel=CONTROLLED,
-    help="List, describe, create, delete and rewind groups that have a controller.",
-)
+    CONTROLLED: ("groups.controller",),
+    SPECIFIED: ("logs.verify",),
+    TRIES: ("cluster.broker",),
+}
+"""Modules below `kafka_marshal.cli`, with the function if it has another name."""
+
+
+def app_of(arguments: Sequence[str] = ()) -> Commands:
+    """The command that these arguments begin with; if they begin with none, all of them."""
+    of_name = {
+        place.rpartition(":")[2].rpartition(".")[2].replace("_", "-"): (panel, place)
+        for panel, places in _COMMANDS.items()
+        for place in places
+    }
+    asked = arguments[0] if arguments else None
+    app = Commands(
+        name="marshal",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(marshal)
+    for panel, place in [of_name[asked]] if asked in of_name else of_name.values():
+        module, _, name = place.partition(":")
+        found = import_module(f"kafka_marshal.cli.{module}")
+        function = getattr(found, name or module.rpartition(".")[2])
+        app.command(rich_help_panel=panel)(function)
+    if asked not in of_name:
+        from kafka_marshal.cli.groups.group import group
+
+        app.add_typer(
+            group,
+            name="group",
+            rich_help_panel=CONTROLLED,
+            help="List, describe, create, delete and rewind groups that have a controller.",
+        )
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    """`app` has all commands."""
+    if name == "app":
+        return app_of()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _version(wanted: bool) -> None:
@@ -74,7 +89,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(FINE)
 
 
-@app.callback()
 def marshal(
     *,
     version: Annotated[

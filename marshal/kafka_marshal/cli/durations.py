@@ -10,6 +10,7 @@ import math
 import re
 from typing import Final
 
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
@@ -46,9 +47,12 @@ def duration_text(duration_ms: float) -> str:
 
 
 def at(timestamp_ms: int) -> str:
-    """A time as a person reads it, UTC.
+    """A time as a person reads it, UTC; a producer may have stamped a record with any other.
 
-    >>> at(0)
-    '1970-01-01 00:00:00'
+    >>> at(0), at(2**63 - 1)
+    ('1970-01-01 00:00:00', '9223372036854775807 ms')
     """
-    return f"{dt.datetime.fromtimestamp(timestamp_ms / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
+    try:
+        return f"{_EPOCH + dt.timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"{timestamp_ms} ms"

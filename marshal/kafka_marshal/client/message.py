@@ -15,13 +15,12 @@ from typing import Any, Final, Protocol, cast, overload
 from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
 
+from kafka_marshal.capture import UNREADABLE_NAME
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 HeaderPairs = list[tuple[str, bytes | None]]
-UNREADABLE_NAME: Final = "\ufffd"
-"""Stands for the name of a header that is no UTF-8: Kafka's client does not give its bytes."""
 _headers_of: Final = methodcaller("headers")
 """Python 3.11 may call a method without a look at its error, which then ends another call."""
 
@@ -198,7 +197,7 @@ class Message:
 
     @property
     def headers(self) -> HeaderPairs:
-        """The headers, in order; a name may occur twice. One that is not UTF-8 is `\ufffd`."""
+        """The headers, in order; a name may occur twice. A name that is no UTF-8 is `\ufffd`."""
         return headers_of(self.fetched)
 
     @property

@@ -42,6 +42,8 @@ def kafka() -> Kafka:
         ("coordination_read_max", {"coordination_read_max": 0}),
         ("wedged_after_beats", {"wedged_after_beats": 0}),
         ("metadata_refresh_s", {"metadata_refresh_s": 0}),
+        ("client_id", {"client_id": "worker\0one"}),
+        ("coordination_topic", {"coordination_topic": "a/b"}),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(

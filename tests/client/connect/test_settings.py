@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.connect.settings import Settings, addresses, settings_of
+from kafka_marshal.client.connect.settings import Settings, addresses, connection, settings_of
 from kafka_marshal.errors import InvalidOption
 
 
@@ -49,6 +49,20 @@ def test_of_one_setting_option_counts_then_file_named_then_environment_then_conf
     assert settings_of(None, None, (), known).bootstrap == "environment:1"
     del known["MARSHAL_BOOTSTRAP"]
     assert settings_of(None, None, (), known).bootstrap == "config:1"
+
+
+def test_a_program_gives_numbers_and_booleans_as_to_kafkas_client() -> None:
+    given: dict[str, Any] = {"linger.ms": 5, "enable.idempotence": True, "acks": "all"}
+    values = connection("b:9092", given, None).values
+    assert (values["linger.ms"], values["enable.idempotence"]) == ("5", "true")
+
+
+@pytest.mark.parametrize("value", [None, print, ["a"], "caf\udce9", "secret\0"])
+def test_a_setting_that_kafkas_client_cannot_take_is_named_and_not_shown(value: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"^settings: 'sasl.password' is text,") as refused:
+        connection("b:9092", {"sasl.password": value}, None)
+    assert "caf" not in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_file_that_is_named_replaces_the_configuration_file(tmp_path: Path) -> None:

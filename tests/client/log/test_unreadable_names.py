@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import cimpl
 
 import kafka_marshal
-from kafka_marshal.client.message import UNREADABLE_NAME, Message
+from kafka_marshal.capture import UNREADABLE_NAME
+from kafka_marshal.client.message import Message
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal

@@ -14,7 +14,14 @@ import pytest
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.replay.engines.workers import Workers
 from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.scratch import temporary_folder
 from tests.replay.engines.works import Work
+
+
+@pytest.fixture(params=[False, True], ids=["started", "forked"])
+def forked(request: pytest.FixtureRequest) -> bool:
+    """Whether the others are copies of the starter."""
+    return bool(request.param)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -33,8 +40,10 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def test_each_process_does_tasks_and_results_come_in_the_order_of_the_calls(tmp_path: Path) -> None:
-    with Workers(Work(os.getpid()), 2, tmp_path) as workers:
+def test_each_process_does_tasks_and_results_come_in_the_order_of_the_calls(
+    forked: bool, tmp_path: Path
+) -> None:
+    with Workers(Work(os.getpid()), 2, tmp_path, forked=forked) as workers:
         done: list[int] = []
         where: set[tuple[int, str]] = set()
 
@@ -48,7 +57,7 @@ def test_each_process_does_tasks_and_results_come_in_the_order_of_the_calls(tmp_
     assert done[:9] == list(range(1, 10))
     assert len(pids) == 9
     of_pid = dict(where)
-    assert of_pid.pop(os.getpid()) == os.environ.get("TMPDIR", "")
+    assert of_pid.pop(os.getpid()) == str(temporary_folder())
     assert list(of_pid.values()) == [str(tmp_path)]
     assert not any(map(is_there, of_pid))
 
@@ -62,20 +71,20 @@ def test_each_process_does_tasks_and_results_come_in_the_order_of_the_calls(tmp_
     ],
 )
 def test_what_breaks_in_another_process_is_an_error_of_the_starter(
-    tmp_path: Path, kind: str, raised: type[Exception], said: str
+    forked: bool, tmp_path: Path, kind: str, raised: type[Exception], said: str
 ) -> None:
     with (
         pytest.raises(raised, match=said),
-        Workers(Work(os.getpid()), 2, tmp_path) as workers,
+        Workers(Work(os.getpid()), 2, tmp_path, forked=forked) as workers,
     ):
         workers.run("broken", [(kind,)] * 8, lambda _: None)
 
 
-def test_an_interrupt_of_the_starter_ends_the_others(tmp_path: Path) -> None:
+def test_an_interrupt_of_the_starter_ends_the_others(forked: bool, tmp_path: Path) -> None:
     note = tmp_path / "note"
     with (
         pytest.raises(KeyboardInterrupt),
-        Workers(Work(os.getpid()), 2, tmp_path) as workers,
+        Workers(Work(os.getpid()), 2, tmp_path, forked=forked) as workers,
     ):
         workers.run("interrupted", [(note,)] * 2, lambda _: None)
     assert not is_there(int(note.read_text()))
@@ -86,17 +95,34 @@ import os
 from pathlib import Path
 from kafka_marshal.replay.engines.workers import Workers
 from tests.replay.engines.works import Work
-with Workers(Work(os.getpid()), 2, Path({folder!r})) as workers:
-    workers.run("endless", [(Path({note!r}),)] * 2, lambda _: None)
+with Workers(Work(os.getpid()), 3, Path({folder!r}), forked={forked}) as workers:
+    workers.run("endless", [(Path({note!r}),)] * 3, lambda _: None)
 """
 
 
-def test_a_process_does_not_outlive_a_starter_that_was_killed(tmp_path: Path) -> None:
+def test_no_process_outlives_a_starter_that_was_killed(forked: bool, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    text = STARTER.format(folder=str(tmp_path), note=str(note))
+    text = STARTER.format(folder=str(tmp_path), note=str(note), forked=forked)
     starter = subprocess.Popen([sys.executable, "-c", text])
-    until(lambda: note.exists() and bool(note.read_text()))
+    until(lambda: note.exists() and note.read_text().count("\n") == 2)
     starter.kill()
     starter.wait()
-    pid = int(note.read_text())
-    until(lambda: not is_there(pid))
+    for pid in map(int, note.read_text().split()):
+        until(lambda pid=pid: not is_there(pid))  # type: ignore[misc]
+
+
+COPIED = """
+from kafka_marshal.replay.engines.workers import forks
+from kafka_marshal.replay.own_process import prepare
+before = forks()
+prepare()
+print(before, forks())
+"""
+
+
+def test_only_a_process_that_does_nothing_but_replay_is_copied() -> None:
+    """Another one may have threads, whose locks would be copied as they are."""
+    said = subprocess.run(
+        [sys.executable, "-c", COPIED], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == f"False {sys.platform == 'linux'}\n"

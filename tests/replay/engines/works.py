@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.scratch import temporary_folder
 
 
 @frozen
@@ -26,7 +27,7 @@ class Work:
 
     def temporary(self, _number: int) -> tuple[int, str]:
         """Where temporary files of the process go."""
-        return self.process(0), os.environ.get("TMPDIR", "")
+        return self.process(0), str(temporary_folder())
 
     def broken(self, kind: str) -> None:
         """Break elsewhere, in one of several ways."""
@@ -49,8 +50,9 @@ class Work:
         raise KeyboardInterrupt
 
     def endless(self, note: Path) -> None:
-        """Work without an end, for which the starter waits; `note` gets the other process."""
+        """Work without an end, for which the starter waits; `note` gets the others."""
         if os.getpid() != self.starter:
-            note.write_text(str(os.getpid()))
+            with note.open("a") as file:
+                file.write(f"{os.getpid()}\n")
             while True:
                 time.sleep(0.01)

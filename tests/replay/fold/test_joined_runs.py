@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+import pyarrow as pa
 import pytest
 from attrs import evolve
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.fold import jobs
 from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
+from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA
 from kafka_marshal.replay.model.chunk_items import HeartbeatRun, SingleRecord
 from tests.kernel import hostile
 from tests.kernel.seeds import seeds
@@ -143,3 +146,20 @@ def test_a_log_without_its_head_is_told_the_same_from_joined_runs(seed: int) -> 
 
     raws = [later(raw) for raw in a_fleet(seed)[500:3_000]]
     alike(raws, judging(), 60, window=WHOLE)
+
+
+def test_a_window_ends_with_as_many_records_as_it_may_hold_in_runs_or_in_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a fold holds at once does not grow with the log."""
+    run = pa.array([{"offsets": bytes(4 * 100)}], COLLAPSED_SCHEMA.field("run").type)
+    each = pa.RecordBatch.from_arrays([run], ["run"])
+
+    def held() -> list[int]:
+        return [batch.num_rows for batch in jobs.windows([each] * 7)]
+
+    assert held() == [7]
+    monkeypatch.setattr(jobs, "WINDOW_OFFSET_BYTES", 1_000)
+    assert held() == [3, 3, 1]
+    monkeypatch.setattr(jobs, "WINDOW_BYTES", 2 * each.nbytes)
+    assert held() == [2, 2, 2, 1]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import struct
 from pathlib import Path
 
 import attrs
@@ -8,7 +10,7 @@ from aiokafka.record import default_records
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c
 
-from kafka_marshal.capture import TimestampType
+from kafka_marshal.capture import UNREADABLE_NAME, TimestampType
 from kafka_marshal.replay.sources import find, segment
 from tests.replay.sources import texts
 from tests.replay.sources.readers import (
@@ -41,6 +43,23 @@ def test_control_batches_are_no_records(tmp_path: Path) -> None:
     path = texts.segment(tmp_path / "__marshal-2", *data)
     assert read(path) == [*AT_ONCE[:2], *AT_ONCE[3:]]
     assert told(path) == ""  # a marker alone is no record that could have been aborted
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_name_that_is_no_utf8_hides_no_record(tmp_path: Path, codec: int) -> None:
+    """Brokers take it from anybody; then the whole segment could not be replayed."""
+    named = attrs.evolve(AT_ONCE[0], headers=(("odd-name", b"1"), *AT_ONCE[0].headers))
+    data = bytearray(texts.batch([named, *AT_ONCE[1:]], 0))
+    data[data.index(b"odd-name")] = 0xFF
+    if codec:
+        data[22] |= codec
+        data = bytearray(struct.pack(">qi", 0, 0)) + data[12:61] + gzip.compress(data[61:])
+        data[8:12] = struct.pack(">i", len(data) - 12)
+    data[17:21] = struct.pack(">I", calc_crc32c(bytes(data[21:])))
+    path = texts.segment(tmp_path / "__marshal-2", bytes(data))
+    first, *others = read(path)
+    assert first == attrs.evolve(named, headers=((UNREADABLE_NAME, b"1"), *AT_ONCE[0].headers))
+    assert others == AT_ONCE[1:]
 
 
 def test_a_cut_last_batch_is_left_out_and_told(tmp_path: Path) -> None:

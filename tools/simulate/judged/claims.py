@@ -90,7 +90,8 @@ class Judged:
             for one in receipts.receipts(later_ms, int(setting.rules.stale_after_ms)):
                 where, offsets = (topic, one.topic_partition), range(one.start or 0, one.end)
                 self.listed.setdefault(where, set()).update(offsets)
-                self.listed_of.setdefault((where, one.epoch), set()).update(offsets)
+                if one.epoch is not None:
+                    self.listed_of.setdefault((where, one.epoch), set()).update(offsets)
 
     def _fold_of(self, partition: int) -> ClaimsFold:
         if partition not in self._folds:

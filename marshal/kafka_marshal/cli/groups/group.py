@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kafka_marshal.rpc.codec import RpcAnswer
 
 _AT: Final = "127.0.0.1:9393"
+_START: Final = "`marshal controller` starts one, and --controller names another"
 _REFRESH_S: Final = 1.0
 _LOOK_S: Final = 0.1
 _WHERE: Final = {"latest": -1, "earliest": -2}
@@ -137,7 +138,11 @@ def _asking(
     tls_key: Path | None,
 ) -> Iterator[_Asking]:
     with needs("kafka"):
-        from kafka_marshal.client.groups.connection import Controllers
+        from kafka_marshal.client.groups.connection import (
+            AnswerMissing,
+            Controllers,
+            ServerUnreachable,
+        )
         from kafka_marshal.client.groups.tls import client_context
     with one_sentence(MarshalError):
         tls = None
@@ -145,7 +150,13 @@ def _asking(
             tls = client_context(tls_ca, tls_cert, tls_key)
         servers = controller or os.environ.get("MARSHAL_CONTROLLERS") or _AT
         with Controllers(servers, "marshal-cli", tls=tls, option="--controller") as controllers:
-            yield _Asking(controllers, timeout_s)
+            try:
+                yield _Asking(controllers, timeout_s)
+            except ServerUnreachable as error:
+                found = controllers.strangers()
+                if isinstance(error, AnswerMissing):  # it may say what is not known
+                    fail(f"{error}; {found}" if found else str(error))
+                fail(found or f"{error}; {_START}")
 
 
 # --- what there is --------------------------------------------------------------------------------

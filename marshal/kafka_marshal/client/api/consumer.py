@@ -863,7 +863,7 @@ class Consumer:
         dead = (
             None
             if dead_letter_topic is None
-            else DeadLetters(self._config.settings, dead_letter_topic)
+            else DeadLetters(self._config.settings, checked(dead_letter_topic))
         )
         held = self._coordinator.held
         if max_deliveries is not None:

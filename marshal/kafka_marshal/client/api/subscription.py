@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from kafka_marshal.core.validators import is_name
 from kafka_marshal.errors import InvalidOption
 
 Wanted: TypeAlias = str | re.Pattern[str]
@@ -68,6 +69,6 @@ def checked(topic: str) -> str:
     Raises:
         InvalidOption: it cannot be the name of a topic.
     """
-    if not topic or "/" in topic:
-        raise InvalidOption(f"a topic name must not be empty or contain '/', not {topic!r}")
+    if not is_name(topic) or not topic or "/" in topic:
+        raise InvalidOption(f"a topic must be a name without '/', not {topic!r}")
     return topic

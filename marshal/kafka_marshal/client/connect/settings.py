@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.environment import REAL, Environment
+from kafka_marshal.core.validators import is_name
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
@@ -37,13 +38,13 @@ the beginning of the sequence. It then takes the first, when sent again, for a d
 records are lost, and librdkafka reports them as delivered, without an offset.
 """
 TOPIC_BYTES_MIN: Final = 4_096
-"""The smallest `max.message.bytes` that a topic of ours may have. A message of the protocol is a
-line of ids: with long names and headers it is below this."""
+"""The smallest `max.message.bytes` allowed for a topic of ours. A message of the protocol is a
+line of ids: it is smaller, even with long names and headers."""
 EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
 """Settings of a producer that waits for each record before it sends the next one.
 
-No record shares a batch: if a batch is larger than the topic's `max.message.bytes`, a broker
-refuses all its records, however small each is.
+No record shares a batch: a broker refuses every record of a batch that is larger than the topic's
+`max.message.bytes`, however small each one is.
 """
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Different names of librdkafka for the same setting."""
@@ -68,11 +69,30 @@ TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
 """Takes `sasl.oauthbearer.config`; returns a token and when it expires, in unix seconds."""
 
 
+def _as_text(given: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as text: a program may give numbers and booleans, as to confluent-kafka."""
+    return {name: _value(name, value) for name, value in given.items()}
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if is_name(name) and is_name(value):
+        return str(value)
+    kind = "with lone surrogates or NUL" if isinstance(value, str) else f"of {type(value)}"
+    raise InvalidOption(f"settings: {name!r} is text, a number or a boolean, not one {kind}")
+
+
 @frozen
 class Settings:
     """Settings of librdkafka. Their `repr` shows only the names."""
 
-    values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
+    values: Mapping[str, str] = field(
+        converter=_as_text,
+        repr=lambda values: ", ".join(sorted(values)),
+    )
     oauth_cb: TokenCallback | None = None
     """Returns a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
     environment: Environment = field(default=REAL, repr=False, eq=False)

@@ -17,6 +17,7 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
+from kafka_marshal.core.validators import is_name
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
@@ -109,9 +110,14 @@ def configured(
     if semantics not in ("at_least_once", "at_most_once"):
         raise InvalidOption(f"semantics must be at_least_once or at_most_once, not {semantics!r}")
     refuse_no_start_policy(auto_offset_reset)
-    for name, text in (("group_id", group_id), ("client_id", client_id)):
-        if not text or "/" in text:
-            raise InvalidOption(f"{name} must not be empty or contain '/', not {text!r}")
+    names = {
+        "group_id": group_id,
+        "client_id": client_id,
+        "coordination_topic": coordination_topic,
+    }
+    for name, text in names.items():
+        if not is_name(text) or not text or "/" in text:
+            raise InvalidOption(f"{name} must be a name without '/', not {text!r}")
     if client_id == ANCHOR:
         raise InvalidOption(
             f"client_id {ANCHOR!r} is reserved for consumers that share a partition"

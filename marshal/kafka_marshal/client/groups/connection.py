@@ -16,6 +16,7 @@ from typing import Final, Self, cast
 from attrs import frozen
 
 from kafka_marshal.client.connect.environment import REAL, Deadline, Environment
+from kafka_marshal.client.groups.strangers import what_listens
 from kafka_marshal.errors import InvalidOption, MarshalError
 from kafka_marshal.rpc.apis import Api
 from kafka_marshal.rpc.codec import (
@@ -48,7 +49,9 @@ GO_AGAIN: Final = frozenset(
     }
 )
 """Nothing was carried out, and soon a server answers otherwise."""
-_REPEATABLE: Final = frozenset({"ListGroups", "CreateGroup"})
+_READS: Final = frozenset({"ListGroups"})
+"""Requests that change nothing."""
+_REPEATABLE: Final = _READS | {"CreateGroup"}
 """Requests that may be sent again when it is not known whether they were carried out."""
 
 
@@ -226,7 +229,7 @@ class ServerConnection:
         except ServerUnreachable as error:
             raise AnswerMissing(_unknown(str(error), api)) from None
         raise AnswerMissing(
-            _unknown(f"{self.address} did not answer within {timeout_s:.3g} s", api)
+            _unknown(f"{self.address} did not answer within {timeout_s:.2g} s", api)
         )
 
     def _decoded(self, message: bytes) -> RpcAnswer:
@@ -247,13 +250,15 @@ class ServerConnection:
             reason = f"its certificate is not trusted: {error.verify_message}"
         elif isinstance(error, TimeoutError):
             reason = "it does not answer"
+        elif isinstance(error, ssl.SSLError):
+            reason = f"TLS could not be agreed on ({error.reason or error}): it may not speak TLS"
         else:
             reason = error.strerror or str(error)
         return ServerUnreachable(f"{self.address}: {reason}")
 
 
 def _unknown(what: str, api: str) -> str:
-    return f"{what}: it is not known whether {api} was carried out"
+    return what if api in _READS else f"{what}: it is not known whether {api} was carried out"
 
 
 class Controllers:
@@ -427,9 +432,9 @@ class Controllers:
             except ServerUnreachable as error:
                 self._drop()
                 lost = isinstance(error, AnswerMissing) and api not in _REPEATABLE
-                if lost or not deadline.left_s:
+                if lost or deadline.left_s <= AGAIN_S:  # too late to hear of anything else
                     raise
-            self.environment.threads.sleep(min(AGAIN_S, deadline.left_s))
+            self.environment.threads.sleep(AGAIN_S)
 
     def _any(self, deadline: Deadline) -> ServerConnection:
         """A connection to the first server that accepts one."""
@@ -440,6 +445,17 @@ class Controllers:
             except ServerUnreachable as error:
                 reasons.append(str(error))
         raise ServerUnreachable(f"no controller can be reached: {'; '.join(reasons)}")
+
+    def strangers(self) -> str | None:
+        """What listens where one of the servers should, and what to do; None if nothing is known.
+
+        Asked when none of them answers: it takes a while.
+        """
+        for each in self._servers:
+            found = what_listens(each.host, each.port, self.tls, self.environment)
+            if found is not None:
+                return f"{each} {found}"
+        return None
 
     def _drop(self) -> None:
         """Disconnect, and begin with another server next time."""

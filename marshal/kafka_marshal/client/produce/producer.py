@@ -38,7 +38,7 @@ from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, Logg
 from kafka_marshal.client.observe.observers import Observer, Observers
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
-from kafka_marshal.core.validators import is_text
+from kafka_marshal.core.validators import is_name, is_text
 from kafka_marshal.errors import BufferFull, InvalidOption, ProducerClosed, ProducerFailed
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -353,21 +353,17 @@ def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> Non
     A header's name with a lone surrogate crashes the process with a segmentation fault
     (confluent-kafka 2.16).
     """
-    if not _is_name(topic) or not topic:
+    if not is_name(topic) or not topic:
         raise InvalidOption(f"the topic of a record is a name, not {topic!r}")
     if partition is not None and not (isinstance(partition, int) and 0 <= partition < 2**31):
         raise InvalidOption(f"topic {topic}: the partition is 0 or more or None, not {partition!r}")
     for pair in headers:
         name, value = pair if isinstance(pair, tuple) and len(pair) == 2 else (None, None)
         sent = is_text(value) if isinstance(value, str) else isinstance(value, bytes | None)
-        if not _is_name(name) or not sent:
+        if not is_name(name) or not sent:
             raise InvalidOption(
                 f"topic {topic}: a header is a name and bytes, text or None, not {pair!r:.80}"
             )
-
-
-def _is_name(given: Any) -> bool:
-    return isinstance(given, str) and "\0" not in given and is_text(given)
 
 
 def _in_flight(values: Mapping[str, str]) -> dict[str, str]:

@@ -20,8 +20,8 @@ from attrs import frozen
 
 from kafka_marshal.replay.engines.folding_ahead import FoldingAhead
 from kafka_marshal.replay.engines.stretches import Stretch
-from kafka_marshal.replay.engines.workers import Workers
-from kafka_marshal.replay.fold.jobs import Job
+from kafka_marshal.replay.engines.workers import Workers, forks
+from kafka_marshal.replay.fold.jobs import Job, row_schema
 from kafka_marshal.replay.one_process.gathering import (
     ROW_ORDER,
     Place,
@@ -40,7 +40,8 @@ from kafka_marshal.replay.one_process.sorting import (
 from kafka_marshal.replay.sources import Chunk
 
 RECORDS_PER_PROCESS: Final = 1_000_000
-"""Records that are worth the start of a process, which takes a second."""
+"""Records that are worth another process. Its start takes a second, and a copy of this one needs
+pages of its own: of a million records that took another second of processor time."""
 _FEW: Final = 8
 """Records for each row of a chunk from which on its file is not packed. Such rows are runs, of 8
 bytes a record: to pack and unpack them took longer than the fold's own reading."""
@@ -122,10 +123,12 @@ def fold_by_partition(
         for each in (read_folder, folder, temporary):
             each.mkdir()
         work = ReadAndFold(job, read_folder, folder)
+        if forked := forks():
+            _load(job)
         with (
             collecting_seldom(),
             FoldingAhead(job, processes) as ahead,
-            Workers(work, processes, temporary) as workers,
+            Workers(work, processes, temporary, forked=forked) as workers,
         ):
             chunks = len(job.chunks)
             each_chunk = [(number,) for number in range(chunks)]
@@ -145,6 +148,14 @@ def fold_by_partition(
             if ahead.place is not None:
                 ahead.finish().write_streams(folder / name_of(numbers[ahead.place]))
         gathered.add_streams(folder)
+
+
+def _load(job: Job) -> None:
+    """Load what a copy of this process would load: of a job that collapses a third of a second."""
+    if row_schema(job) and job.collapsing:
+        from kafka_marshal.kernel.entries import longest_entry
+
+        longest_entry(memoryview(bytes(4)))
 
 
 def _report(report: Callable[[int, int], None], of: int, done: int) -> None:

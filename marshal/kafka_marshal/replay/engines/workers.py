@@ -1,8 +1,9 @@
 """Worker processes on this machine that share one task with the process that starts them.
 
-Each is a Python of its own, neither forked nor made by `multiprocessing`: who starts it may have
-threads, or be a script that would run again. It ends when its starter does, however that ends, and
-no interrupt of a terminal reaches it. This room does not know what the work is.
+A process that only replays (`own_process`) is forked, so its copies have loaded what they need. For
+any other each is a Python of its own, neither forked nor made by `multiprocessing`: who starts it
+may have threads, or be a script that would run again. It ends when its starter does, however that
+ends, and no interrupt of a terminal reaches it. This room does not know what the work is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,14 +21,15 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 
 from attrs import define
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.own_process import prepare
+from kafka_marshal.replay.own_process import is_prepared, prepare
+from kafka_marshal.scratch import use_temporary_folder
 
 _STARTED: Final = (
     "import sys; sys.path[:] = {path!r}; "
@@ -34,9 +37,43 @@ _STARTED: Final = (
 )  # fmt: skip
 
 
+def forks() -> bool:
+    """Whether processes are copies of this one, which cost nearly nothing; else each is started."""
+    return is_prepared() and sys.platform == "linux"
+
+
+class _Process(Protocol):
+    pid: int
+
+    def kill(self) -> None:
+        """End it."""
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it, when it has ended."""
+
+
+@define(eq=False)
+class _Copy:
+    """As `_Process`."""
+
+    pid: int
+    _code: int | None = None
+
+    def kill(self) -> None:
+        """As `_Process`."""
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """As `_Process`."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
+
+
 @define(eq=False)
 class _Worker:
-    process: subprocess.Popen[bytes]
+    process: _Process
     connection: Connection
     under_way: int = 0
     """Tasks that were sent and not answered."""
@@ -45,31 +82,53 @@ class _Worker:
 class Workers:
     """The processes; a context manager that ends those that it started.
 
-    `work` is pickled to each of them, and its methods are the tasks. What they put into the
-    system's temporary folder goes to `folder`, which the starter removes.
+    `work` is pickled to each of them that is started, and its methods are the tasks. What they put
+    into the system's temporary folder goes to `folder`, which the starter removes. `forked`: each
+    is a copy of this process.
     """
 
-    def __init__(self, work: object, count: int, folder: Path) -> None:
+    def __init__(self, work: object, count: int, folder: Path, *, forked: bool = False) -> None:
         self._work = work
         self._folder = folder
         self._count = count
+        self._forked = forked
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> Self:
         for _ in range(self._count - 1):
             ours, theirs = Pipe()
-            started = _STARTED.format(path=sys.path, module=__name__, file=theirs.fileno())
-            process = subprocess.Popen(
-                [sys.executable, "-c", started],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=os.environ | {"TMPDIR": str(self._folder)},
-                start_new_session=True,
-            )
+            process = (self._copy if self._forked else self._start)(ours, theirs)
             theirs.close()
             self._workers.append(_Worker(process, ours))
-            self._send(self._workers[-1], self._work)
+            if not self._forked:
+                self._send(self._workers[-1], self._work)
         return self
+
+    def _start(self, _ours: Connection, theirs: Connection) -> _Process:
+        started = _STARTED.format(path=sys.path, module=__name__, file=theirs.fileno())
+        return subprocess.Popen(
+            [sys.executable, "-c", started],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"TMPDIR": str(self._folder)},
+            start_new_session=True,
+        )
+
+    def _copy(self, ours: Connection, theirs: Connection) -> _Process:
+        with warnings.catch_warnings():  # of threads: Arrow's begin anew in a copy
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid:
+            return _Copy(pid)
+        try:
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            ours.close()  # or it would not end with the starter
+            use_temporary_folder(self._folder)
+            _serve(theirs, self._work)
+        finally:
+            os._exit(1)
 
     def __exit__(self, *_: object) -> None:
         for worker in self._workers:
@@ -133,7 +192,7 @@ class Workers:
             raise _ended(worker.process) from None
 
 
-def _ended(process: subprocess.Popen[bytes]) -> ReplayError:
+def _ended(process: _Process) -> ReplayError:
     code = process.wait()
     how = f"with exit code {code}"
     if code < 0:
@@ -145,8 +204,12 @@ def _ended(process: subprocess.Popen[bytes]) -> ReplayError:
 def serve(file: int) -> None:
     """Do what the starter asks for, until it closes its end or is no more."""
     prepare()
-    connection, tasks = Connection(file), SimpleQueue[tuple[int, str, tuple[Any, ...]]]()
-    work = connection.recv()
+    connection = Connection(file)
+    _serve(connection, connection.recv())
+
+
+def _serve(connection: Connection, work: object) -> NoReturn:
+    tasks = SimpleQueue[tuple[int, str, tuple[Any, ...]]]()
 
     def receive() -> None:
         with suppress(EOFError, OSError):

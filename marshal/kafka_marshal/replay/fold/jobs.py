@@ -22,7 +22,10 @@ from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
 WINDOW_BYTES: Final = 128 << 20
-"""Bytes of rows that are looked at together, at least: 400,000 records, or far more in runs."""
+"""Bytes of rows that are looked at together: 400,000 records, each a row of its own."""
+WINDOW_OFFSET_BYTES: Final = 8 << 20
+"""Bytes of offsets of runs among them: two million records, of which each takes some 60 bytes while
+they are joined."""
 
 
 class Job(Protocol):
@@ -106,15 +109,19 @@ class WholeLog:
 
 
 def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches: what is folded in runs is looked for in each by itself."""
+    """The same rows in larger batches: what is folded in runs is looked for in each by itself.
+
+    Only the last one has less than one of both limits.
+    """
     waiting: list[pa.RecordBatch] = []
-    size = 0
+    size = offsets = 0
     for batch in batches:
         waiting.append(batch)
         size += batch.nbytes
-        if size >= WINDOW_BYTES:
+        offsets += batch.column("run").field("offsets").nbytes
+        if size >= WINDOW_BYTES or offsets >= WINDOW_OFFSET_BYTES:
             yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
-            waiting, size = [], 0
+            waiting, size, offsets = [], 0, 0
     if waiting:
         yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 

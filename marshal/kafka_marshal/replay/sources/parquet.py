@@ -7,11 +7,13 @@ before Spark starts.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -154,9 +156,16 @@ def _topics(path: Path, row_groups: int, named: str) -> list[frozenset[str]]:
         for number in range(row_groups):
             limit.check(number, ["topic"])
             column = parquet.read_row_group(number, columns=["topic"]).column("topic")
-            topics = pc.unique(column).to_pylist()
+            topics = itertools.chain.from_iterable(_distinct(chunk) for chunk in column.chunks)
             found.append(frozenset(str(topic) for topic in topics if topic is not None))
         return found
+
+
+def _distinct(column: pa.Array) -> list[Any]:
+    """Values that are there; of nearly every column of topics the only one of its dictionary."""
+    if isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1:
+        column = column.dictionary if column.null_count < len(column) else column.slice(0, 0)
+    return list(pc.unique(column).to_pylist())
 
 
 def _hive_partition(path: Path) -> int | None:
@@ -220,7 +229,7 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     with (
         readable(chunk.path),
         local_copy(place_of(chunk.path), wanted_bytes) as copy,
-        pq.ParquetFile(copy) as parquet,
+        pq.ParquetFile(copy, metadata=_footer(copy, copy.stat().st_mtime_ns)) as parquet,
     ):
         present = parquet.schema_arrow.names
         columns = _EXPECTED | _KEY if chunk.keys else _EXPECTED
@@ -237,6 +246,12 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
             yield batch
             seen += rows.num_rows
             order += rows.num_rows
+
+
+@functools.lru_cache(maxsize=8)
+def _footer(path: Path, _mtime_ns: int) -> pq.FileMetaData:
+    """The footer of a file, which all its chunks are read with."""
+    return pq.read_metadata(path)
 
 
 @contextmanager

@@ -13,12 +13,12 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 from attrs import frozen
 
-from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.capture import UNREADABLE_NAME, UnreadableSource
 from kafka_marshal.replay.places import UriPath
 from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import (
@@ -193,9 +193,14 @@ def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
         if batch.is_control_batch:
             return
         if batch.compression_type:
-            batch = DefaultRecordBatch(_plain(data, batch.compression_type, where))
+            data = _plain(data, batch.compression_type, where)
+            batch = DefaultRecordBatch(data)
         stamp = _STAMPS.get(batch.timestamp_type, NOT_STATED)
-        for record in batch:
+        try:
+            records = list(batch)
+        except UnicodeDecodeError:
+            records = list(_with_any_names(data))
+        for record in records:
             if not 0 <= record.offset <= _INT64_MAX:
                 raise UnreadableSource(f"{where}: offset {record.offset} is none of Kafka's")
             yield (
@@ -211,6 +216,29 @@ def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
         raise
     except (KafkaError, ValueError, RuntimeError, OSError, struct.error, zlib.error) as error:
         raise UnreadableSource(f"{where}: not a readable record batch: {error}") from None
+
+
+class _AnyNames(bytearray):
+    """The records of a batch, in which the name of a header may be no UTF-8."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return _AnyNames(found) if isinstance(at, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        try:
+            return bytes(self).decode(encoding, errors)
+        except UnicodeDecodeError:
+            return UNREADABLE_NAME
+
+
+def _with_any_names(data: bytes) -> Iterator[Any]:
+    """The records of a batch that is not packed; slowly, by the part of aiokafka in Python."""
+    from aiokafka.record.default_records import _DefaultRecordBatchPy
+
+    batch = _DefaultRecordBatchPy(data)
+    batch._buffer = _AnyNames(data)
+    yield from batch
 
 
 # --- unpacking ------------------------------------------------------------------------------------

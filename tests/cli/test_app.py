@@ -1,0 +1,36 @@
+"""Which commands there are, and what is imported for the one that is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import typer
+
+from kafka_marshal.cli.app import app_of
+
+COMMANDS = app_of().registered_commands
+
+
+def test_a_command_that_is_asked_for_is_the_one_of_that_name() -> None:
+    names = [typer.main.get_command_name(of.callback.__name__) for of in COMMANDS if of.callback]
+    assert len(set(names)) == len(COMMANDS)
+    for name, of_all in zip(names, COMMANDS, strict=True):
+        [alone] = app_of([name, "--help"]).registered_commands
+        assert (alone.callback, alone.rich_help_panel) == (of_all.callback, of_all.rich_help_panel)
+
+
+def test_a_command_imports_no_other() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from kafka_marshal.cli.app import app_of; app_of(['replay']); "
+            "print({'kafka_marshal.cli.logs.' + name for name in ('replay', 'watch')}"
+            " & {*sys.modules}, 'kafka_marshal.validate' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "{'kafka_marshal.cli.logs.replay'} False\n"
