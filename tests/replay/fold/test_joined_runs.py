@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pyarrow as pa
 import pytest
 from attrs import evolve
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.fold import jobs
 from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
 from kafka_marshal.replay.model.chunk_items import HeartbeatRun, SingleRecord
 from tests.kernel import hostile
@@ -143,3 +145,27 @@ def test_a_log_without_its_head_is_told_the_same_from_joined_runs(seed: int) -> 
 
     raws = [later(raw) for raw in a_fleet(seed)[500:3_000]]
     alike(raws, judging(), 60, window=WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "told"),
+    [
+        (1, 40, ["aaaa", "aa", "bbb", "c"]),
+        (1, 900, ["aaaaaa", "bbb", "c"]),
+        (150, 900, ["aaaaaabbb", "c"]),
+        (900, 900, ["aaaaaabbbc"]),
+    ],
+)
+def test_a_window_ends_with_a_coordinating_partition_unless_that_is_long(
+    least: int, most: int, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim of which a part lies in the next window is not kept in columns."""
+    monkeypatch.setattr(jobs, "WINDOW_BYTES", least)
+    monkeypatch.setattr(jobs, "WINDOW_BYTES_MAX", most)
+    logs = "aaaaaabbbc"
+    rows = pa.RecordBatch.from_pydict(
+        {"log": list(logs), "partition": [1] * len(logs), "offset": range(len(logs))}
+    )
+    found = [*jobs.windows(rows.slice(begin, 2) for begin in range(0, len(logs), 2))]
+    assert ["".join(batch["log"].to_pylist()) for batch in found] == told
+    assert [row for batch in found for row in batch.to_pylist()] == rows.to_pylist()
