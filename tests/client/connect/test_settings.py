@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.connect.settings import addresses, connection, settings_of
+from kafka_marshal.client.connect.settings import (
+    Settings,
+    addresses,
+    connection,
+    settings_of,
+)
 from kafka_marshal.errors import InvalidOption
 
 
@@ -101,3 +106,13 @@ def test_settings_go_to_another_process() -> None:
     assert (
         pickle.loads(pickle.dumps(settings)) == deepcopy(settings) == settings == settings_of("a:1")
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "decided"), [({}, 4096), ({"batch.size": "9"}, 9), ({"batch.size": "9999"}, 4096)]
+)
+def test_a_batch_is_as_large_as_its_topic_takes_or_smaller_where_the_user_says_so(
+    wanted: dict[str, str], decided: int
+) -> None:
+    assert Settings(wanted).batches() == {"batch_size": str(decided)}
+    assert Settings(wanted).batches(5) == {"batch_size": "5"}

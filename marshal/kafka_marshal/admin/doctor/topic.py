@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, numbers
 from kafka_marshal.client.connect.admin_client import TopicDescription
@@ -12,11 +11,9 @@ from kafka_marshal.client.connect.coordination_topic import (
     retention_needed_ms,
     retention_suffices,
 )
+from kafka_marshal.client.connect.settings import TOPIC_BYTES_MIN
 from kafka_marshal.core.state import Rules
 from kafka_marshal.errors import init_command
-
-MESSAGE_BYTES_MIN: Final = 4096
-"""A message of the protocol is a line of ids; with long names and headers it is below this."""
 
 
 def missing(bootstrap: str, topic: str) -> CheckFinding:
@@ -52,13 +49,13 @@ def of_settings(
         yield wrong("unclean.leader.election.enable", CheckSeverity.ERROR, "false")
     yield from _in_sync(hold, seen)
     limit = hold.get("max.message.bytes", "")
-    if limit.isdecimal() and int(limit) < MESSAGE_BYTES_MIN:
+    if limit.isdecimal() and int(limit) < TOPIC_BYTES_MIN:
         yield CheckFinding(
             CheckSeverity.WARNING,
             "max.message.bytes",
             f"max.message.bytes is {limit}",
-            "heartbeats of consumers with long names are refused, and their claims taken",
-            f"set it to at least {MESSAGE_BYTES_MIN}",
+            "heartbeats with long names, or sent together, are refused, and their consumer ends",
+            f"set it to at least {TOPIC_BYTES_MIN}",
         )
     if hold.get("compression.type", "producer") not in ("producer", "uncompressed"):
         yield CheckFinding(

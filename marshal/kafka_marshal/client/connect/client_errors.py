@@ -236,6 +236,17 @@ def _plain(text: str) -> str:
     return _WHEN.sub("", _WHO.sub("", text))
 
 
+def not_taken(error: KafkaError) -> str:
+    """Why a record was not appended; where it or its batch is too large, what to do."""
+    if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+        return error.str()
+    return (
+        f"{error.str()}: the record, or the batch that it was sent in, is larger than "
+        "max.message.bytes of the topic or message.max.bytes of the client; with a lower "
+        "batch.size a batch is smaller"
+    )
+
+
 def code_of(exception: KafkaException) -> int:
     """Kafka's number of an error; those of librdkafka itself are negative."""
     error = exception.args[0]

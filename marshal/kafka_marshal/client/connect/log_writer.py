@@ -23,9 +23,10 @@ from confluent_kafka import (
     Message,
 )
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.reader import MutedLogger
-from kafka_marshal.client.connect.settings import APPENDS_ONCE, Settings
+from kafka_marshal.client.connect.settings import APPENDS_ONCE, TOPIC_BYTES_MIN, Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.messages import Headers
@@ -67,8 +68,6 @@ REFUSED: Final = frozenset(
     }
 )
 """After these a record is nowhere. After any other error its outcome is unknown."""
-_BATCH_BYTES: Final = 1_000_000
-"""librdkafka's default of `batch.size`."""
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -309,7 +308,7 @@ class RecordWriter:
             hear(RecordMetadata(partition, offset, seconds, stored_ms))
 
     def _outcome(self, topic: str, error: KafkaError) -> BrokerFailed:
-        words = (self.failed or self.settings.bootstrap, f"topic {topic}", error.str())
+        words = (self.failed or self.settings.bootstrap, f"topic {topic}", not_taken(error))
         reason = self.settings.without_secrets(": ".join(words))
         if error.code() in _MISSING:
             return TopicMissing(f"{reason}: the topic is gone, or was made anew")
@@ -322,11 +321,6 @@ class RecordWriter:
                 sentence += f": see whether the user may WRITE {self._about}"
             self.failed = sentence
         self._on_error(sentence)
-
-
-def _batches(settings: Settings, bytes_max: int) -> dict[str, str]:
-    wanted = int(settings.values.get("batch.size", _BATCH_BYTES))
-    return {"batch_size": str(max(1, min(wanted, bytes_max)))}
 
 
 class LogWriter(RecordWriter):
@@ -344,12 +338,9 @@ class LogWriter(RecordWriter):
         on_error: Callable[[str], None] = lambda _: None,
         on_statistics: Callable[[str], None] | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
-        batch_bytes_max: int | None = None,
+        batch_bytes_max: int = TOPIC_BYTES_MIN,
     ) -> None:
-        """Connect, as `RecordWriter` does.
-
-        The topic takes batches of `batch_bytes_max` (`max.message.bytes`). Of a larger one it
-        refuses all records, however small each is. None: it takes what the client sends.
+        """Connect, as `RecordWriter` does, to a topic that takes batches of `batch_bytes_max`.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -358,7 +349,7 @@ class LogWriter(RecordWriter):
         decided = {
             # A grant waits for its record; what is sent together shares a request anyway.
             "linger_ms": settings.values.get("linger.ms", "0"),
-            **({} if batch_bytes_max is None else _batches(settings, batch_bytes_max)),
+            **settings.batches(batch_bytes_max),
             # How long an outcome may be open; then it is unknown. The option has two names.
             "message_timeout_ms": settings.values.get(
                 "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")

@@ -37,12 +37,9 @@ A broker that has only just heard of a topic may refuse the first request, and t
 the beginning of the sequence. Then it takes the first, sent again, for a copy: the records are
 lost, and librdkafka calls them delivered, without an offset.
 """
-EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
-"""What it decides where each record is waited for before the next one.
-
-And no record shares a batch: of one that is larger than the topic's `max.message.bytes` a broker
-refuses every record, however small each is.
-"""
+TOPIC_BYTES_MIN: Final = 4_096
+"""The smallest `max.message.bytes` that a topic of ours may have. A message of the protocol is a
+line of ids: with long names and headers it is below this."""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Names of librdkafka for the same setting."""
 
@@ -142,6 +139,18 @@ class Settings:
                 )
             ) from error
         return lambda config: first.pop() if first else ask(config)
+
+    def batches(self, bytes_max: int = TOPIC_BYTES_MIN) -> dict[str, str]:
+        """What a producer decides whose topic takes at most `bytes_max` (`max.message.bytes`).
+
+        A broker refuses a larger batch with all its records, however small each is. A record that
+        is larger is a batch of its own. The default is for who may not look at the topic's
+        settings: applications are not allowed to. A smaller `batch.size` of the user stays.
+        """
+        wanted = self.values.get("batch.size", "")
+        if wanted.isdecimal():
+            bytes_max = min(int(wanted), bytes_max)
+        return {"batch_size": str(max(1, bytes_max))}
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
         """Options for a client's statistics: every ten seconds, unless a setting has a time."""

@@ -23,7 +23,7 @@ from kafka_marshal.client.connect.reader import (
     Watermarks,
     raw_record,
 )
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import TOPIC_BYTES_MIN, Settings
 from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.groups.events import EventRecord
@@ -120,7 +120,7 @@ class EventLog:
         topic: str,
         note: Callable[[str], None],
         failed: Callable[[BaseException], None],
-        batch_bytes_max: int | None = None,
+        batch_bytes_max: int = TOPIC_BYTES_MIN,
     ) -> None:
         """Connect to append.
 

@@ -17,11 +17,11 @@ from typing import Final
 from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.environment import Appender, Environment
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import (
     APPENDS_ONCE,
-    EACH_ALONE,
     ONE_AT_A_TIME,
     Settings,
 )
@@ -109,7 +109,8 @@ def appending(settings: Settings, topic: str) -> Appender:
         BrokerFailed: the settings are refused.
     """
     try:
-        made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME, **EACH_ALONE)
+        decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "0"}
+        made_of = settings.for_client(**decided)
         return settings.environment.appender(made_of, logger=MutedLogger())
     except KafkaException as error:
         raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
@@ -147,7 +148,7 @@ def append_now(
         producer.poll(0.05)
     if not outcomes:
         return "no answer, so it may lie there all the same"
-    return None if outcomes[0] is None else outcomes[0].str()
+    return None if outcomes[0] is None else not_taken(outcomes[0])
 
 
 class DeadLetters:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
@@ -200,5 +201,5 @@ class ToTopic:
 
     def _check(self) -> None:
         if self._failed is not None:
-            reason = self._settings.without_secrets(self._failed.str())
+            reason = self._settings.without_secrets(not_taken(self._failed))
             raise BrokerFailed(f"--to-topic {self._topic}: {reason}")
