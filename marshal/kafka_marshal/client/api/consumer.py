@@ -675,7 +675,8 @@ class Consumer:
         partition meanwhile.
 
         Args:
-            handler: its result is ignored; an exception that it raises is a failure.
+            handler: its result is ignored; an exception that it raises is a failure. A coroutine
+                or a generator would run nothing: it ends `run`, and its message is not done.
             workers: the most messages that are handled at a time, each in a thread.
             order: what is handled one after the other: a partition, a key in it, or nothing.
             retries: how often a message that failed is tried again; its lane waits meanwhile.

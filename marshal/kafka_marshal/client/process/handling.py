@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Hashable,
+    Sequence,
+)
 from typing import Final
 
 from attrs import define, field, frozen, validators
@@ -32,7 +40,7 @@ from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 from kafka_marshal.core.validators import positive
-from kafka_marshal.errors import BrokerFailed, TooManyDeliveries, in_words
+from kafka_marshal.errors import BrokerFailed, InvalidOption, TooManyDeliveries, in_words
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
@@ -446,6 +454,22 @@ class Handling:
                 last.committed = max(last.committed, reached)
         if finished or last.finished:
             self._progressed(last)
+
+
+def refuse_promise(result: object) -> None:
+    """A handler that returned this has run nothing yet: its message must not count as done.
+
+    Raises:
+        InvalidOption: it is a coroutine, another awaitable, or a generator.
+    """
+    if isinstance(result, Awaitable | Generator | AsyncGenerator):
+        kind = type(result).__name__
+        if isinstance(result, Coroutine):
+            result.close()
+        raise InvalidOption(
+            f"handler returned a {kind}, which nobody runs: the message is not done. Give run a "
+            f"plain function, or use AsyncConsumer"
+        )
 
 
 def not_ours(begun: StartedMessage[Message]) -> bool:
