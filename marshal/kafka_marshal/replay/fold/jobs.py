@@ -111,7 +111,7 @@ class WholeLog:
 def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in larger batches: what is folded in runs is looked for in each by itself.
 
-    Only the last one has less than one of both limits.
+    Each but the last one is as large as one of both limits.
     """
     waiting: list[pa.RecordBatch] = []
     size = offsets = 0
