@@ -251,7 +251,7 @@ def test_a_user_reads_who_held_up_what_and_who_owns_what(kafka_broker: Broker, t
     ("given", "why"),
     [
         (("--rules", "both"), "--rules is of claims, and --protocol groups judges by none"),
-        (("--spark",), "--spark is of claims: groups are folded in one process"),
+        (("--spark",), "--spark is of claims: leave it out, and this process folds all groups"),
         (("--owners", "--json"), "--owners makes no sense with --json"),
         (("--protocol", "claims", "--owners"), "--owners is of groups; marshal ls"),
     ],

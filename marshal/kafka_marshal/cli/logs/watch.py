@@ -161,7 +161,7 @@ def watch(
             }
         )
         if spark:
-            fail("--spark is of claims: groups are folded in one process")
+            fail("--spark is of claims: leave it out, and this process folds all groups")
     elif certain_from:
         fail("--certain-from is of groups: add --protocol groups")
     if owners and not of_groups:
