@@ -84,8 +84,8 @@ class _Tenure:
 
 
 _Place: TypeAlias = tuple[int, ClaimKey]
-"""A claim on one coordinating partition. On another one it is another claim: whoever counts the
-partitions otherwise, or writes what it likes there, ends no tenure here."""
+"""A claim on one coordinating partition. On another one it is another claim: what is written there
+ends no tenure here."""
 
 
 class Receipts:
