@@ -279,16 +279,12 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
     path.unlink()
 
 
-def scaled(
-    count: int, here: bool, hot: float, skewed: bool, claims: int
-) -> tuple[float, float, dict[str, int]]:
-    """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
+def scaled(path: Path, warm: Path, here: bool) -> tuple[float, float, dict[str, int]]:
+    """Replay a log after a warm run of another: wall seconds, CPU seconds, peaks of memory."""
+    prepare()
     with Scratch("desk") as desk, ExitStack() as opened:
         work = replay_here if here else partial(replay, opened.enter_context(opened_session()))
-        warm, path = desk / "warm.parquet", desk / "uniform.parquet"
-        logs.write(warm, WARM)
         work(warm, desk / "warm")
-        logs.write(path, count, hot=hot, skewed=skewed, claims=claims)
         began = time.perf_counter()
         with Meter() as meter:
             work(path, desk / "out")
@@ -348,11 +344,16 @@ def scale(sizes: Sequence[int], here: bool, hot: float, skewed: bool, claims: in
     kinds = {DRIVER: "driver", JVM: "JVM", WORKERS: "workers", WORKER: "a worker"}
     head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
     print(f"{'records':>12}{'wall s':>9}{'records/s':>12}{'wall us':>9}{'CPU us':>9}{head}")
-    # A process that forks after Spark has begun would share its memory: each begins anew.
     prepare()  # as the command does; the environment is theirs, too
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+    # Who made a log has memory that is left from it, and who began Spark is no process to fork.
+    new_process = multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1)
+    with Scratch("logs") as desk, new_process as pool:
+        warm, path = desk / "warm.parquet", desk / "uniform.parquet"
+        pool.apply(logs.write, (warm, WARM))
+        how = {"hot": hot, "skewed": skewed, "claims": claims}
         for count in sizes:
-            wall_s, cpu_s, peaks = pool.apply(scaled, (count, here, hot, skewed, claims))
+            pool.apply(logs.write, (path, count), how)
+            wall_s, cpu_s, peaks = pool.apply(scaled, (path, warm, here))
             told = "".join(f"{peaks.get(kind, 0) / 1e6:13,.0f}" for kind in kinds)
             each = f"{1e6 * wall_s / count:9.2f}{1e6 * cpu_s / count:9.2f}"
             print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)

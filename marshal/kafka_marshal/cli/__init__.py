@@ -4,6 +4,7 @@ This room knows the terminal. Exit codes: 0 fine, 1 found something, 2 could not
 does is in the rooms below; here an error of theirs becomes one sentence and a 2.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ COULD_NOT_RUN: Final = 2
 
 def main() -> None:
     """Run the command; exits with its code."""
+    gc.set_threshold(50_000)  # what imports make stays; to look through it was a tenth of a start
     try:
         from kafka_marshal.cli.app import app_of
     except ModuleNotFoundError as error:
@@ -50,6 +52,8 @@ def main() -> None:
         if _INTERRUPTS:  # whatever broke, broke because of it
             _stop("interrupted")
         raise
+    finally:
+        gc.freeze()  # an interpreter that ends looks for garbage several times, and would find none
 
 
 _ABORTED: Final = 130
