@@ -8,7 +8,7 @@ clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1`
   is covered (`Message`), or left as Kafka's client gave it.
 - pool: at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread.
 - amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size. Each
-  batch is granted by itself, or is a part of a range that was claimed ahead.
+  batch is granted by itself, or is a part of a larger grant or of a range that was claimed ahead.
 - claims: from the first request to the last win of 256 partitions.
 - idle: processor time and memory of a consumer with 1,000 claims and no messages.
 - failover: from kill -9 of a consumer until another one owns its claims.
@@ -338,10 +338,10 @@ def amo(place: Place) -> None:
 
     claiming = Claiming(greedy=True, transactions_per_s=100_000)
 
-    def granted(size: int) -> float:
-        """Each batch is granted by itself."""
+    def granted(most: int) -> float:
+        """A grant has at most `most` messages, and is handed over in lists of `CHUNK`."""
         with place.ours(
-            coordination, semantics="at_most_once", batch=size, claiming=claiming
+            coordination, semantics="at_most_once", batch=most, claiming=claiming
         ) as consumer:
             consumer.add_topic(topic)
             return copied(consumer)
@@ -358,6 +358,7 @@ def amo(place: Place) -> None:
             "batches": functools.partial(granted, size),
         }
         if size == CHUNK:
+            ways["grants_of_4"] = functools.partial(granted, 4 * CHUNK)
             ways["ranges"] = ranges
         took = best(ways)
         theirs = count / took.pop("transactions")

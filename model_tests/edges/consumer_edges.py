@@ -26,9 +26,6 @@ from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.free_time import Fold, Stored
 from model_tests.explorer.substitutions import Replaced
 
-PROPERTIES_ONLY = {"INVARIANTS", "PROPERTIES"}
-"""Sections of a cfg that do not change its graph."""
-
 
 class Deed(enum.StrEnum):
     """What a row is about; the specification's word."""

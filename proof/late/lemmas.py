@@ -69,14 +69,6 @@ class LemmaResult:
     """Paths on which there was something to show."""
 
 
-@frozen(eq=False)
-class _Lemma:
-    name: str
-    knows: Knows
-    of: Callable[[LateInputs], tuple[list[Callable[[], Any]], Callable[[], Any]]]
-    """What is assumed, and a run that returns what must be so, or None."""
-
-
 def _related(inputs: LateInputs, without: Sequence[str] = ()) -> list[Callable[[], Any]]:
     found: list[Callable[[], Any]] = [
         partial(each, inputs.claim, inputs.last) for each in INVARIANT.values()

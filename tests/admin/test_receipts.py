@@ -5,10 +5,13 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kafka_marshal import FENCED, decode
 from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipt, Receipts
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Headers, Record
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -221,7 +224,7 @@ def test_the_command_prints_receipts_from_the_log(hands: Hands) -> None:
     assert nothing.stdout == "nothing may have been lost of 1 grants\n"
     epoch = hands.wins("g", topic, 0, interval_ms=60_000)
     hands.asks("g", topic, 0, epoch, 3)
-    hands.asks("g", topic, 0, epoch, 7)
+    last = hands.asks("g", topic, 0, epoch, 7)
     hands.pauses("g", topic, 600)
     told = marshal("receipts", "g", topic, *hands.options)
     assert told.returncode == 1
@@ -230,6 +233,11 @@ def test_the_command_prints_receipts_from_the_log(hands: Hands) -> None:
     line = json.loads(marshal("receipts", "g", topic, *hands.options, "--json").stdout)
     assert (line["topic_partition"], line["start"], line["end"]) == (0, 3, 7)
     assert (line["epoch"], line["instance"]) == (epoch, "c1i")
+    home = TopicPartition(hands.topic, coordinating_partition(topic, hands.partitions), last)
+    admin = AdminClient({"bootstrap.servers": hands.bootstrap})
+    admin.delete_records([home])[home].result(30)
+    headless = marshal("receipts", "g", topic, *hands.options)
+    assert "0 messages, and those of 1 whose beginning is not known\n" in headless.stdout
     wrong = marshal("receipts", "g", "nothing", *hands.options)
     assert wrong.returncode == 2
     assert wrong.stderr == f"marshal: group g has no claim of nothing; it has claims of: {topic}\n"

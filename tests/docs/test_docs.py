@@ -4,8 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -39,13 +37,12 @@ def test_every_model_that_is_named_exists() -> None:
     assert not named - {model["name"] for model in models["model"]}
 
 
-@pytest.mark.parametrize("path", [*PAGES, *EXAMPLES], ids=lambda path: path.name)
-def test_whatever_consumes_for_ever_ends_in_order_on_sigterm(path: Path) -> None:
+def test_whatever_consumes_for_ever_ends_in_order_on_sigterm() -> None:
     """Kubernetes, systemd and docker stop send it; without a handler claims are not released."""
-    text = path.read_text(encoding="utf-8")
-    programs = (
-        re.findall(r"(?ms)^```python[^\n]*\n(.*?)^```$", text) if path.suffix == ".md" else [text]
-    )
+    programs = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        programs += re.findall(r"(?ms)^```python[^\n]*\n(.*?)^```$", text)
     for program in programs:
         simulated = "Scheduler(" in program  # nobody sends it a signal
         if "Consumer(" in program and FOR_EVER.search(program) and not simulated:

@@ -7,13 +7,11 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from tests.docs.test_links import PAGES
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
-IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 MODELS = {
     model["name"]
@@ -33,25 +31,24 @@ def unknown(names: set[str], known: set[str]) -> set[str]:
     return {name for name in names if not fnmatch.filter(known, name)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_every_model_that_is_named_exists(page: Path) -> None:
-    named = set(re.findall(r"`(MC\w[\w*]*)`", page.read_text(encoding="utf-8")))
-    assert unknown(named, MODELS | MODULES) == set()
+def test_every_model_that_is_named_exists() -> None:
+    for page, text in TEXTS.items():
+        named = set(re.findall(r"`(MC\w[\w*]*)`", text))
+        assert unknown(named, MODELS | MODULES) == set(), page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_every_test_that_is_named_exists(page: Path) -> None:
-    named = set(re.findall(r"`(test_\w+)(?:\.py)?`", page.read_text(encoding="utf-8")))
-    assert unknown(named, TESTS) == set()
+def test_every_test_that_is_named_exists() -> None:
+    for page, text in TEXTS.items():
+        named = set(re.findall(r"`(test_\w+)(?:\.py)?`", text))
+        assert unknown(named, TESTS) == set(), page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_every_module_that_is_named_exists(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for path in re.findall(r"`((?:[\w*]+/)+[\w*]+\.(?:py|tla|cfg|toml))`", text):
-        assert any(any(folder.glob(path)) for folder in (ROOT, PACKAGE)), path
-    for dotted in re.findall(r"`(kafka_marshal(?:\.\w+)+)`", text):
-        assert leads_somewhere(dotted), dotted
+def test_every_module_that_is_named_exists() -> None:
+    for page, text in TEXTS.items():
+        for path in re.findall(r"`((?:[\w*]+/)+[\w*]+\.(?:py|tla|cfg|toml))`", text):
+            assert any(any(folder.glob(path)) for folder in (ROOT, PACKAGE)), (page, path)
+        for dotted in re.findall(r"`(kafka_marshal(?:\.\w+)+)`", text):
+            assert leads_somewhere(dotted), (page, dotted)
 
 
 def leads_somewhere(dotted: str) -> bool:

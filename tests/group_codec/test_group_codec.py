@@ -339,7 +339,6 @@ def folds(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes
 EVENTS = [record.event for record in HONEST[30:60]]
 THEN = folded(HONEST[:30])
 NEXT = THEN.number + 1
-NEAR = [str(THEN.epoch).encode(), b"1", str(NEXT).encode(), b"x"]
 FENCES = st.lists(
     st.tuples(
         st.sampled_from(["marshal-epoch", "marshal-number", "other"]),

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -16,36 +17,49 @@ FOLDER = models.spec_folder()
 KEPT = [model for model in models.read() if traces.is_kept(model)]
 
 
-def of(model: models.Model) -> tuple[Trace, Counterexample]:
-    trace = traces.stored(FOLDER, model)
-    assert trace is not None
-    return trace, counterexamples.of_trace(trace, model.violates, model.name, model.about)
+Kept: TypeAlias = list[tuple[models.Model, Trace, Counterexample]]
 
 
-@pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
-def test_every_kept_counterexample_is_told_as_it_always_was(model: models.Model) -> None:
-    trace, found = of(model)
-    assert story_text(found) == stories.story_text(trace, model.violates)
+@pytest.fixture(scope="module")
+def kept() -> Kept:
+    """Each kept counterexample as TLC gave it, and as it is told."""
+    found = []
+    for model in KEPT:
+        trace = traces.stored(FOLDER, model)
+        assert trace is not None
+        told = counterexamples.of_trace(trace, model.violates, model.name, model.about)
+        found.append((model, trace, told))
+    return found
 
 
-@pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
-def test_whatever_lands_in_the_log_is_drawn_from_where_it_was_sent(model: models.Model) -> None:
-    trace, found = of(model)
+def test_every_kept_counterexample_is_told_as_it_always_was(kept: Kept) -> None:
+    for model, trace, found in kept:
+        assert story_text(found) == stories.story_text(trace, model.violates), model.name
+
+
+def test_whatever_lands_in_the_log_is_drawn_from_where_it_was_sent(kept: Kept) -> None:
+    for model, trace, found in kept:
+        is_drawn_from_where_it_was_sent(model, trace, found)
+
+
+def is_drawn_from_where_it_was_sent(
+    model: models.Model, trace: Trace, found: Counterexample
+) -> None:
     for step, state in zip(found.steps, trace.states, strict=True):
-        assert step.action == state.action
+        assert step.action == state.action, model.name
         if step.kind is StepKind.APPENDED:
-            assert step.target == LOG
-            assert step.offset is not None
-            assert step.verdict is not None
+            assert step.target == LOG, model.name
+            assert step.offset is not None, model.name
+            assert step.verdict is not None, model.name
         if step.action == "Append":
-            assert step.since is not None
+            assert step.since is not None, model.name
             sent = found.steps[step.since]
-            assert sent.kind is StepKind.SENT
-            assert sent.who == step.who == step.source
+            assert sent.kind is StepKind.SENT, model.name
+            assert sent.who == step.who == step.source, model.name
         if model.name.startswith("MCRecords") and step.number > 0:
             # Nothing but records, each by somebody.
-            assert step.kind is StepKind.APPENDED
-            assert step.who in {who.name for who in found.participants}
+            assert step.kind is StepKind.APPENDED, model.name
+            assert step.who in {who.name for who in found.participants}, model.name
         # Members that share are numbers, and so are instances of Interval.tla.
         named = not {"memories", "sending"} & state.variables.keys()
         if named and step.action in (
@@ -56,17 +70,17 @@ def test_whatever_lands_in_the_log_is_drawn_from_where_it_was_sent(model: models
             "Stall",
             "Resume",
         ):
-            assert step.who is not None
-            assert step.sentence.startswith(f"{step.who} ")
+            assert step.who is not None, model.name
+            assert step.sentence.startswith(f"{step.who} "), model.name
 
 
-@pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
-def test_a_state_can_be_read_back_from_the_trace(model: models.Model) -> None:
-    trace, found = of(model)
-    for step, state in zip(found.steps, trace.states, strict=True):
-        assert step.state is not None
-        written = json.loads(json.dumps(step.state))
-        assert {name: itf.value(text) for name, text in written.items()} == state.variables
+def test_a_state_can_be_read_back_from_the_trace(kept: Kept) -> None:
+    for model, trace, found in kept:
+        for step, state in zip(found.steps, trace.states, strict=True):
+            assert step.state is not None
+            written = json.loads(json.dumps(step.state))
+            read = {name: itf.value(text) for name, text in written.items()}
+            assert read == state.variables, model.name
 
 
 @given(values)

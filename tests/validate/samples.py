@@ -66,9 +66,3 @@ def broken(attribute: str, instead: object) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, attribute, instead)
         yield
-
-
-def recorded_of(attribute: str, instead: object, events: int, fleet: Fleet) -> list[list[Fields]]:
-    """Runs of a fleet of broken machines, some seeds."""
-    with broken(attribute, instead):
-        return [rows(seed, events, fleet) for seed in range(5)]

@@ -350,10 +350,11 @@ work. `make bench-replay ARGS="--phases 10000000"`, and the same with `--phases 
 
 Rows are claims times chunks of 500,000 records. Before they are folded, runs that go on from chunk
 to chunk are joined: 46,306 rows of ten million records become 7,400. Where a chunk holds a claim
-less than eight times, its records are rows of their own. Within 128 MB of rows they are joined,
-too. A claim whose records there are one win, and heartbeats of the winner, is kept in columns until
-something else happens to it, or the log ends. To fold one takes some 13 microseconds. Any other
-claim is an object of Python, with its tenure and its rows, which takes 130 to 160.
+less than eight times, its records are rows of their own. Within a coordinating partition they are
+joined, too, up to 256 MB of rows. A claim whose records there are one win, and heartbeats of the
+winner, is kept in columns until something else happens to it, or the log ends. To fold one takes
+some 13 microseconds. Any other claim is an object of Python, with its tenure and its rows, which
+takes 130 to 160.
 
 A record's cost on a cluster, by `python -m benchmarks.cluster.cost`: a standalone master on this
 machine, executors of one core, whose Python has no packages. Processor time is of Java and Python

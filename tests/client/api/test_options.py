@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.message import Message
 from kafka_marshal.errors import ConsumerClosed, InvalidOption
 from tests.client.doubles import LOG, WITHIN_S, Kafka, until
 
@@ -20,6 +21,10 @@ def kafka() -> Kafka:
     kafka = Kafka()
     kafka.create("orders", partitions=1, messages=5000)
     return kafka
+
+
+async def promises(_: Message) -> None:
+    """Does nothing unless it is awaited."""
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -43,6 +48,7 @@ def kafka() -> Kafka:
         ("wedged_after_beats", {"wedged_after_beats": 0}),
         ("metadata_refresh_s", {"metadata_refresh_s": 0}),
         ("client_id", {"client_id": "worker\0one"}),
+        ("on_lost", {"on_lost": promises}),
         ("coordination_topic", {"coordination_topic": "a/b"}),
     ],
 )
@@ -125,6 +131,41 @@ def listed(consumer: Consumer) -> list[int]:
     seen = [message.offset for message in consumer.consume(5, WITHIN_S)]
     consumer.stop()
     return seen + [message.offset for message in consumer.consume(5, 0.5)]
+
+
+def yields(_: Message) -> Iterator[int]:
+    """Does nothing unless somebody iterates."""
+    yield 1
+
+
+@pytest.mark.parametrize("handler", [promises, yields])
+def test_what_a_handler_only_promises_is_not_done(
+    kafka: Kafka, handler: Callable[[Message], object]
+) -> None:
+    """All messages counted as handled, and none was."""
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        with pytest.raises(InvalidOption, match=r"^handler returned a (coroutine|generator)"):
+            consumer.run(handler, order="none")
+        message = consumer.poll(WITHIN_S)
+        assert message is not None
+        assert message.offset == 0
+
+
+def test_a_handler_that_cannot_be_awaited_is_no_failure_of_its_message(kafka: Kafka) -> None:
+    """Each message was tried four times, and then became a dead letter, though it was processed."""
+    tried: list[int] = []
+
+    async def main() -> None:
+        consumer = AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c1")
+        async with consumer:
+            await consumer.add_topic("orders")
+            handler: Any = lambda message: tried.append(message.offset)  # noqa: E731
+            with pytest.raises(InvalidOption, match="None, which cannot be awaited"):
+                await consumer.run(handler, concurrency=1, dead_letter_topic="dead")
+
+    asyncio.run(main())
+    assert tried == [0]
 
 
 @pytest.mark.parametrize("take", [iterated, polled, listed])

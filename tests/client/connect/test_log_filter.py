@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -178,59 +178,55 @@ def test_a_heartbeat_that_begins_to_say_where_its_sender_began_is_kept() -> None
     assert numbers(thin(records, "g")) == [3, 5, 6, 7, 9]
 
 
-@pytest.mark.parametrize("headers", PLAIN)
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"value": b"Heartbeat/1/4/i/c/g/t/0/2"},
-        {"timestamp_ms": 1},
-        {"headers": pairs(b"1")},
-        {"headers": pairs(b"1", b"1", b"5")},
-        {"headers": pairs(b"0", b"6", b"5")},
-        {"headers": pairs(b"0", b"x", b"5")},
-        {"headers": pairs(b"0", b"1", b"x")},
-        {"headers": pairs(b"0", AGE, b"5")},
-        {"headers": pairs(b"0", b"1", AGE)},
-        {"headers": pairs(b"0", b"0" * 24 + b"1", b"5")},
-        {"headers": (*pairs(b"0"), ("marshal-supersedes", b"1"), ("marshal-clock", b"5"))},
-        {"headers": (*pairs(b"0", b"1"), ("marshal-supersedes", b"1"))},
-        {"headers": pairs(b"0", None, b"5")},
-        {"headers": pairs(b"0", b"1", None)},
-        {"headers": pairs(b"x")},
-        {"headers": pairs(AGE)},
-        {"headers": pairs(None)},
-        {"headers": pairs(b"0", first="supersedes")},
-        {"headers": pairs(b"0", b"1", b"5", first="supersedes")},
-        {"headers": (*pairs(b"0"), ("marshal-set-position", b"1"))},
-        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-start", b"x"))},
-        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"))},
-        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"), AMENDED[1])},
-        {"headers": AMENDED},
-        {"value": b"Heartbeat/1/4/j/c/g/t/0/6"},
-        {"value": b"Heartbeat/1/4/i/d/g/t/0/6"},
-        {"value": b"Heartbeat/0/4/i/c/g/t/0/6"},
-        {"value": b"Heartbeat/x/4/i/c/g/t/0/6"},
-        {"value": b"Heartbeat/1/x/i/c/g/t/0/6"},
-        {"value": b"Heartbeat/1/4/i/c/g/t/0/+6"},
-        {"value": b"Heartbeat/1/4/i/c/g/t/0/x"},
-        {"value": b"Heartbeat/1/4/i/c/g/t/0/" + AGE},
-        {"value": "Heartbeat/1/4/i/c/g/t/0/٣".encode()},
-        {"value": b"Heartbeat/1/4/i/c/g/t/00/6"},
-        {"value": b"Heartbeat/1/4/i/c/g/t/0"},
-        {"value": b"ClaimingPartition/1/4/i/c/g/t/0"},
-        {"value": b"ReleasingPartition/1/4/i/c/g/t/0/6"},
-        {"value": b"ReleaseGroup/0/4/x/x/g//0/9"},
-        {"value": b"Nonsense/0/4/x/x/g/t/0/9"},
-    ],
+ODD: Sequence[Mapping[str, Any]] = (
+    {"value": b"Heartbeat/1/4/i/c/g/t/0/2"},
+    {"timestamp_ms": 1},
+    {"headers": pairs(b"1")},
+    {"headers": pairs(b"1", b"1", b"5")},
+    {"headers": pairs(b"0", b"6", b"5")},
+    {"headers": pairs(b"0", b"x", b"5")},
+    {"headers": pairs(b"0", b"1", b"x")},
+    {"headers": pairs(b"0", AGE, b"5")},
+    {"headers": pairs(b"0", b"1", AGE)},
+    {"headers": pairs(b"0", b"0" * 24 + b"1", b"5")},
+    {"headers": (*pairs(b"0"), ("marshal-supersedes", b"1"), ("marshal-clock", b"5"))},
+    {"headers": (*pairs(b"0", b"1"), ("marshal-supersedes", b"1"))},
+    {"headers": pairs(b"0", None, b"5")},
+    {"headers": pairs(b"0", b"1", None)},
+    {"headers": pairs(b"x")},
+    {"headers": pairs(AGE)},
+    {"headers": pairs(None)},
+    {"headers": pairs(b"0", first="supersedes")},
+    {"headers": pairs(b"0", b"1", b"5", first="supersedes")},
+    {"headers": (*pairs(b"0"), ("marshal-set-position", b"1"))},
+    {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-start", b"x"))},
+    {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"))},
+    {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-interval", b"5000"), AMENDED[1])},
+    {"headers": AMENDED},
+    {"value": b"Heartbeat/1/4/j/c/g/t/0/6"},
+    {"value": b"Heartbeat/1/4/i/d/g/t/0/6"},
+    {"value": b"Heartbeat/0/4/i/c/g/t/0/6"},
+    {"value": b"Heartbeat/x/4/i/c/g/t/0/6"},
+    {"value": b"Heartbeat/1/x/i/c/g/t/0/6"},
+    {"value": b"Heartbeat/1/4/i/c/g/t/0/+6"},
+    {"value": b"Heartbeat/1/4/i/c/g/t/0/x"},
+    {"value": b"Heartbeat/1/4/i/c/g/t/0/" + AGE},
+    {"value": "Heartbeat/1/4/i/c/g/t/0/٣".encode()},
+    {"value": b"Heartbeat/1/4/i/c/g/t/00/6"},
+    {"value": b"Heartbeat/1/4/i/c/g/t/0"},
+    {"value": b"ClaimingPartition/1/4/i/c/g/t/0"},
+    {"value": b"ReleasingPartition/1/4/i/c/g/t/0/6"},
+    {"value": b"ReleaseGroup/0/4/x/x/g//0/9"},
+    {"value": b"Nonsense/0/4/x/x/g/t/0/9"},
 )
-def test_a_run_is_broken_by_what_may_be_obeyed_otherwise(
-    odd: Mapping[str, Any], headers: HeaderPairs
-) -> None:
-    records = [evolve(beat(n, n), headers=headers) for n in range(3, 10)]
-    records[3] = evolve(records[3], **odd)
-    kept = numbers(thin(records, "g"))
-    assert 5 in kept
-    assert 6 in kept
+
+
+@pytest.mark.parametrize("headers", PLAIN)
+def test_a_run_is_broken_by_what_may_be_obeyed_otherwise(headers: HeaderPairs) -> None:
+    for odd in ODD:
+        records = [evolve(beat(n, n), headers=headers) for n in range(3, 10)]
+        records[3] = evolve(records[3], **odd)
+        assert {5, 6} <= {*numbers(thin(records, "g"))}, odd
 
 
 def test_of_many_senders_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,9 +60,6 @@ class Told:
         assert len(got) == count
         return got
 
-    def gets_none(self) -> bool:
-        return not self.consumer.poll(0.05)
-
 
 @contextmanager
 def joined(fleet: Fleet, controllers: str, name: str, **options: Any) -> Iterator[Told]:

@@ -148,18 +148,36 @@ def test_a_log_without_its_head_is_told_the_same_from_joined_runs(seed: int) -> 
     alike(raws, judging(), 60, window=WHOLE)
 
 
-def test_a_window_ends_with_as_many_records_as_it_may_hold_in_runs_or_in_rows(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("least", "most", "offsets", "told"),
+    [
+        (1, 100, 999, ["aaaa", "aa", "bbb", "c"]),
+        (1, 9_000, 999, ["aaaaaa", "bbb", "c"]),
+        (500, 9_000, 999, ["aaaaaabbb", "c"]),
+        (9_000, 9_000, 999, ["aaaaaabbbc"]),
+        (9_000, 9_000, 16, ["aaaa", "aabb", "bc"]),
+    ],
+)
+def test_a_window_ends_with_a_coordinating_partition_unless_that_is_long(
+    least: int, most: int, offsets: int, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a fold holds at once does not grow with the log."""
-    run = pa.array([{"offsets": bytes(4 * 100)}], COLLAPSED_SCHEMA.field("run").type)
-    each = pa.RecordBatch.from_arrays([run], ["run"])
+    """A claim of which a part lies in the next window is not kept in columns.
 
-    def held() -> list[int]:
-        return [batch.num_rows for batch in jobs.windows([each] * 7)]
-
-    assert held() == [7]
-    monkeypatch.setattr(jobs, "WINDOW_OFFSET_BYTES", 1_000)
-    assert held() == [3, 3, 1]
-    monkeypatch.setattr(jobs, "WINDOW_BYTES", 2 * each.nbytes)
-    assert held() == [2, 2, 2, 1]
+    What a fold holds at once does not grow with the log.
+    """
+    monkeypatch.setattr(jobs, "WINDOW_BYTES", least)
+    monkeypatch.setattr(jobs, "WINDOW_BYTES_MAX", most)
+    monkeypatch.setattr(jobs, "WINDOW_OFFSET_BYTES", offsets)
+    logs = "aaaaaabbbc"
+    run = pa.array([{"offsets": bytes(4)}] * len(logs), COLLAPSED_SCHEMA.field("run").type)
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "log": list(logs),
+            "partition": [1] * len(logs),
+            "offset": range(len(logs)),
+            "run": run,
+        }
+    )
+    found = [*jobs.windows(rows.slice(begin, 2) for begin in range(0, len(logs), 2))]
+    assert ["".join(batch["log"].to_pylist()) for batch in found] == told
+    assert [row for batch in found for row in batch.to_pylist()] == rows.to_pylist()

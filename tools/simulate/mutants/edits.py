@@ -7,7 +7,7 @@ searched for a seed chooses, among statements that simulated runs reach.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -151,7 +151,3 @@ def _matters(made: Made) -> bool:
         made.mutation.original_node, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString
     )
     return not text
-
-
-PutIn = Callable[[pytest.MonkeyPatch], None]
-"""What puts a mutant in."""

@@ -114,8 +114,10 @@ def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
 def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
     shown = for_tables()
     messages = sum(one.end - one.start for one in found if one.start is not None)
+    begun = sum(one.start is None for one in found)
+    more = f", and those of {begun:,} whose beginning is not known" if begun else ""
     shown.print(
-        f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages"
+        f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages{more}"
         if found
         else f"nothing may have been lost of {grants:,} grants"
     )

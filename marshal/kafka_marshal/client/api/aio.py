@@ -448,8 +448,9 @@ class _Tasks:
             tried += 1
             try:
                 with self._handling.observers.processing(begun.message):
-                    await self._handler(begun.message)
-                return True
+                    promise = self._handler(begun.message)
+                    if isinstance(promise, Awaitable):
+                        await promise
             except Exception as error:
                 if self._over.is_set() or not_ours(begun):
                     return False
@@ -463,3 +464,10 @@ class _Tasks:
                         await self._over.wait()
                 if self._over.is_set() or not_ours(begun):
                     return False
+            else:
+                if not isinstance(promise, Awaitable):
+                    raise InvalidOption(
+                        f"handler returned {promise!r:.80}, which cannot be awaited: give "
+                        f"AsyncConsumer.run an async function, or use Consumer"
+                    )
+                return True

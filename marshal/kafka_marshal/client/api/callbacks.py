@@ -10,15 +10,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Final
 
 from kafka_marshal.client.connect.environment import Deadline, Environment
 from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 
 logger: Final = logging.getLogger("kafka_marshal")
+
+
+def refuse_async(**callbacks: object) -> None:
+    """Refuse functions that would never run.
+
+    Raises:
+        InvalidOption: one is an async function.
+    """
+    for option, callback in callbacks.items():
+        if iscoroutinefunction(callback):
+            raise InvalidOption(f"{option} is a plain function: nobody awaits an async one")
 
 
 class Callbacks(Observer):
@@ -31,6 +44,7 @@ class Callbacks(Observer):
         on_lost: Callable[[Claim, Lost], None] | None,
         on_drained: Callable[[Claim], None] | None,
     ) -> None:
+        refuse_async(on_claimed=on_claimed, on_lost=on_lost, on_drained=on_drained)
         self._on_claimed, self._on_lost, self._on_drained = on_claimed, on_lost, on_drained
         self._calls: Queue[Callable[[], None] | None] = environment.threads.queue()
         self._environment = environment

@@ -676,7 +676,8 @@ class Consumer:
         and delivers nothing else of that partition meanwhile.
 
         Args:
-            handler: its result is ignored; an exception that it raises is a failure.
+            handler: its result is ignored; an exception that it raises is a failure. A coroutine
+                or a generator would run nothing: it ends `run`, and its message is not done.
             workers: the most messages that are handled at a time, each in a thread.
             order: what is handled sequentially: a partition, each key in it, or nothing.
             retries: how often a failed message is retried; the messages behind it in that order

@@ -40,12 +40,6 @@ records are lost, and librdkafka reports them as delivered, without an offset.
 TOPIC_BYTES_MIN: Final = 4_096
 """The smallest `max.message.bytes` allowed for a topic of ours. A message of the protocol is a
 line of ids: it is smaller, even with long names and headers."""
-EACH_ALONE: Final = {"batch_num_messages": "1", "linger_ms": "0"}
-"""Settings of a producer that waits for each record before it sends the next one.
-
-No record shares a batch: a broker refuses every record of a batch that is larger than the topic's
-`max.message.bytes`, however small each one is.
-"""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Different names of librdkafka for the same setting."""
 

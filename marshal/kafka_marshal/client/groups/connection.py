@@ -35,8 +35,6 @@ from kafka_marshal.rpc.fields import Body
 
 CONNECT_S: Final = 3.0
 """How long one server may take to accept a connection, in seconds."""
-REQUEST_S: Final = 15.0
-"""How long a request may take in all, in seconds: a failover lies within it."""
 SPREADS_S: Final = 1.0
 """How long the slowest server may need to read of a new group, in seconds."""
 AGAIN_S: Final = 0.1

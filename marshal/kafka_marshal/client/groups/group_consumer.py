@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
+from kafka_marshal.client.api.callbacks import refuse_async
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
@@ -161,6 +162,7 @@ class GroupConsumer:
         self._environment = made_of.environment
         self._group_id, self._client_id, self._tls = group_id, client_id, tls
         self._member_id = f"{client_id}-{self._environment.new_id()[:12]}"
+        refuse_async(on_assigned=on_assigned, on_revoked=on_revoked)
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._session_ms = int(session_timeout_s * 1000)
         self._membership = Membership(

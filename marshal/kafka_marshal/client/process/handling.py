@@ -11,17 +11,25 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Hashable,
+    Sequence,
+)
 from typing import Final
 
 from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.environment import Appender, Environment
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import (
     APPENDS_ONCE,
-    EACH_ALONE,
     ONE_AT_A_TIME,
     Settings,
 )
@@ -32,7 +40,7 @@ from kafka_marshal.client.observe.observers import Observers
 from kafka_marshal.client.process.offsets import InFlightOffsets
 from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 from kafka_marshal.core.validators import positive
-from kafka_marshal.errors import BrokerFailed, TooManyDeliveries, in_words
+from kafka_marshal.errors import BrokerFailed, InvalidOption, TooManyDeliveries, in_words
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
@@ -109,7 +117,8 @@ def appending(settings: Settings, topic: str) -> Appender:
         BrokerFailed: the settings are refused.
     """
     try:
-        made_of = settings.for_client(**APPENDS_ONCE, **ONE_AT_A_TIME, **EACH_ALONE)
+        decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "0"}
+        made_of = settings.for_client(**decided)
         return settings.environment.appender(made_of, logger=MutedLogger())
     except KafkaException as error:
         raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
@@ -147,7 +156,7 @@ def append_now(
         producer.poll(0.05)
     if not outcomes:
         return "no answer, so it may lie there all the same"
-    return None if outcomes[0] is None else outcomes[0].str()
+    return None if outcomes[0] is None else not_taken(outcomes[0])
 
 
 class DeadLetters:
@@ -446,6 +455,22 @@ class Handling:
                 last.committed = max(last.committed, reached)
         if finished or last.finished:
             self._progressed(last)
+
+
+def refuse_promise(result: object) -> None:
+    """A handler that returned this has run nothing yet: its message must not count as done.
+
+    Raises:
+        InvalidOption: it is a coroutine, another awaitable, or a generator.
+    """
+    if isinstance(result, Awaitable | Generator | AsyncGenerator):
+        kind = type(result).__name__
+        if isinstance(result, Coroutine):
+            result.close()
+        raise InvalidOption(
+            f"handler returned a {kind}, which nobody runs: the message is not done. Give run a "
+            f"plain function, or use AsyncConsumer"
+        )
 
 
 def not_ours(begun: StartedMessage[Message]) -> bool:

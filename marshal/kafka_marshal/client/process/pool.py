@@ -12,7 +12,7 @@ from typing import Final
 from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Message
-from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours
+from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours, refuse_promise
 from kafka_marshal.client.process.work_queues import StartedMessage
 
 _WAIT_S: Final = 0.1
@@ -106,8 +106,7 @@ class WorkerPool:
             tried += 1
             try:
                 with self._handling.observers.processing(begun.message):
-                    self._handler(begun.message)
-                return True
+                    result = self._handler(begun.message)
             except Exception as error:
                 if self._ending or not_ours(begun):
                     return False
@@ -117,6 +116,10 @@ class WorkerPool:
                     return True
                 if not self._waits(begun, wait_s):
                     return False
+            else:
+                if result is not None:
+                    refuse_promise(result)
+                return True
 
     def _waits(self, begun: StartedMessage[Message], wait_s: float) -> bool:
         """Wait before the next attempt; False if there is none, at the end or after a loss."""

@@ -287,11 +287,6 @@ class ParticipantDriver:
         """A handler has finished nothing for `stuck_after_ms`."""
         return self._hangs_since_ms <= now_ms
 
-    @property
-    def is_asleep(self) -> bool:
-        """Nobody owns the claim: nothing new may be begun."""
-        return not self.participant.claim.owned
-
     def waits_for(self, now_ms: int) -> str | None:
         """The client that owns the claim, does not share it and may be alive; None: nobody.
 

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
@@ -21,11 +22,17 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import PARTITIONS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
-WINDOW_BYTES: Final = 128 << 20
-"""Bytes of rows that are looked at together: 400,000 records, each a row of its own."""
+WINDOW_BYTES: Final = 32 << 20
+"""Bytes of rows that are looked at together, at least: 100,000 records, or far more in runs."""
+WINDOW_BYTES_MAX: Final = 8 * WINDOW_BYTES
+"""Bytes at which rows of one coordinating partition are parted, if it goes on for so long.
+
+A claim that is steady is kept in columns within one window: what lies in the next one is folded
+as an object of Python, at ten times the cost.
+"""
 WINDOW_OFFSET_BYTES: Final = 8 << 20
-"""Bytes of offsets of runs among them: two million records, of which each takes some 60 bytes while
-they are joined."""
+"""Bytes of offsets of runs at which rows are parted: two million records, of which each takes some
+60 bytes while they are joined."""
 
 
 class Job(Protocol):
@@ -111,19 +118,36 @@ class WholeLog:
 def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in larger batches: what is folded in runs is looked for in each by itself.
 
-    Only the last one has less than one of both limits.
+    A window ends with a coordinating partition, unless that has very many rows or records.
     """
     waiting: list[pa.RecordBatch] = []
     size = offsets = 0
     for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        offsets += batch.column("run").field("offsets").nbytes
-        if size >= WINDOW_BYTES or offsets >= WINDOW_OFFSET_BYTES:
-            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
-            waiting, size, offsets = [], 0, 0
+        end = _of_place(batch, waiting[-1]) if size >= WINDOW_BYTES else batch.num_rows
+        if end < batch.num_rows or size >= WINDOW_BYTES_MAX or offsets >= WINDOW_OFFSET_BYTES:
+            waiting.append(batch.slice(0, end))
+            yield from _together(waiting)
+            size, offsets, batch = 0, 0, batch.slice(end)
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+            offsets += pc.struct_field(batch["run"], "offsets").nbytes
     if waiting:
-        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+        yield from _together(waiting)
+
+
+def _together(waiting: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch, if there are rows; those that wait are let go, before anybody looks at them."""
+    table = pa.Table.from_batches(waiting)
+    waiting.clear()
+    return table.combine_chunks().to_batches()  # type: ignore[no-any-return]
+
+
+def _of_place(batch: pa.RecordBatch, before: pa.RecordBatch) -> int:
+    """How many rows at its beginning are of the coordinating partition that is last before it."""
+    same = [pc.equal(batch[name], before[name][-1]) for name in ("log", "partition")]
+    end = pc.index(pc.and_(*same), False).as_py()
+    return batch.num_rows if end < 0 else end  # type: ignore[no-any-return]
 
 
 def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:

@@ -349,9 +349,8 @@ class PartitionFold:
         if not isinstance(message, ReleaseGroup):
             self._take_up(message.key)
             return
-        for key in self._steady.all_keys():
-            if key.group == message.group_id:
-                self._take_up(key)
+        for key in self._steady.keys_of(message.group_id):
+            self._take_up(key)
 
     def _take_run(self, run: HeartbeatRun, expand: Expand) -> None:
         if not self._goes_on(run):

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import define, field, frozen
 
+from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.state import ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.findings.groups.sharing import Wins
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
 Parts = Sequence[SingleRecord | HeartbeatRun | JoinedRun]
 """A claim's records, as a fold takes them that keeps objects."""
 NEVER_LATE: Final = 2**63 - 1
+_RAWS_AT_ONCE: Final = 32
+"""Records of steady claims that are made together: who asks for one mostly asks for the next."""
 _NOT_BY_CLAIM: Final = {"names", "beats_ms", "clocks_ms", "wins", "lasts", "parts"}
 
 
-@frozen(eq=False, slots=False)
+@frozen(eq=False, slots=False, kw_only=True)
 class SteadyClaims:
     """Steady claims of one coordinating partition. Arrays have a number for each claim."""
 
@@ -157,13 +160,23 @@ class SteadyClaims:
 
     def won_by(self, number: int) -> JudgedRecord:
         """The win."""
-        return _judged(self.wins, number, Accepted.CLAIMED, int(self.first_clock_ms[number]))
+        raw = self._wins[number]
+        return _judged(raw, Accepted.CLAIMED, int(self.first_clock_ms[number]))
 
     def last(self, number: int) -> JudgedRecord:
         """The last record."""
         if self.records[number] == 1:
             return self.won_by(number)
-        return _judged(self.lasts, number, Accepted.REFRESHED, int(self.last_clock_ms[number]))
+        raw = self._lasts[number]
+        return _judged(raw, Accepted.REFRESHED, int(self.last_clock_ms[number]))
+
+    @cached_property
+    def _wins(self) -> _Raws:
+        return _Raws(self.wins)
+
+    @cached_property
+    def _lasts(self) -> _Raws:
+        return _Raws(self.lasts)
 
     def reports(self, number: int) -> tuple[PositionReport, PositionReport] | None:
         """The first heartbeat, and the last to move the position; None without a heartbeat."""
@@ -274,9 +287,24 @@ def _by_number(numbers: Ints) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
             yield int(numbers[which[0]]), which
 
 
-def _judged(batch: pa.RecordBatch, number: int, verdict: Accepted, clock_ms: int) -> JudgedRecord:
-    [(_, raw)] = records_of(batch.slice(number, 1))
+def _judged(raw: RawRecord, verdict: Accepted, clock_ms: int) -> JudgedRecord:
     return JudgedRecord(raw, raw.decoded().message, verdict, clock_ms)
+
+
+class _Raws:
+    """The records of a batch, made a few at a time: one alone takes as long as fifty together."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._begin = 0
+        self._made: list[RawRecord] = []
+
+    def __getitem__(self, number: int) -> RawRecord:
+        if not 0 <= number - self._begin < len(self._made):
+            self._begin = number
+            few = self._batch.slice(number, _RAWS_AT_ONCE)
+            self._made = [raw for _, raw in records_of(few)]
+        return self._made[number - self._begin]
 
 
 @define(slots=False)
@@ -287,33 +315,44 @@ class SteadyBook:
     _stretches: list[SteadyClaims] = field(factory=list)
     _left: list[Flags] = field(factory=list)
     """Which claims of each stretch are still kept here."""
-    _where: dict[ClaimKey, tuple[int, int]] = field(factory=dict)
+    _where: dict[str, dict[ClaimKey, tuple[int, int]]] = field(factory=dict)
+    """By group."""
 
     def add(self, claims: SteadyClaims) -> None:
         """Some more, which are counted."""
-        number = len(self._stretches)
+        stretch = len(self._stretches)
         self._stretches.append(claims)
         self._left.append(np.ones(len(claims), np.bool_))
-        self._where.update({key: (number, at) for at, key in enumerate(claims.keys)})
+        keys = claims.keys
+        for group, which in claims.in_group:
+            of_group = self._where.setdefault(group, {})
+            of_group.update((keys[number], (stretch, number)) for number in which.tolist())
 
     def __contains__(self, key: ClaimKey) -> bool:
-        return key in self._where
+        return key in self._where.get(key.group, ())
 
-    def __len__(self) -> int:
-        return len(self._where)
+    def __bool__(self) -> bool:
+        return bool(self._where)
 
     def pop(self, key: ClaimKey) -> tuple[SteadyClaims, int] | None:
         """Give a claim away, if it is here: where it stands."""
-        found = self._where.pop(key, None)
+        of_group = self._where.get(key.group)
+        found = of_group.pop(key, None) if of_group else None
         if found is None:
             return None
-        stretch, at = found
-        self._left[stretch][at] = False
-        return self._stretches[stretch], at
+        if not of_group:
+            del self._where[key.group]
+        stretch, number = found
+        self._left[stretch][number] = False
+        return self._stretches[stretch], number
+
+    def keys_of(self, group: str) -> list[ClaimKey]:
+        """Of all claims of a group that are still here."""
+        return list(self._where.get(group, ()))
 
     def all_keys(self) -> list[ClaimKey]:
         """Of all that are still here."""
-        return list(self._where)
+        return [key for of_group in self._where.values() for key in of_group]
 
     def kept(self) -> Iterator[SteadyClaims]:
         """What is left."""

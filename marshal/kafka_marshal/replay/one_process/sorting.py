@@ -149,8 +149,16 @@ def sorted_rows(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     """Sort rows, nulls first; equal ones stay as they were."""
     if rows.num_rows < 2:
         return rows
-    keys = [(name, "ascending") for name in order]
+    parting = [name for name in order if not _is_one(rows[name])] or [order[-1]]
+    keys = [(name, "ascending") for name in parting]
     return rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
+
+
+def _is_one(cells: pa.ChunkedArray) -> bool:
+    """Whether all are the same: to compare by such a column takes time and tells nothing."""
+    if cells.null_count:
+        return bool(cells.null_count == len(cells))
+    return bool(pc.all(pc.equal(cells, cells[0])).as_py())
 
 
 def in_batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:

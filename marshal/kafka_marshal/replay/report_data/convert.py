@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Final
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
@@ -24,11 +25,12 @@ from kafka_marshal.replay.report.base import data as page
 
 LANE_MAX: Final = 2000
 """Tenures or marks of one lane to draw, the first ones, at most."""
+_NAME: Final = attrgetter(*CLAIM)
 
 
 def name_of(row: ClaimRow | FindingRow | DivergenceRow | CountedClaim) -> ClaimName:
     """Which claim a row is about."""
-    return tuple(getattr(row, column) for column in CLAIM)
+    return _NAME(row)
 
 
 def claim_id(name: ClaimName) -> page.ClaimId:

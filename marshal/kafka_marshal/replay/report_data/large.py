@@ -23,7 +23,7 @@ from kafka_marshal.replay.model.folded_log import (
     all_counted,
 )
 from kafka_marshal.replay.model.published import ClaimRow, FindingRow
-from kafka_marshal.replay.model.rows import Row, Table
+from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.report.base import scale as page
 from kafka_marshal.replay.report.base.data import ClaimTimeline, Severity
@@ -234,14 +234,10 @@ def _fetched(
     if not tenures_only:
         most = max(of_lanes - each.tenures for _, each, of_lanes in counts)
         wanted += [_Wanted(tables.MARKS, lane_max, most), _Wanted(tables.LANES, 1, 1)]
-    of_claims = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
+    of_lanes, findings = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
     for name, counted, _ in counts:
-        drawn = tuple(
-            lane_of(rule_set, Rows(row for row in of_claims[name] if _judged_by(rule_set, row)))
-            for rule_set in rules
-        )
-        findings = of_claims[name][tables.FINDINGS]
-        shown = tuple(sorted(map(_finding, findings), key=_worst_finding_first))
+        drawn = tuple(lane_of(rule_set, of_lanes[name, rule_set]) for rule_set in rules)
+        shown = tuple(sorted(map(_finding, findings[name]), key=_worst_finding_first))
         cut = (
             len(shown) < counted.findings
             or max(len(lane.tenures) for lane in drawn) < counted.tenures
@@ -263,22 +259,25 @@ class _Wanted:
 
 def _rows_of_claims(
     fold: FoldedLog, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
-) -> Mapping[ClaimName, Rows]:
-    """By claim: what needs no cutting in one job, and the rest table by table."""
+) -> tuple[Mapping[tuple[ClaimName, str], Rows], Mapping[ClaimName, list[FindingRow]]]:
+    """By claim and rule set, and the findings by claim.
+
+    What needs no cutting is fetched in one job, and the rest table by table.
+    """
     whole = [each.table for each in wanted if each.most <= each.limit]
     found = fold.collect_claims(whole, names)
     for each in wanted:
         if each.most > each.limit:
             found.extend(fold.first_of_claims(each.table, names, each.limit))
-    of_claims: dict[ClaimName, Rows] = defaultdict(Rows)
+    of_lanes: dict[tuple[ClaimName, str], Rows] = defaultdict(Rows)
+    findings: dict[ClaimName, list[FindingRow]] = defaultdict(list)
     for row in found:
-        assert isinstance(row, ClaimRow | FindingRow)
-        of_claims[name_of(row)].add(row)
-    return of_claims
-
-
-def _judged_by(rules: str, row: Row) -> bool:
-    return isinstance(row, ClaimRow) and row.rules == rules
+        if isinstance(row, FindingRow):
+            findings[name_of(row)].append(row)
+        else:
+            assert isinstance(row, ClaimRow)
+            of_lanes[name_of(row), row.rules].add(row)
+    return of_lanes, findings
 
 
 def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:

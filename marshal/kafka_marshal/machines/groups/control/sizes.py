@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from attrs import frozen
 
 from kafka_marshal.core.groups.events import (
     Event,
@@ -43,16 +46,48 @@ _OF_REQUEST: Final = 2 + 4 + 2 + 4 + 8 + 8
 _OF_TOPIC: Final = _PARTITION + len(':{"count":,"topic_id":},')
 _OF_MEMBER: Final = _NUMBER + len(':{"client_id":,"topics":[],"static":[],"joined_at":},')
 _OF_WISH: Final = len(':{"topics":[],"static":[]},')
+_SUMMED_MAX: Final = 64
+Members: TypeAlias = Mapping[str, Wish] | Mapping[str, GroupMember]
+NOBODY: Final[Members] = MappingProxyType({})
 
 
-def event_bytes(group: Group) -> int:
-    """The most bytes that an event of this group may have, as it is."""
-    partitions, names, longest = _partitions(group)
+@frozen
+class _Sums:
+    """What the members of a group come to, or what was wished when its target was made."""
+
+    of: Members = NOBODY
+    names: int = 0
+    """Bytes of their names, and of what they want."""
+    clients: int = 0
+    longest: int = 4
+    """Bytes of the longest name; at least those of null."""
+    widest: int = 0
+    """Bytes of what the one wants that wants most."""
+
+    @property
+    def wishes(self) -> int:
+        """Bytes of what they want, by name."""
+        return self.names + len(self.of) * _OF_WISH
+
+
+_NONE: Final = _Sums()
+_SUMMED: Final[dict[int, _Sums]] = {}
+"""The last sums, by the identity of what was summed: 1,000 members take milliseconds."""
+
+
+def event_bytes(group: Group, before: Group | None = None) -> int:
+    """The most bytes that an event of this group may have, as it is.
+
+    It costs less where the group was measured `before`, and has only more members now.
+    """
+    members = _sums(group.members, NOBODY if before is None else before.members)
+    target = _sums(group.target_of.members)
+    partitions, names = _partitions(group)
+    longest = max(members.longest, target.longest)
     now = sum(map(_of_topic, group.topics.items()))
-    members = sum(_name(name) + _of_member(each) for name, each in group.members.items())
-    wishes = _wishes(group.members), _wishes(group.target_of.members)
     snapshot = _STATE + 2 * max(now, sum(map(_of_topic, group.target_of.topics.items())))
-    snapshot += members + max(wishes)
+    snapshot += members.names + members.clients + len(group.members) * _OF_MEMBER
+    snapshot += members.wishes
     snapshot += names + partitions * (_OF_SNAPSHOT + 2 * longest)
     reconciled = _STATE + 2 * names + partitions * _OF_RECONCILED
     return max(snapshot, reconciled)
@@ -60,9 +95,8 @@ def event_bytes(group: Group) -> int:
 
 def request_bytes(group: Group) -> int:
     """The most bytes of a Register of one of its members, which may own all partitions."""
-    partitions, names, _ = _partitions(group)
-    wishes = max((_wish(one.topics, one.static) for one in group.members.values()), default=0)
-    return _FRAME + wishes + 2 * names + partitions * _OF_REQUEST
+    partitions, names = _partitions(group)
+    return _FRAME + _sums(group.members).widest + 2 * names + partitions * _OF_REQUEST
 
 
 def bytes_missing(group: Group, before: Group | None, event_bytes_max: int) -> int:
@@ -70,35 +104,46 @@ def bytes_missing(group: Group, before: Group | None, event_bytes_max: int) -> i
 
     One that has not fitted before may change as long as it grows no further.
     """
-    for needs, most in ((event_bytes, event_bytes_max), (request_bytes, REQUEST_BYTES_MAX)):
-        needed = needs(group)
-        if needed > most and (before is None or needed > needs(before)):
-            return needed
+    needed = event_bytes(group, before)
+    if needed > event_bytes_max and (before is None or needed > event_bytes(before)):
+        return needed
+    needed = request_bytes(group)
+    if needed > REQUEST_BYTES_MAX and (before is None or needed > request_bytes(before)):
+        return needed
     return 0
 
 
-def _partitions(group: Group) -> tuple[int, int, int]:
-    """How many there are, the bytes of their topics' names, and those of the longest owner's."""
+def _sums(members: Members, before: Members = NOBODY) -> _Sums:
+    """The sums of these members: of some more than `before`, only the new ones are added."""
+    known = _SUMMED.get(id(members))
+    if known is not None and known.of is members:
+        return known
+    base = _SUMMED.get(id(before), _NONE)
+    if base.of is not before or any(members.get(name) is not one for name, one in before.items()):
+        base = _NONE
+    names, clients, longest, widest = base.names, base.clients, base.longest, base.widest
+    for name, one in members.items():
+        if name not in base.of:
+            size, wish = _name(name), _wish(one.topics, one.static)
+            names, longest, widest = names + size + wish, max(longest, size), max(widest, wish)
+            clients += _name(one.client_id) if isinstance(one, GroupMember) else 0
+    if len(_SUMMED) >= _SUMMED_MAX:
+        _SUMMED.clear()
+    found = _SUMMED[id(members)] = _Sums(members, names, clients, longest, widest)
+    return found
+
+
+def _partitions(group: Group) -> tuple[int, int]:
+    """How many there are, and the bytes of their topics' names."""
     total = sum(topic.count for topic in group.topics.values())
     names = sum(topic.count * _name(name) for name, topic in group.topics.items())
     gone = max(0, len(group.partitions) - total)  # their topics are
-    owners = [*group.members, *group.target_of.members]
-    return total + gone, names + gone * _NAME_BYTES, max(map(_name, owners), default=4)
+    return total + gone, names + gone * _NAME_BYTES
 
 
 def _of_topic(item: tuple[str, Topic]) -> int:
     name, topic = item
     return _OF_TOPIC + _name(name) + _name(topic.topic_id)
-
-
-def _of_member(member: GroupMember) -> int:
-    return _OF_MEMBER + _name(member.client_id) + _wish(member.topics, member.static)
-
-
-def _wishes(members: Mapping[str, Wish] | Mapping[str, GroupMember]) -> int:
-    return sum(
-        _OF_WISH + _name(name) + _wish(one.topics, one.static) for name, one in members.items()
-    )
 
 
 def _wish(topics: frozenset[str], static: Iterable[TopicPartition]) -> int:

@@ -299,6 +299,8 @@ def _steady(
         return [win, *(run.parts() if len(others) == 1 else [run])]
 
     late_ms = np.where(_late(batch, of_rows.place), of_rows.first_clock_ms, NEVER_LATE)
+    late_ms = np.minimum.reduceat(late_ms[order], begins)
+    began, last_moved = report(beat, sums.first_position), report(moved, sums.position)
     number_of = np.cumsum(np.diff(of_rows.place[firsts], prepend=-1) != 0) - 1
     claim_begins = np.flatnonzero(np.diff(number_of, prepend=-1))
     place_begins = np.flatnonzero(np.diff(of_rows.place, prepend=-1))
@@ -310,33 +312,33 @@ def _steady(
         wins, last_rows = firsts[of], lasts[of]
         headers = columns.headers[last_rows]
         claims = SteadyClaims(
-            names,
-            np.arange(begin, end),
-            names.table[columns.address[wins], 3].astype(np.int64),
-            columns.address[wins].astype(np.int64),
-            said[of],
-            every_ms[of],
-            found.begins_group[wins],
-            records[of],
-            all_offsets[at[of]],
-            clocks_ms[at[of]],
-            of_rows.timestamp_ms[wins],
-            np.minimum.reduceat(late_ms[order], begins)[of],
-            all_offsets[ends[of] - 1],
-            clocks_ms[ends[of] - 1],
-            of_rows.timestamp_ms[last_rows],
-            columns.unix_s[last_rows],
-            sums.position[of],
-            (records[of] > 1) & ((sums.position[of] > 0) | (headers[:, _START] >= 0)),
-            report(beat, sums.first_position)[of],
-            report(moved, sums.position)[of],
-            sums.longest_ms[of],
-            sums.beats[of],
-            sums.beats_ms[drawn[begin] : drawn[end]],
-            clocks_ms[of_records],
-            records_of_batch.take(pa.array(wins)),
-            _at(records_of_batch.take(pa.array(last_rows)), all_offsets[ends[of] - 1]),
-            parts,
+            names=names,
+            numbers=np.arange(begin, end),
+            claims=names.table[columns.address[wins], 3].astype(np.int64),
+            addresses=columns.address[wins].astype(np.int64),
+            said=said[of],
+            interval_ms=every_ms[of],
+            begins_group=found.begins_group[wins],
+            records=records[of],
+            first_offset=all_offsets[at[of]],
+            first_clock_ms=clocks_ms[at[of]],
+            first_timestamp_ms=of_rows.timestamp_ms[wins],
+            late_clock_ms=late_ms[of],
+            last_offset=all_offsets[ends[of] - 1],
+            last_clock_ms=clocks_ms[ends[of] - 1],
+            last_timestamp_ms=of_rows.timestamp_ms[last_rows],
+            last_unix_s=columns.unix_s[last_rows],
+            position=sums.position[of],
+            position_set=(records[of] > 1) & ((sums.position[of] > 0) | (headers[:, _START] >= 0)),
+            began=began[of],
+            moved=last_moved[of],
+            longest_ms=sums.longest_ms[of],
+            beats=sums.beats[of],
+            beats_ms=sums.beats_ms[drawn[begin] : drawn[end]],
+            clocks_ms=clocks_ms[of_records],
+            wins=records_of_batch.take(pa.array(wins)),
+            lasts=_at(records_of_batch.take(pa.array(last_rows)), all_offsets[ends[of] - 1]),
+            parts=parts,
         ).chosen(~rests[of])
         if len(claims):
             row = int(place_begins[np.searchsorted(place_begins, wins[0], side="right") - 1])
