@@ -1,15 +1,15 @@
 """Fetched messages that wait for the application: one bounded buffer per tenure, served in turn.
 
-Messages come in as they were fetched, chunk by chunk; they go out claim after claim, so that none
-starves, and none before the machine has allowed it (`Process`). When a claim is lost its buffer is
-dropped at once, whatever is in it. Each buffer is bounded by messages and by bytes: while it is
-full its partition must not be fetched any further, until half of it is free again.
+Messages come in as they were fetched, chunk by chunk. They go out claim by claim, so that none
+starves, and only after the machine has allowed it (`Process`). When a claim is lost its buffer is
+dropped at once. Each buffer has a limit of messages and of bytes: while it is full its partition
+must not be fetched any further, until half of it is free again.
 
-A buffer belongs to one tenure of a claim, and its key names the tenure. So what was fetched for a
-tenure that is over finds no buffer any more, even if the claim is ours again. Ranges of one
-partition share a *lane*: they take one turn together, and the lowest goes first. The room knows
-neither what a key is nor what a message is, but for its offset. It has no lock: threads that share
-it hold one.
+A buffer belongs to one tenure of a claim, and its key names the tenure. So messages that were
+fetched for a finished tenure find no buffer any more, even if we own the claim again. Ranges of one
+partition share a *lane*: they take one turn together, and the lowest goes first. This module knows
+neither keys nor messages, except for their offsets. It has no lock: threads that share it must hold
+one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ M = TypeVar("M")
 
 @frozen
 class BufferLimits:
-    """How much one buffer holds before its partition is fetched no further."""
+    """The limits of one buffer, beyond which its partition is fetched no further."""
 
     messages: int = field(default=50_000, validator=positive)
     bytes: int = field(default=16 * 2**20, validator=positive)
-    """Of keys and values. One chunk may exceed it: it was fetched already."""
+    """Bytes of keys and values. One chunk may exceed it, since it was fetched already."""
     bytes_in_all: int = field(default=256 * 2**20, validator=positive)
-    """Of all buffers together; beyond it each that has something is full."""
+    """Of all buffers together; beyond it, every buffer that is not empty counts as full."""
 
 
 @frozen
 class MessageChunk(Generic[K, M]):
-    """Messages of one tenure, handed over together. May be empty: then there were none below `end`.
+    """Messages of one tenure, delivered together. May be empty: then there were none below `end`.
 
     Between two messages there may be offsets without any (aborted transactions, control records,
     compaction).
@@ -52,11 +52,11 @@ class MessageChunk(Generic[K, M]):
     messages: Sequence[M]
     start: int
     end: int
-    """The next offset after them: with these, everything below is in hand."""
+    """The next offset after them: everything below has then been delivered."""
 
 
 def joined(ranges: Iterable[range], more: range) -> list[range]:
-    """These ranges and one more, in order; ranges that touch become one.
+    """These ranges and one more, in order; adjacent ranges are merged.
 
     >>> joined([range(0, 3), range(8, 9)], range(3, 5))
     [range(0, 5), range(8, 9)]
@@ -72,29 +72,29 @@ def joined(ranges: Iterable[range], more: range) -> list[range]:
 
 @define
 class _Fetched(Generic[M]):
-    """A part of a fetch, from `offset` on; there is nothing in the log between it and `end`."""
+    """Part of a fetch, from `offset` on; the log holds nothing else up to `end`."""
 
     messages: Sequence[M]
     end: int
     bytes: int | None = None
-    """None until it is measured. What is handed over at once never is."""
+    """None until it is measured. Messages that are delivered at once are never measured."""
 
 
 @define(eq=False)
 class _Buffer(Generic[M]):
     position: int
-    """Up to where it was handed over."""
+    """The offset up to which it was delivered."""
     end: int
-    """Up to where it was fetched."""
+    """The offset up to which it was fetched."""
     lane: Hashable
     ready: bool = False
-    """Something of it may be handed over."""
+    """Whether any of it may be delivered."""
     fetched: deque[_Fetched[M]] = field(factory=deque)
     allowed: deque[range] = field(factory=deque)
     messages: int = 0
     bytes: int = 0
     until: int | None = None
-    """Nothing from here on will be allowed; None where that is open."""
+    """Nothing from this offset on will be allowed; None if that is open."""
 
 
 class Buffers(Generic[K, M]):
@@ -106,24 +106,24 @@ class Buffers(Generic[K, M]):
         size_of: Callable[[Sequence[M]], int],
         bounds: BufferLimits | None = None,
     ) -> None:
-        """`size_of` gives the bytes of several messages."""
+        """`size_of` returns the bytes of several messages."""
         self.bounds = bounds or BufferLimits()
         self._offset_of, self._size_of = offset_of, size_of
         self._new: list[tuple[K, _Buffer[M], _Fetched[M]]] = []
-        """What came since anybody asked how much there is."""
+        """Messages that arrived since the sizes were last measured."""
         self._full: set[K] = set()
         self._messages = 0
         self._buffers: dict[K, _Buffer[M]] = {}
         self._bytes = 0
         self._turns: deque[Hashable] = deque()
-        """Lanes of which something may be handed over."""
+        """Lanes with messages that may be delivered."""
         self._ready: dict[Hashable, list[K]] = {}
-        """Of each lane in `_turns`, the tenures of which something may be handed over."""
+        """For each lane in `_turns`, its tenures with messages that may be delivered."""
 
     # --- claims come and go -----------------------------------------------------------------------
 
     def open(self, key: K, position: int, lane: Hashable | None = None) -> None:
-        """The tenure's messages come from `position` on. What was there is dropped.
+        """Take the tenure's messages from `position` on, and drop those that are there.
 
         Without a `lane` it takes turns of its own.
         """
@@ -131,7 +131,7 @@ class Buffers(Generic[K, M]):
         self._buffers[key] = _Buffer(position, position, key if lane is None else lane)
 
     def drop(self, key: K) -> int:
-        """The tenure is over: forget what was fetched for it. Returns how many messages."""
+        """The tenure is over: drop what was fetched for it. Returns the number of messages."""
         self._measure()
         buffer = self._buffers.pop(key, None)
         if buffer is None:
@@ -144,7 +144,7 @@ class Buffers(Generic[K, M]):
         return buffer.messages
 
     def cut(self, key: K, end: int) -> None:
-        """Nothing from `end` on is handed over any more, though it was allowed: forget it."""
+        """Deliver nothing from `end` on, although it was allowed: drop it."""
         buffer = self._buffers.get(key)
         if buffer is None:
             return
@@ -157,9 +157,9 @@ class Buffers(Generic[K, M]):
         self._look(key, buffer)
 
     def end_at(self, key: K, end: int) -> int:
-        """Nothing from `end` on will be allowed: forget it, and what comes of it later.
+        """Nothing from `end` on will be allowed: drop it, and what is fetched of it later.
 
-        Returns how many messages that were.
+        Returns the number of dropped messages.
         """
         self._measure()
         buffer = self._buffers.get(key)
@@ -179,7 +179,7 @@ class Buffers(Generic[K, M]):
     # --- messages come in -------------------------------------------------------------------------
 
     def add(self, key: K, messages: Sequence[M]) -> int | None:
-        """Take in messages that were fetched for one tenure, in the order of their offsets.
+        """Add messages that were fetched for one tenure, in the order of their offsets.
 
         Returns up to where it was fetched, for the machine. Returns None and drops the messages if
         the tenure is over, or if they come from before the expected offset (a fetch from before a
@@ -206,7 +206,7 @@ class Buffers(Generic[K, M]):
         return buffer.end
 
     def nothing_below(self, key: K, end: int) -> int | None:
-        """The log holds no more messages of it below `end`. Returns what `add` returns."""
+        """The log has no more messages of it below `end`. Returns the same as `add`."""
         buffer = self._buffers.get(key)
         if buffer is None or end <= buffer.end:
             return None
@@ -217,7 +217,7 @@ class Buffers(Generic[K, M]):
         return end
 
     def allow(self, key: K, offsets: range) -> None:
-        """The machine says that these may be handed over (`Process`)."""
+        """The machine allows these to be delivered (`Process`)."""
         buffer = self._buffers.get(key)
         if buffer is None or not offsets:
             return
@@ -228,7 +228,7 @@ class Buffers(Generic[K, M]):
         self._look(key, buffer)
 
     def recall(self, key: K) -> None:
-        """Nothing of it may be handed over, until it is allowed anew."""
+        """Nothing of it may be delivered, until it is allowed again."""
         buffer = self._buffers.get(key)
         if buffer is None:
             return
@@ -237,7 +237,7 @@ class Buffers(Generic[K, M]):
             self._end_turn(key, buffer)
 
     def first(self, key: K) -> int | None:
-        """The offset of the next message that was fetched of it and not handed over."""
+        """The offset of the next message of it that was fetched and not delivered."""
         buffer = self._buffers.get(key)
         if buffer is None or not buffer.fetched:
             return None
@@ -248,7 +248,7 @@ class Buffers(Generic[K, M]):
     def take(self, maximum: int) -> MessageChunk[K, M] | None:
         """The next messages of the claim whose turn it is, at most `maximum`, or None.
 
-        What was fetched in pieces is handed over in one.
+        Messages that were fetched in several pieces are returned as one.
         """
         while self._turns:
             lane = self._turns.popleft()
@@ -267,7 +267,7 @@ class Buffers(Generic[K, M]):
         return None
 
     def put_back(self, chunk: MessageChunk[K, M]) -> None:
-        """The end of the chunk that was taken last of its tenure was not given out after all.
+        """The end of the chunk that was taken last of its tenure was not delivered after all.
 
         It is the next to be taken of that tenure, when all others that are ready had their turn.
         """
@@ -288,39 +288,39 @@ class Buffers(Generic[K, M]):
         self._look(key, buffer)
 
     def waiting(self, key: K) -> int:
-        """How many messages of it were fetched and not handed over."""
+        """The number of its messages that were fetched and not delivered."""
         buffer = self._buffers.get(key)
         return 0 if buffer is None else buffer.messages
 
     def waiting_bytes(self, key: K) -> int:
-        """How large those are."""
+        """The bytes of these messages."""
         self._measure()
         buffer = self._buffers.get(key)
         return 0 if buffer is None else buffer.bytes
 
     @property
     def ready(self) -> bool:
-        """Whether `take` would give anything."""
+        """Whether `take` would return anything."""
         return bool(self._turns)
 
     def ready_beside(self, key: K) -> bool:
-        """Whether something of another tenure, or of another lane, may be handed over."""
+        """Whether messages of another tenure, or of another lane, may be delivered."""
         buffer = self._buffers.get(key)
         return len(self._ready) > (buffer is not None and buffer.lane in self._ready)
 
     @property
     def waits(self) -> bool:
-        """Whether messages of any claim were fetched and not handed over."""
+        """Whether messages of any claim were fetched and not delivered."""
         return bool(self._messages)
 
     @property
     def full(self) -> frozenset[K]:
-        """Those whose partition must not be fetched any further now."""
+        """The tenures whose partition must not be fetched any further now."""
         self._measure()
         return frozenset(self._full)
 
     def _measure(self) -> None:
-        """See how large what came is, and which buffers are full with it."""
+        """Measure what arrived, and which buffers are now full."""
         new, self._new = self._new, []
         for key, buffer, fetched in new:
             if not fetched.messages:
@@ -337,7 +337,7 @@ class Buffers(Generic[K, M]):
                 self._full.add(key)
 
     def _look(self, key: K, buffer: _Buffer[M]) -> None:
-        """Give it a turn if something of it may be handed over."""
+        """Give it a turn if any of it may be delivered."""
         while buffer.allowed and buffer.allowed[0].stop <= buffer.position:
             buffer.allowed.popleft()
         if buffer.ready or not buffer.allowed:
@@ -351,7 +351,7 @@ class Buffers(Generic[K, M]):
                 self._turns.append(buffer.lane)
 
     def _end_turn(self, key: K, buffer: _Buffer[M]) -> None:
-        """It waits for no turn. What else is ready of its lane waits behind all others."""
+        """End its turn. The rest of its lane waits behind all others."""
         buffer.ready = False
         keys = self._ready.pop(buffer.lane)
         keys.remove(key)
@@ -387,7 +387,7 @@ class Buffers(Generic[K, M]):
         return MessageChunk(key, messages, start, buffer.position)
 
     def _skip(self, key: K, buffer: _Buffer[M], start: int) -> None:
-        """Forget what lies before the range that may be handed over."""
+        """Drop what lies before the range that may be delivered."""
         while buffer.fetched and self._offset_of(buffer.fetched[0].messages[0]) < start:
             self._cut(key, buffer, self._below(buffer.fetched[0].messages, start))
         buffer.position = max(buffer.position, start)
@@ -398,7 +398,7 @@ class Buffers(Generic[K, M]):
         return bisect_left(messages, stop, key=self._offset_of)
 
     def _cut(self, key: K, buffer: _Buffer[M], count: int) -> Sequence[M]:
-        """Take `count` messages off its first chunk."""
+        """Take `count` messages from its first chunk."""
         first = buffer.fetched[0]
         total = len(first.messages)
         if count == total:
@@ -415,7 +415,7 @@ class Buffers(Generic[K, M]):
         return taken
 
     def _gone(self, key: K, buffer: _Buffer[M], count: int, size: int) -> None:
-        """These messages, of this size in all, are in the buffer no more."""
+        """These messages, of this size in total, have left the buffer."""
         buffer.messages -= count
         self._messages -= count
         buffer.bytes -= size

@@ -1,7 +1,7 @@
 """The fetcher's state of one claimed partition: how far it is fetched, and how far delivered.
 
-One object belongs to one tenure. When the tenure is over, a thread that still has the object gets
-nothing more by it. It knows neither Kafka's client nor the protocol.
+One object belongs to one tenure. When the tenure is over, a thread that still has the object
+receives nothing more through it. This module knows neither Kafka's client nor the protocol.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from kafka_marshal.client.message import Claim
 
 @define(eq=False)
 class FetchedPartition:
-    """What `FetchClient.open` made. Its fields are the fetcher's, which holds a lock for them."""
+    """The result of `FetchClient.open`. The fetcher holds a lock to use its fields."""
 
     claim: Claim
     allowed: list[range] = field(factory=list)
-    """What may be handed over, and was not yet when it was last looked at."""
+    """Offsets that may be delivered and were not, at the last check."""
     position: int = 0
-    """Up to where it was handed over."""
+    """The offset up to which it was delivered."""
     moved: bool = False
-    """It was to go on elsewhere since the last chunk was taken, which is not given out then."""
+    """Its position was set since the last chunk was taken, so that chunk is not delivered."""
     fetched: int = 0
-    """Up to where it was fetched."""
+    """The offset up to which it was fetched."""
     notified: int = 0
-    """Up to where the machine was notified that there is something to consume."""
+    """The offset up to which the machine was notified of messages."""
     dropped: bool = False
-    """Nothing of it is fetched or handed over any more."""
+    """Nothing more of it is fetched or delivered."""
     assigned: bool = False
     paused: bool = False
-    """The application wants nothing of it for now, or may have nothing of it."""
+    """The application has paused it, or may have nothing of it."""
     held: bool = False
-    """It is paused at Kafka's client, since its buffer is full."""
+    """It is paused in Kafka's client, since its buffer is full."""
     full_since_s: float | None = None
-    """Since when its buffer is full, by the monotonic clock; None while it is not."""
+    """Since when its buffer is full, by the monotonic clock; None if it is not."""
     until: int | None = None
-    """Only what lies below is fetched: what was granted, where the claim is lost or being given up;
-    the whole of a range."""
+    """Only offsets below this are fetched: what was granted, if the claim is lost or being given
+    up; the whole of a range."""
     ranged: bool = False
-    """It is a range, and its claim is shared with others."""
+    """It is a range of a shared claim."""
     lost: bool = False
     """The claim is lost, so nothing from `until` on will be granted."""
     retry_at: float | None = None
@@ -51,19 +51,19 @@ class FetchedPartition:
 
     @property
     def wanted(self) -> bool:
-        """Whether more of it is to be fetched."""
+        """Whether more of it must be fetched."""
         return not self.paused and (self.until is None or self.fetched < self.until)
 
     @property
     def may_begin(self) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask.
 
-        Loops, polls, workers and tasks go by this. Not where the claim was lost, given up, paused,
-        or not heard of for too long. What was granted at most once may be begun though the claim is
-        lost: nobody else gets it.
+        Loops, polls, workers and tasks depend on this. It is false if the claim is lost, given up,
+        paused, or silent for too long. Messages that were granted at most once may be begun even if
+        the claim is lost: no one else gets them.
         """
         return not (self.dropped or self.paused)
 
     def ends_at(self, offset: int) -> bool:
-        """Whether nothing at or above this offset may be handed over now. Any thread may ask."""
+        """Whether nothing from this offset on may be delivered now. Any thread may ask."""
         return all(each.stop <= offset for each in tuple(self.allowed))

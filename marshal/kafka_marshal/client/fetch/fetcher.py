@@ -1,17 +1,18 @@
 """The data consumer: fetches the owned partitions, from given positions, into buffers.
 
-Kafka's client fetches ahead by itself, and one thread at a time polls it. The application's thread
-polls when it has nothing in hand, since every hand-over between threads costs more than a message.
-A thread of our own polls while the application is busy. The thread that polls also does all else
-that is asked of that client, between two polls. So nothing that was fetched under an old assignment
-is ever taken for the new one, and nobody waits for a lock that a poll holds.
+Kafka's client prefetches by itself, and one thread at a time polls it. The application's thread
+polls when it has no messages, since a handover between threads costs more than a message. Our own
+thread polls while the application is busy. The polling thread also runs all other calls to that
+client, between two polls. So nothing that was fetched under an old assignment is taken for the new
+one, and no thread waits for a lock that a poll holds.
 
-Everything fetched, asked or answered carries the tenure that it is for, a `FetchedPartition`: a
-partition may be lost and won again between any two lines. Kafka's client fetches a partition from
-one position at a time. So while a tenure that is over still has granted messages to fetch, the next
-tenure of the partition waits. Of ranges of a partition the lowest that has messages to fetch is
-fetched first, and `shared_partition` knows when to follow the end. The room does not know the
-protocol: `coordinator` decides which claims are ours, from where on, and what may be handed over.
+Everything that is fetched, requested or answered carries the tenure that it is for, a
+`FetchedPartition`: a partition may be lost and won again between any two lines. Kafka's client
+fetches a partition from one position at a time. So while a finished tenure still has granted
+messages to fetch, the next tenure of the partition waits. Among the ranges of a partition, the
+lowest with messages to fetch is fetched first, and `shared_partition` knows when to follow the end.
+This module does not know the protocol: `coordinator` decides which claims we own, from where on,
+and what may be delivered.
 """
 
 from __future__ import annotations
@@ -40,45 +41,47 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed
 
 FETCH_MAX: Final = 500
-"""The most messages that are taken from Kafka's client at once. Python looks for cycles each time
-that it has made some 700 objects more than it has freed, and looks at every message then. So an
-application that is done with each chunk before it takes the next one never waits for that."""
+"""The most messages to take from Kafka's client at once. Python searches for cycles each time that
+it has created some 700 objects more than it has freed, and then examines every message. With
+this limit, an application that finishes each chunk before it takes the next one never waits for
+that."""
 BUSY_S: Final = 0.02
-"""After how long without a request the application counts as busy, in seconds. Our own thread polls
-for it then."""
+"""The time without a request after which the application counts as busy, in seconds. Our own thread
+then polls for it."""
 POLL_S: Final = 0.05
-"""How long a poll lasts, at most, in seconds: a change of what is fetched waits for its end."""
+"""The longest poll, in seconds: changes of the assignment wait for its end."""
 IDLE_POLL_S: Final = 0.2
-"""The same where what is fetched has not changed for `IDLE_S`."""
+"""The same if the assignment has not changed for `IDLE_S`."""
 IDLE_S: Final = 1.0
 FULL_S: Final = 0.2
-"""After how long with a full buffer a partition is paused, in seconds. A pause drops what Kafka's
-client has fetched ahead, so it waits for a buffer that is about to be emptied."""
+"""The time with a full buffer after which a partition is paused, in seconds. A pause drops what
+Kafka's client has prefetched, so it should not happen if the buffer is about to be emptied."""
 ALONE_S: Final = 5.0
-"""The same where nothing else is to be fetched. Messages of a resumed partition take up to a second
-to come, and an application that has emptied half of its buffer by then would wait for them."""
+"""The same if nothing else is to be fetched. Messages of a resumed partition take up to a second to
+arrive, and an application that has emptied half of its buffer by then would wait for them."""
 RETRY_S: Final = 5.0
-"""After how long a partition whose position is beyond its end is looked at again, in seconds."""
+"""The delay before a partition whose position is beyond its end is tried again, in seconds."""
 SHARED_POLL_S: Final = 0.02
-"""The longest poll while ranges are open, in seconds: one that was opened waits for its end."""
+"""The longest poll while ranges are open, in seconds: a newly opened range waits for its end."""
 SHARED_IDLE_POLL_S: Final = 0.05
-"""The same where what is fetched has not changed for `IDLE_S`."""
+"""The same if the assignment has not changed for `IDLE_S`."""
 SHARED_SETTINGS: Final = {
     "fetch.message.max.bytes": "65536",
     "queued.min.messages": "50",
     "fetch.wait.max.ms": "100",
 }
-"""How Kafka's client fetches ranges. By itself it prefetches far beyond a range's end, so that each
-consumer fetches the messages of all others (`benchmarks.range_fetch`). A fetch of a backlog brings
-more than 50 messages, so it is the last until they were taken. At the end of a partition the next
-fetch does not wait for that: with 1 in place of 50 messages came later. A fetch that waits at an
-end delays the next one to the same broker, so it waits less."""
+"""The settings of Kafka's client for ranges. By default it prefetches far beyond a range's end, so
+that each consumer fetches the messages of all others (`benchmarks.range_fetch`). A fetch of a
+backlog brings more than 50 messages, so it is the last until they were taken. At the end of a
+partition the next fetch does not wait for that: with 1 in place of 50, messages came later. A
+fetch that waits at an end delays the next one to the same broker, so its maximum wait is
+shorter."""
 
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
 
 class Fetcher:
-    """The messages of our claims. Every method but those with `_` may be called by any thread."""
+    """Fetches the messages of our claims. Any thread may call its public methods."""
 
     def __init__(
         self,
@@ -98,10 +101,10 @@ class Fetcher:
         """Connect; nothing is fetched before `start`.
 
         Args:
-            cluster: describes topics; its settings make Kafka's client.
-            group: whose committed offsets are written.
+            cluster: describes topics; its settings configure Kafka's client.
+            group: the group whose committed offsets are written.
             client_id: the client id at the brokers, unless the settings have one.
-            bounds: how much is fetched ahead.
+            bounds: the limits of prefetching.
             ahead: whether `on_fetched` gets the offset up to which the claim could be fetched.
             on_fetched: called with a claim and the offset up to which it was fetched.
             on_gone: called with a claim, its offset that is gone, and what the partition holds.
@@ -109,7 +112,7 @@ class Fetcher:
             on_failure: called with the reason why fetching ended.
             on_statistics: called with librdkafka's statistics.
             on_end: called with a topic, a partition and its end, for shared partitions only: when
-                the end moves, not more often than every `REPORT_S`.
+                the end moves, at most every `REPORT_S`.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -142,16 +145,16 @@ class Fetcher:
         self._emptied = threads.condition(self._lock)
         self._buffers: Buffers[FetchedPartition, Fetched] = Buffers(offset_of, _size_of, bounds)
         self._of_partition: dict[tuple[str, int], list[FetchedPartition]] = {}
-        """What is open of each partition, in the order in which it was opened."""
+        """The open tenures of each partition, in the order in which they were opened."""
         self._assigned: dict[tuple[str, int], FetchedPartition] = {}
-        """What Kafka's client fetches. Touched by the thread that polls alone."""
+        """The assignment of Kafka's client. Only the polling thread uses it."""
         self._topics: set[str] = set()
-        """All that were ever fetched."""
+        """All topics that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
         self._changed_at = self._monotonic()
-        """When somebody last asked to fetch something else."""
+        """The time of the last request to change what is fetched."""
         self._full = False
-        """Whether a buffer was full when it was last looked."""
+        """Whether a buffer was full at the last check."""
         self._ranges = RangeFetch(
             self._consumer,
             cluster,
@@ -169,11 +172,11 @@ class Fetcher:
             on_end,
         )
         self._shares = False
-        """Kafka's client is to be set for ranges before it fetches anything more."""
+        """Kafka's client must be configured for ranges before it fetches anything more."""
         self._ended = self._closed = False
         self._woken = False
         self._polling = threads.lock()
-        """Held by the thread that polls."""
+        """Held by the polling thread."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
         self._thread: Thread | None = None
@@ -195,7 +198,7 @@ class Fetcher:
             raise _failed(settings, error) from None
 
     def share(self) -> None:
-        """Ranges are to be fetched. Kafka's client is set for them, if it has fetched nothing."""
+        """Prepare for ranges: configure Kafka's client for them, if it has fetched nothing."""
         self._shares = True
 
     def _set_for_ranges(self) -> None:
@@ -213,10 +216,10 @@ class Fetcher:
     # --- what others say --------------------------------------------------------------------------
 
     def open(self, claim: Claim, position: int, end: int | None = None) -> FetchedPartition:
-        """The claim is ours: fetch it from there. Returns what the other methods take.
+        """Fetch a claim that was won, from there. Returns the argument of the other methods.
 
         With an `end` it is the range [position, end), which may lie beyond the end of the
-        partition. Ranges of a partition are disjoint, and each has a claim of its own.
+        partition. Ranges of a partition are disjoint, and each has its own claim.
         """
         ranged = end is not None
         one = FetchedPartition(claim, position=position, fetched=position, until=end, ranged=ranged)
@@ -229,16 +232,17 @@ class Fetcher:
         return one
 
     def drain(self, one: FetchedPartition, end: int) -> None:
-        """The claim is being given up: fetch no more than its messages below `end`."""
+        """The claim is being given up: fetch only its messages below `end`."""
         with self._lock:
             one.until = end
         self._command(partial(self._settle, one.topic_partition))
 
     def cut(self, one: FetchedPartition, end: int) -> int:
-        """The range ends here now: of what lies at or above, nothing is handed over from now on.
+        """The range ends here now: nothing at or above is delivered from now on.
 
-        Returns up to where it was handed over. Where that is above `end`, the range ends there: it
-        is in hand, or about to be. The last chunk in hand ends there, unless one is about to be.
+        Returns the offset up to which it was delivered. If that is above `end`, the range ends
+        there, because the application has those messages, or is about to. The last chunk in flight
+        ends there, unless another one is about to be delivered.
         """
         with self._lock:
             if one.until is None:
@@ -253,15 +257,15 @@ class Fetcher:
         return reached
 
     def watch_end(self, topic: str, partition: int, *, watched: bool = True) -> None:
-        """Report the partition's end to `on_end` also while none of its messages is fetched."""
+        """Report the partition's end to `on_end` even if none of its messages are fetched."""
         with self._lock:
             self._ranges.share((topic, partition)).watched = watched
         self._command(partial(self._settle, (topic, partition)))
 
     def end_at(self, one: FetchedPartition, end: int) -> int:
-        """The claim is no longer ours, but its messages below `end` are: forget all others.
+        """The claim is no longer ours, but its messages below `end` are: drop all others.
 
-        Returns how many messages were fetched in vain.
+        Returns the number of dropped messages.
         """
         with self._lock:
             one.until, one.lost = end, True
@@ -270,9 +274,9 @@ class Fetcher:
         return dropped
 
     def drop(self, one: FetchedPartition) -> int:
-        """The claim is no longer ours: forget at once what was fetched, and fetch no more.
+        """The claim is no longer ours: drop at once what was fetched, and fetch no more.
 
-        Returns how many messages were fetched in vain.
+        Returns the number of dropped messages.
         """
         with self._lock:
             if one.dropped:
@@ -284,7 +288,7 @@ class Fetcher:
         return dropped
 
     def allow(self, one: FetchedPartition, offsets: range) -> None:
-        """These may be handed over."""
+        """Allow these offsets to be delivered."""
         with self._lock:
             if one.dropped:
                 return
@@ -302,10 +306,10 @@ class Fetcher:
             self._anew(one)
 
     def recall(self, one: FetchedPartition, done: int | None = None) -> int:
-        """Nothing more of it may be handed over, until it is allowed anew.
+        """Deliver nothing more of it, until it is allowed again.
 
-        But for its next message, where it was handed over to `done` alone: nothing is in hand.
-        Returns up to where it was handed over, or may be: that is in hand, or about to be.
+        The exception is its next message, if it was delivered only up to `done`: then no message is
+        in flight. Returns the offset up to which it was or may be delivered.
         """
         with self._lock:
             one.allowed.clear()
@@ -320,15 +324,15 @@ class Fetcher:
             return end
 
     def seek(self, one: FetchedPartition, position: int) -> None:
-        """Go on from there; what was fetched is forgotten."""
+        """Continue from there; fetched messages are dropped."""
         self._anew(one, position=position)
 
     def pause(self, one: FetchedPartition) -> None:
-        """Hand nothing of it over, fetch no more; it goes on where it is, or from a `seek`."""
+        """Deliver nothing of it, and fetch no more; it continues where it is, or from a `seek`."""
         self._anew(one, paused=True)
 
     def resume(self, one: FetchedPartition) -> None:
-        """Take that back."""
+        """Undo `pause`."""
         self._anew(one, paused=False)
 
     def _anew(
@@ -376,9 +380,9 @@ class Fetcher:
         self._command(commit, soon=False)
 
     def take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
-        """The next messages that may be handed over; None if none came in time, or by `wake`.
+        """The next messages that may be delivered; None on timeout, or after `wake`.
 
-        A chunk may be without messages; it says then that there is nothing below its end.
+        A chunk may have no messages; it then reports that there are none below its end.
         """
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
@@ -425,9 +429,9 @@ class Fetcher:
                         self._arrived.wait(left)
 
     def keeps(self, one: FetchedPartition, in_flight: InFlight) -> bool:
-        """Whether what was taken is still to be given out: nothing was done to its tenure since.
+        """Whether a chunk that was taken must still be delivered: its tenure has not changed since.
 
-        What was paused meanwhile is given out after that.
+        If it was paused meanwhile, the chunk is delivered after that.
         """
         with self._lock:
             if one.dropped or one.moved:
@@ -438,7 +442,7 @@ class Fetcher:
             return one.may_begin
 
     def give_back(self, one: FetchedPartition, in_flight: InFlight) -> None:
-        """End its turn, where another claim waits for one: what is not given out is taken later.
+        """End its turn if another claim waits for one; the undelivered messages are taken later.
 
         The application cannot take anything in between, so messages stay in order.
         """
@@ -457,13 +461,13 @@ class Fetcher:
             self._arrived.notify_all()
 
     def wake(self) -> None:
-        """Let everybody who waits in `take` look up."""
+        """Wake all threads that wait in `take`."""
         with self._lock:
             self._woken = True
             self._arrived.notify_all()
 
     def ends(self, then: Callable[[dict[Claim, int]], None]) -> None:
-        """Find the ends of our partitions as of the last fetch; some may be unknown."""
+        """Look up the ends of our partitions at the last fetch; some may be unknown."""
 
         def ask() -> None:
             found = {}
@@ -479,17 +483,17 @@ class Fetcher:
 
     @property
     def any_buffered(self) -> bool:
-        """Whether messages of anything wait."""
+        """Whether any messages are waiting."""
         with self._lock:
             return self._buffers.waits
 
     def buffered(self, one: FetchedPartition) -> tuple[int, int]:
-        """How many messages of it wait, and how large they are, in bytes."""
+        """The number of its waiting messages, and their bytes."""
         with self._lock:
             return self._buffers.waiting(one), self._buffers.waiting_bytes(one)
 
     def close(self, deadline: Deadline) -> None:
-        """Fetch no more and let go of the cluster; a thread that stands still does that later."""
+        """Stop fetching and disconnect; a blocked thread disconnects later."""
         with self._lock:
             if self._ended:
                 return
@@ -549,7 +553,7 @@ class Fetcher:
         return bool(self._assigned) or self._ranges.fetches
 
     def _rest(self) -> None:
-        """Where nothing is fetched, wait for a command; a poll would bring nothing but errors."""
+        """If nothing is fetched, wait for a command; a poll would only return errors."""
         if self._fetches:
             return
         until_s = self._ranges.until_due(IDLE_POLL_S, self._monotonic())
@@ -563,7 +567,7 @@ class Fetcher:
         self._on_failure(error)
 
     def _fetch(self, timeout_s: float) -> bool:
-        """Do what was asked for, and take in what came; whether anything did."""
+        """Run pending commands, and add what was fetched; returns whether there was anything."""
         self._obey()
         if not self._has_room():
             return False
@@ -582,7 +586,7 @@ class Fetcher:
             self._commands.popleft()()
 
     def _settle(self, partition: tuple[str, int]) -> None:
-        """Fetch of this partition what was opened first and is wanted."""
+        """Fetch for this partition the tenure that was opened first and wants messages."""
         if self._shares:
             self._set_for_ranges()
         shared = self._ranges.shared.get(partition)
@@ -622,7 +626,7 @@ class Fetcher:
         del self._assigned[one.topic_partition]
 
     def _has_room(self) -> bool:
-        """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
+        """Whether to fetch now. Waits briefly while buffers are full and about to be emptied."""
         with self._lock:
             full = self._buffers.full
             if not full and not self._full:
@@ -685,7 +689,7 @@ class Fetcher:
             self._commands.append(partial(self._settle, one.topic_partition))
 
     def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
-        """Take in what lies before each error, then what the error says; return the rest."""
+        """Add the messages before each error, then handle the error; return the rest."""
         begin = 0
         for index, message in enumerate(batch):
             error = message.error()
@@ -747,7 +751,7 @@ class Fetcher:
             one.retry_at = self._monotonic() + RETRY_S
 
     def _pass_over(self, one: FetchedPartition, low: int, high: int) -> None:
-        """Nothing comes below `low`. What was fetched before is still to be handed over."""
+        """There are no messages below `low`. Those fetched before are still delivered."""
         first = one.fetched
         with self._lock:
             self._buffers.nothing_below(one, low)

@@ -1,9 +1,9 @@
 """Messages that the application is processing: a chunk of one claim, delivered singly or whole.
 
-The application's thread takes messages at the speed of a list. Another thread reads off the
-iterators how far it got, so that nothing has to be reported per message. Asking for the next
-message marks the one before it as done, unless the hand is `by_commit`. Of what was taken as a
-list, only `commit` and `finish` do that.
+The application's thread takes messages at the speed of iterating a list. Another thread reads its
+progress from the iterators, so that no report per message is needed. Asking for the next message
+acknowledges the one before, unless the chunk is `by_commit`. Messages taken as a list are only
+acknowledged by `commit` and `finish`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_marshal.client.message import Claim, Message
 
 
 class InFlight:
-    """A chunk that is being given out. One thread takes; any may ask or cut."""
+    """A chunk that is being delivered. One thread takes; any may read its state or cut it."""
 
     def __init__(
         self,
@@ -41,36 +41,37 @@ class InFlight:
         self._given = repeat(claim, self._total)
         self._left = iter(self._messages)
         self._as_lists = 0
-        """How many were taken in lists, which `_given` does not count."""
+        """The number of messages taken in lists, which `_given` does not count."""
         self._counted = 0
-        """How many of those that were given out `newly_given` has counted."""
+        """The number of delivered messages that `newly_given` has counted."""
         self._lock = lock
-        """Held for all but to give out one by one: that happens between two steps of the others."""
+        """Held for everything but single delivery, which happens between two steps of the others.
+        """
         self.taking: Iterator[Message] = map(Message, self._left, self._given)
-        """Gives the messages out."""
+        """The iterator that delivers the messages."""
         self.committed: int | None = chunk.start if by_commit else None
-        """Everything below was committed; None where asking for the next message marks the one
-        before it as done."""
+        """Everything below was committed; None if asking for the next message acknowledges the one
+        before."""
         self._acked = chunk.start
-        """Everything below is done of what a loop gave out, also without asking for the next."""
+        """In a loop: everything below is acknowledged, even without asking for the next message."""
         self.finished = not self._total
-        """All that was in hand is done, or what is left of it never will be."""
+        """The whole chunk is finished, or its rest never will be."""
         self.idle = False
         """It waits for workers, and none of them has begun anything of its claim."""
         self.handled = False
-        """Handlers have it, so it is done when they are, and no commit says so."""
+        """Handlers have it, so they finish it, and no commit does."""
         self.abandoned = False
-        """What was given out of it will not be finished: nothing beyond `end` is done."""
+        """Its delivered messages will not be finished: nothing beyond `end` is done."""
         self._cut_at: int | None = None
 
     @property
     def total(self) -> int:
-        """How many messages were in it."""
+        """The number of messages in it."""
         return self._total
 
     @property
     def left(self) -> int:
-        """How many messages were not given out. After `cut` it does not change."""
+        """The number of undelivered messages. It does not change after `cut`."""
         return self._total - self._count
 
     @property
@@ -83,7 +84,7 @@ class InFlight:
 
     @property
     def given_end(self) -> int:
-        """Everything below was given out, also of what was abandoned after that."""
+        """Everything below was delivered, also if it was abandoned afterwards."""
         with self._lock:
             if self.finished and not self.abandoned:
                 return self.end
@@ -91,21 +92,21 @@ class InFlight:
 
     @property
     def _count(self) -> int:
-        """How many were given out."""
+        """The number of delivered messages."""
         return self._total - self._given.__length_hint__() + self._as_lists
 
     @property
     def _last(self) -> int:
-        """The offset of the message that was given out last; `start` if none was."""
+        """The offset of the last delivered message; `start` if there is none."""
         if self._cut_at is not None:
             return self._cut_at
         count = self._count
         return cast("int", self._messages[count - 1].offset()) if count else self.start
 
     def take(self, maximum: int) -> list[Fetched]:
-        """The next messages in one piece, as Kafka's client gave them; none if none are left.
+        """The next messages in one list, as Kafka's client returned them; empty at the end.
 
-        What was given out before them is done.
+        Messages delivered before them are acknowledged.
         """
         with self._lock:
             if self.finished:
@@ -118,7 +119,7 @@ class InFlight:
         return taken
 
     def commit(self, offset: int | None) -> None:
-        """What was given out, up to this message, is done; None: all of it."""
+        """Acknowledge the delivered messages up to this one; None: all of them."""
         with self._lock:
             if self.handled or self.finished or not self._count:
                 return
@@ -133,15 +134,15 @@ class InFlight:
                 self._finish()
 
     def newly_given(self) -> int:
-        """How many more messages were given out since this was last asked. One thread asks."""
+        """The number of messages delivered since the last call. Only one thread may call it."""
         counted, self._counted = self._counted, self._count
         return self._counted - counted
 
     def cut(self, within_s: float = -1) -> int:
-        """Give out no more of it. Returns where it ends now: after the last that was given out.
+        """Deliver no more of it. Returns its new end: after the last delivered message.
 
-        It waits for other threads to be done with the hand, at most `within_s` seconds if that is
-        not below 0, and then cuts nothing.
+        It waits for other threads to finish using the chunk, at most `within_s` seconds if that is
+        not negative; on timeout it cuts nothing.
         """
         if not self._lock.acquire(timeout=within_s):
             return self.end
@@ -153,7 +154,7 @@ class InFlight:
             self._lock.release()
 
     def give_back(self) -> MessageChunk[Claim, Fetched] | None:
-        """Give out no more of it. Returns what was not given out; None where nothing is left."""
+        """Deliver no more of it. Returns the undelivered messages, or None if there are none."""
         with self._lock:
             if self._cut_at is not None or self.finished or self._count == self._total:
                 return None
@@ -172,12 +173,12 @@ class InFlight:
         return kept[given:]
 
     def finish(self) -> None:
-        """The application is done with all of it."""
+        """The application has finished all of it."""
         with self._lock:
             self._finish()
 
     def abandon(self) -> None:
-        """The application will not finish what it was given: it ends where it is done."""
+        """The application will not finish the delivered messages: it ends where it is done."""
         self.cut()
         if not self.finished:
             self.end = self.next

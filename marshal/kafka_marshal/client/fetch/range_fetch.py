@@ -1,9 +1,9 @@
 """Fetches the ranges of shared partitions: decides which, from where, and routes the messages.
 
-Kafka's client fetches a partition from one position at a time. This room moves the position from
-range to range, lowest first, and to the end where a range is about to begin. `shared_partition`
-decides that, and `fetcher` hands over what came. Only the thread that polls calls, except where a
-docstring says that a lock is held.
+Kafka's client fetches a partition from one position at a time. This module moves the position from
+range to range, lowest first, and to the end of the partition if a range is about to begin there.
+`shared_partition` decides that, and `fetcher` delivers the messages. Only the polling thread calls
+this, except where a docstring states that a lock is held.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_marshal.client.fetch.split_fetch import offset_of
 from kafka_marshal.client.message import Claim
 
 LOOK_TIMEOUT_S: Final = 0.25
-"""How long a question for a partition's end waits, in seconds. Nothing is fetched meanwhile."""
+"""The timeout of a request for a partition's end, in seconds. Nothing is fetched meanwhile."""
 
 
 class RangeFetch:
@@ -50,11 +50,11 @@ class RangeFetch:
         on_error: Callable[[str], None],
         on_end: Callable[[str, int, int], None] | None,
     ) -> None:
-        """What the fetcher has; `settle` is its method, which assigns a partition anew.
+        """Take parts of the fetcher; `settle` is its method that assigns a partition again.
 
-        Not `ahead` is at most once: a whole range is allowed before its messages exist. So it is
-        reported that a range begins and ends to be fetched, and nothing in between: each report
-        wakes a thread, for which the application would wait.
+        Without `ahead`, at most once, a whole range is allowed before its messages exist. So only
+        the beginning and the end of a range's fetch are reported: each report wakes a thread, and
+        the application would wait for it.
         """
         self.consumer, self._cluster = consumer, cluster
         self._buffers, self._of_partition, self._topics = buffers, of_partition, topics
@@ -63,7 +63,7 @@ class RangeFetch:
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._on_error, self._on_end = on_error, on_end
         self.shared: dict[tuple[str, int], SharedPartition] = {}
-        """Those of which a range was opened, or whose end is watched."""
+        """Partitions with a range that was opened, or with a watched end."""
 
     @property
     def fetches(self) -> bool:
@@ -71,18 +71,18 @@ class RangeFetch:
         return any(one.next is not None for one in list(self.shared.values()))
 
     def until_due(self, longest_s: float, now_s: float) -> float:
-        """How long a poll lasts, at most, in seconds."""
+        """The longest poll, in seconds."""
         due_s = [one.due_s for one in list(self.shared.values()) if one.due_s is not None]
         return max(0.001, min([longest_s, *(each - now_s for each in due_s)]))
 
     def share(self, partition: tuple[str, int]) -> SharedPartition:
-        """It is shared from now on. The lock is held."""
+        """The partition is shared from now on. The lock is held."""
         return self.shared.setdefault(partition, SharedPartition(partition))
 
     def lacking(self, maximum: int) -> int:
-        """How many messages to take at once: no more than ranges lack.
+        """How many messages to take at once: at most as many as ranges lack.
 
-        While Kafka's client has messages that nobody took, it fetches no others.
+        While Kafka's client has messages that were not taken, it fetches no others.
         """
         if not self.shared:
             return maximum
@@ -98,14 +98,14 @@ class RangeFetch:
 
     @staticmethod
     def go_first(shared: SharedPartition, opened: list[FetchedPartition]) -> bool:
-        """Whether ranges were opened before what else is wanted, and have messages to fetch."""
+        """Whether ranges were opened before other tenures, and have messages to fetch."""
         lowest = min((one.fetched for one in opened if one.ranged), default=None)
         if lowest is None or not opened[0].ranged:
             return False
         return shared.high is None or lowest < shared.high
 
     def settle(self, shared: SharedPartition) -> None:
-        """Fetch the lowest range that lacks messages, follow the end towards it, or look later."""
+        """Fetch the lowest range that lacks messages, or follow the end, or check again later."""
         begin = self._begin(shared)
         if begin is not None and begin == shared.next:
             return
@@ -125,13 +125,13 @@ class RangeFetch:
         return [one for one in opened if one.ranged]
 
     def stop(self, shared: SharedPartition) -> None:
-        """Fetch nothing of it for ranges."""
+        """Stop fetching the partition for ranges."""
         if shared.next is not None:
             self.consumer.incremental_unassign([TopicPartition(*shared.topic_partition)])
             shared.next = None
 
     def passed(self, partition: tuple[str, int], end: int, run: Sequence[Fetched] = ()) -> None:
-        """Between what was fetched of a shared partition and `end`, there is this and no more."""
+        """These are all messages between what was fetched of a shared partition and `end`."""
         shared = self.shared.get(partition)
         if shared is None or shared.next is None or end < shared.next:
             return
@@ -168,7 +168,7 @@ class RangeFetch:
         shared.high = None
 
     def _look(self, due: Sequence[SharedPartition]) -> None:
-        """See where partitions end; where a fetch was refused, also what is gone.
+        """Look up the ends of partitions; after a refused fetch, also what is gone.
 
         The fetching client's own connection answers only after a fetch that waits at an end.
         """
@@ -185,7 +185,7 @@ class RangeFetch:
             self._settle(shared.topic_partition)
 
     def _after_refusal(self, shared: SharedPartition, ended: int) -> int | None:
-        """Pass over what is gone. Returns the end; None where nobody answers."""
+        """Skip what is gone. Returns the end; None if no broker answers."""
         topic, number = partition = shared.topic_partition
         extent = self._cluster.extents([partition]).get(partition)
         if extent is None:
@@ -212,7 +212,7 @@ class RangeFetch:
         return high
 
     def tend(self) -> None:
-        """Look after shared partitions. Not in the middle of a batch: it is of one assignment."""
+        """Update the shared partitions. Not in the middle of a batch, which has one assignment."""
         partitions = list(self.shared.values())
         if not partitions:
             return
@@ -230,7 +230,7 @@ class RangeFetch:
                 self._on_end(*shared.topic_partition, high)
 
     def _too_much(self, shared: SharedPartition) -> bool:
-        """Whether its ranges have as much in buffers as one tenure may; not until half is free."""
+        """Whether its ranges have buffered as much as one tenure may; then until half is free."""
         ranges, bounds = self._ranges_of(shared), self._buffers.bounds
         share = 2 if shared.full else 1
         full = self._buffers.full

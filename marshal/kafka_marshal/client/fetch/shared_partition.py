@@ -1,10 +1,10 @@
 """The fetcher's state of a shared partition: where to fetch, and when to check again.
 
-A consumer holds a few disjoint ranges of offsets, and some lie beyond the partition's end. Kafka
-refuses to fetch beyond the end, and a fetch at the end brings the messages of all others, too. So
-this room follows the end only while a range of ours is about to begin. Before that it has the end
-looked at, less often the further it is. While next to nothing arrives, to follow costs no more than
-to look, so it follows.
+A consumer holds a few disjoint ranges of offsets, some of them beyond the partition's end. Kafka
+refuses to fetch beyond the end, and a fetch at the end brings the messages of all other consumers,
+too. So this module follows the end only while one of our ranges is about to begin. Before that it
+has the end looked up, less often the further away it is. While hardly any messages arrive,
+following costs no more than looking up, so it follows.
 
 It knows neither Kafka's client nor which ranges there are, and time is an argument.
 """
@@ -16,23 +16,24 @@ from typing import Final
 from attrs import define
 
 LEAD: Final = 32
-"""How far below a range the end may be followed, in messages, at least."""
+"""The minimum distance to a range at which the end may be followed, in messages."""
 LEAD_S: Final = 0.02
 """The same as the time in which these messages arrive, in seconds."""
 IDLE_PER_S: Final = 20.0
-"""With fewer messages a second the end is followed, however far a range lies beyond it."""
+"""With fewer messages per second the end is followed, however far away a range is."""
 FRESH_S: Final = 0.05
-"""How long a looked-up end may be followed from, in seconds: what came since is fetched in vain."""
+"""How old a looked-up end may be to follow from it, in seconds: newer messages are fetched in vain.
+"""
 LOOK_MIN_S: Final = 0.005
 LOOK_MAX_S: Final = 0.2
-"""The least and the most between two looks at the end, in seconds, while it moves."""
+"""The shortest and longest time between two checks of the end, in seconds, while it moves."""
 WATCH_S: Final = 1.0
-"""The time between two looks where the end is watched and nothing is fetched, in seconds."""
+"""The time between two checks if the end is watched and nothing is fetched, in seconds."""
 REPORT_S: Final = 0.05
-"""The least between two reports of the end, in seconds."""
+"""The shortest time between two reports of the end, in seconds."""
 FAILED_S: Final = 0.1
 FAILED_MAX_S: Final = 2.0
-"""The least and the most between a look that failed and the next, in seconds."""
+"""The shortest and longest delay after a failed check, in seconds."""
 _SAMPLE_S: Final = 0.02
 _MEMORY_S: Final = 0.5
 """The time over which the rate of arrivals is averaged, in seconds."""
@@ -44,28 +45,29 @@ class SharedPartition:
 
     topic_partition: tuple[str, int]
     next: int | None = None
-    """Up to where Kafka's client has fetched; None while it fetches nothing for ranges."""
+    """The offset up to which Kafka's client has fetched; None while it fetches nothing for ranges.
+    """
     high: int | None = None
-    """Its end, when that was last seen; None: never."""
+    """Its end at the last check; None if there was none."""
     rate: float = 0.0
-    """Messages that arrive in a second."""
+    """Messages that arrive per second."""
     due_s: float | None = None
-    """When its end is to be looked at; None: when something else changes."""
+    """When to check its end; None: when something else changes."""
     watched: bool = False
-    """Somebody wants to hear of its end also while nothing of it is fetched."""
+    """Its end is reported even while nothing of it is fetched."""
     full: bool = False
-    """What was fetched and not handed over is as much as it may be."""
+    """The limit of fetched and undelivered messages is reached."""
     refused_below: int | None = None
-    """A fetch was refused, though the end was there when it was last seen."""
+    """A fetch was refused, although the end was there at the last check."""
     _seen_s: float = 0.0
     _sampled: tuple[float, int] | None = None
-    """The end that the rate counts from, and when it was seen."""
+    """The end from which the rate counts, and its time."""
     _failures: int = 0
     _reported: int | None = None
     _reported_s: float = 0.0
 
     def saw(self, high: int, now_s: float) -> None:
-        """Its end is there now."""
+        """Its end was looked up."""
         self._failures = 0
         self.high, self._seen_s = high, now_s
         if self._sampled is None or high < self._sampled[1]:
@@ -79,12 +81,12 @@ class SharedPartition:
             self._sampled = now_s, high
 
     def failed(self, now_s: float) -> None:
-        """Nobody answered where its end is."""
+        """No broker answered."""
         self.due_s = now_s + min(FAILED_MAX_S, FAILED_S * 2.0**self._failures)
         self._failures = min(self._failures + 1, 16)
 
     def begin(self, wanted: int | None, now_s: float) -> int | None:
-        """The offset to fetch from, and `next` to go on; None: nothing, and look when it is due.
+        """The offset to fetch from, or `next` to continue; None: fetch nothing, and check when due.
 
         `wanted` is the lowest offset that a range lacks.
         """

@@ -1,6 +1,6 @@
 """A fetch result, split into one piece per partition without inspecting each message.
 
-It knows of a message where it lies, and nothing else.
+It uses only the topic, partition and offset of messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def partition_of(message: Fetched) -> tuple[str, int]:
 
 
 def runs_of(batch: list[Fetched], *, of_one_topic: bool = False) -> Iterator[list[Fetched]]:
-    """The batch in pieces of one partition each, as long as they can be.
+    """The batch in pieces of one partition each, as long as possible.
 
-    Every message is looked at, but for its topic if all are `of_one_topic`. What the offsets of the
-    first and the last say is not enough: where some are missing, a message of another partition may
-    lie between.
+    Every message's partition is read, but not its topic if all are `of_one_topic`. The offsets of
+    the first and the last message are not enough: where offsets are missing, a message of another
+    partition may lie between.
     """
     if not batch:
         return

@@ -1,10 +1,10 @@
 """Messages in processing: started in order, retried, dead-lettered, finished.
 
-Messages are begun in the order that was asked for (`client.process.work_queues`) and finish in any;
-how far a partition is done is the newest offset before which everything is
-(`client.process.offsets`). What fails is tried again after a while, then appended to a dead-letter
-topic; only when it lies there is it done. Who calls the handler is not known here: threads
-(`pool`), or tasks of an event loop (`aio`).
+Messages begin in the requested order (`client.process.work_queues`) and finish in any. The position
+of a partition is the highest offset before which everything is finished (`client.process.offsets`).
+A failed message is retried after a delay, then appended to a dead-letter topic; only then is it
+finished. This module does not know who calls the handler: threads (`pool`), or tasks of an event
+loop (`aio`).
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from kafka_marshal.errors import BrokerFailed, InvalidOption, TooManyDeliveries,
 from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
-"""Messages that may wait for each worker, so that no worker waits for the feeder."""
+"""How many messages may wait for each worker, so that no worker waits for the feeder."""
 DEAD_S: Final = 30.0
 DEAD_HEADERS: Final = tuple(
     f"marshal-dead-{name}"
     for name in ("topic", "partition", "offset", "error", "tries", "deliveries")
 )
-"""What a dead letter has beside the headers of its message."""
+"""The headers that a dead letter has in addition to those of its message."""
 PACE_S: Final = 0.25
-"""How often it is measured how fast workers are."""
+"""How often the speed of workers is measured."""
 
 
 @frozen
 class Retrying:
-    """How often a message is tried again, and when."""
+    """How often a message is retried, and when."""
 
     retries: int = field(default=3, validator=validators.ge(0))
     backoff_s: float = field(default=0.1, validator=positive)
-    """Before the first time; twice as long before each further one, and a little by chance."""
+    """The first delay; each further one is twice as long, with a little jitter."""
     max_deliveries: int | None = field(
         default=None, validator=validators.optional(validators.ge(1))
     )
-    """Of a shared topic: a message that was given to consumers more often is handled no more."""
+    """For a shared topic: a message that was delivered more often is not handled any more."""
     backoff_max_s: float = field(default=30.0, validator=positive)
 
     def wait_s(self, tried: int) -> float:
-        """How long to wait after this many tries, in seconds."""
+        """The delay after this many attempts, in seconds."""
         longest = min(self.backoff_max_s, self.backoff_s * float(2 ** (tried - 1)))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311  # so that not all come at once
 
@@ -83,12 +83,12 @@ class HandlingCounts:
     dead: int = 0
     """Appended to the dead-letter topic."""
     dropped: int = 0
-    """Their claim was lost before they were begun, or while they were in hand; or a `seek` passed
-    over them while they were in hand."""
+    """Their claim was lost before they were begun, or during processing; or a `seek` skipped them
+    during processing."""
 
 
 class HandlingRate:
-    """How many messages workers handle in a second.
+    """The number of messages that workers handle per second.
 
     >>> now_s = iter([0.0, 0.1, 0.5, 0.6])
     >>> pace = HandlingRate(lambda: next(now_s))
@@ -101,7 +101,7 @@ class HandlingRate:
         self._since_s, self._handled, self._per_s = monotonic(), 0, 0
 
     def per_s(self, handled: int) -> int:
-        """The pace of late, given how many were handled until now; 0 before it was measured."""
+        """The recent rate, given the number handled so far; 0 before the first measurement."""
         now_s = self._monotonic()
         past_s = now_s - self._since_s
         if past_s >= PACE_S:
@@ -160,7 +160,7 @@ def append_now(
 
 
 class DeadLetters:
-    """The topic of what failed for good; safe for many threads."""
+    """The topic of permanently failed messages; thread-safe."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         """Connect.
@@ -172,7 +172,7 @@ class DeadLetters:
         self._producer = appending(settings, topic)
 
     def put(self, message: Message, error: Exception, tried: int) -> None:
-        """Append it, with where it came from and what it failed of; returns when it lies there.
+        """Append a message with its origin and its error; returns when it has been appended.
 
         Raises:
             BrokerFailed: it could not be appended.
@@ -197,12 +197,12 @@ class DeadLetters:
 
 @define(eq=False)
 class _Claimed:
-    """What the workers have of one claim."""
+    """The messages of one claim that the workers have."""
 
     hands: list[InFlight]
     offsets: InFlightOffsets
     begun: int = 0
-    """How many messages workers have in hand."""
+    """The number of messages that workers have begun."""
 
     @property
     def claim(self) -> Claim:
@@ -211,11 +211,11 @@ class _Claimed:
 
     @property
     def passed_over(self) -> bool:
-        """A `seek` took its hands back: what is left of them comes again, or never."""
+        """A `seek` took its chunks back: the rest of them comes again, or never."""
         return self.hands[-1].abandoned
 
     def begins(self, more: int) -> None:
-        """Workers have `more` more messages in hand, or fewer if it is negative."""
+        """Workers have begun `more` messages; negative if they have finished some."""
         self.begun += more
         if self.begun == max(0, more):
             for in_flight in self.hands:
@@ -223,7 +223,7 @@ class _Claimed:
 
 
 class Handling:
-    """What one feeder gets, and many handle. Any thread may call; `lock` is held for each step."""
+    """Messages from one feeder to many handlers. Any thread may call; each step holds `lock`."""
 
     def __init__(
         self,
@@ -238,11 +238,12 @@ class Handling:
         observers: Observers,
         lock: Lock,
     ) -> None:
-        """`may_begin` says whether a message of a claim may be begun at that moment.
+        """`may_begin` returns whether a message of a claim may be begun at that moment.
 
-        `given_up`: none ever will, though it is still ours; then `hand_back` takes each hand of it,
-        once nobody handles any of it. `outlasted` is called at the end, for each claim of which a
-        message is still handled, and once more when none is.
+        `given_up` returns whether none ever will be, although we still own the claim; then
+        `hand_back` is called with each chunk of it, once none of it is being handled. `outlasted`
+        is called at the end for each claim with a message that is still being handled, and again
+        when there is none.
         """
         self.observers = observers
         self.counted = HandlingCounts()
@@ -253,28 +254,28 @@ class Handling:
         self._outlasted = outlasted
         self._work_queues: WorkQueues[Message] = WorkQueues(order, lambda message: message.key)
         self._claimed: dict[Hashable, _Claimed] = {}
-        """By what is handled one after the other (`Claim.lane`)."""
+        """By unit of sequential processing (`Claim.lane`)."""
         self._in_hand: Counter[Claim] = Counter()
-        """How many messages of each tenure were begun and are handled now."""
+        """For each tenure, the number of messages being handled."""
         self._dropped: dict[Claim, list[InFlight]] = {}
-        """What the workers have of claims that were lost, until nobody handles any of it."""
+        """What the workers have of lost claims, until none of it is being handled."""
         self._left: set[Claim] = set()
-        """Claims of which a message is handled though this has ended."""
+        """Claims with a message that is still being handled after the end."""
         self._withheld = 0
-        """How many messages waited of claims that may not begin, when it was last looked."""
+        """The number of messages that waited for claims that may not begin, at the last check."""
 
     @property
     def waiting(self) -> int:
-        """How many messages nobody has begun, and somebody may begin."""
+        """The number of messages that no worker has begun, and that may begin."""
         return max(0, self._work_queues.waiting - self._withheld)
 
     @property
     def queued(self) -> bool:
-        """Whether there are messages that nobody has begun."""
+        """Whether there are messages that no worker has begun."""
         return self._work_queues.waiting > 0
 
     def feed(self, in_flight: InFlight) -> int:
-        """Take a chunk to handle; its hand learns how far it is done. Returns how many messages."""
+        """Add a chunk to handle, which is informed of progress. Returns the number of messages."""
         in_flight.handled = True
         messages = list(Messages(in_flight.take(in_flight.total), in_flight.claim))
         if not messages:
@@ -299,9 +300,9 @@ class Handling:
         return len(messages)
 
     def look(self) -> None:
-        """Drop what waits of claims that were lost, hand back what waits of those given up.
+        """Drop waiting messages of lost claims, and hand back those of claims given up.
 
-        And count what may not be begun now.
+        Also counts the messages that may not begin now.
         """
         with self.lock:
             withheld = 0
@@ -330,12 +331,12 @@ class Handling:
         self._let_go(claim)
 
     def _pass_over(self, key: Hashable) -> None:
-        """After a `seek`: what waits is not begun, and what is being handled counts no more."""
+        """After a `seek`: waiting messages are not begun, and those being handled do not count."""
         self._work_queues.drop(key)
         del self._claimed[key]
 
     def _let_go(self, claim: Claim) -> None:
-        """Nothing of a claim that was lost or left is in hand, once nobody handles any of it."""
+        """Forget a lost or left claim once none of its messages is being handled."""
         if not self._in_hand[claim]:
             del self._in_hand[claim]
             if claim in self._left:
@@ -346,10 +347,10 @@ class Handling:
                 self._progressed(in_flight)
 
     def end(self) -> list[InFlight]:
-        """Ignore what becomes of the rest from now on. Returns the first chunk of each claim.
+        """Ignore all further results. Returns the first chunk of each claim.
 
-        In it, and in what was taken after it, something may not be done. Claims of which a message
-        is still handled are left out: `outlasted` is called with those.
+        That chunk and those taken after it may have unfinished messages. Claims with a message that
+        is still being handled are left out: `outlasted` is called with those.
         """
         with self.lock:
             for key in self._claimed:
@@ -367,7 +368,7 @@ class Handling:
         return [hands[0] for hands in left if hands]
 
     def begin(self) -> StartedMessage[Message] | None:
-        """The next message that may be handled; None: all wait for others, or there is none."""
+        """The next message that may be handled; None if all wait for others, or there is none."""
         with self.lock:
             begun = self._work_queues.begin(self._may_begin_of)
             if begun is not None:
@@ -383,7 +384,7 @@ class Handling:
         return alone and not claimed.passed_over and self._may_begin(claim)
 
     def finish(self, begun: StartedMessage[Message]) -> None:
-        """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
+        """It is no longer being handled, whatever the result; the next of its lane may begin."""
         with self.lock:
             self._work_queues.finished(begun)
             if not begun.dropped:
@@ -392,9 +393,9 @@ class Handling:
             self._let_go(begun.message.claim)
 
     def given_too_often(self, message: Message) -> TooManyDeliveries | None:
-        """Why no handler is called for it: as often as it may be, its consumer fell silent.
+        """Why the handler is not called: it was delivered too often to consumers that fell silent.
 
-        Only where its range held it alone: else another message of the range may be why.
+        Only if it was alone in its range: otherwise another message of the range may be the cause.
         """
         most, its = self._retrying.max_deliveries, message.range
         if most is None or its is None or its.deliveries <= most or its.end > its.start + 1:
@@ -407,7 +408,7 @@ class Handling:
     def again_after_s(
         self, begun: StartedMessage[Message], error: Exception, tried: int
     ) -> float | None:
-        """How long to wait until the next try; None: it was tried often enough."""
+        """The delay before the next attempt; None if there is none."""
         if tried > self._retrying.retries:
             return None
         with self.lock:
@@ -416,10 +417,10 @@ class Handling:
         return self._retrying.wait_s(tried)
 
     def put_aside(self, begun: StartedMessage[Message], error: Exception, tried: int) -> None:
-        """Append it to the dead-letter topic, which takes a while; then it is done.
+        """Append it to the dead-letter topic, which takes a while; then it is finished.
 
         Raises:
-            HandlerFailed: there is none.
+            HandlerFailed: there is no dead-letter topic.
             BrokerFailed: it could not be appended.
         """
         if self._dead is None:
@@ -433,7 +434,7 @@ class Handling:
         self.observers.dead_lettered(begun.message, error, tried)
 
     def done(self, begun: StartedMessage[Message]) -> None:
-        """It was handled."""
+        """It was handled successfully."""
         with self.lock:
             claimed = self._claimed.get(begun.key)
             if begun.dropped or claimed is None:
@@ -473,5 +474,5 @@ def refuse_promise(result: object) -> None:
 
 
 def not_ours(begun: StartedMessage[Message]) -> bool:
-    """Whether its claim was lost since: nothing that becomes of it counts."""
+    """Whether its claim was lost since: its result does not count."""
     return begun.dropped or begun.message.claim.lost is not None

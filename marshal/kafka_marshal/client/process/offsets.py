@@ -1,11 +1,11 @@
 """Tracks which messages of one partition are finished when they finish out of order.
 
-The answer that counts is the newest offset such that everything before it is finished: that is how
-far a heartbeat may say that the instance got. What lies beyond is finished all the same, and will
-be processed again only if the claim is lost before the gap closes.
+The result is the highest offset before which everything is finished: a heartbeat may report this
+position. Messages beyond it are finished as well, and are processed again only if the claim is lost
+before the gap closes.
 
-Source: "Concurrency and At Least Once Semantics with the New Kafka Consumer" (Sift, 2016), whose
-offset manager this is.
+Source: "Concurrency and At Least Once Semantics with the New Kafka Consumer" (Sift, 2016), which
+describes this offset manager.
 
 >>> offsets = InFlightOffsets(0)
 >>> offsets.begun(range(0, 3))
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 
 class InFlightOffsets:
-    """One partition's messages in hand. Every method takes constant time, amortised."""
+    """The messages of one partition in processing. Methods take constant time, amortised."""
 
     def __init__(self, position: int) -> None:
         """Nothing was begun; everything below `position` is finished."""
@@ -35,16 +35,16 @@ class InFlightOffsets:
 
     @property
     def in_hand(self) -> int:
-        """How many were begun and are not finished."""
+        """The number of messages begun and not finished."""
         return len(self._begun) - len(self._finished)
 
     @property
     def ahead(self) -> int:
-        """How many are finished beyond `next`: what a lost claim would process again."""
+        """The number of messages finished beyond `next`, which a lost claim would repeat."""
         return len(self._finished)
 
     def begun(self, offsets: Iterable[int], end: int | None = None) -> None:
-        """These are in hand now, in rising order; below `end` the topic holds no others.
+        """These messages begin, in rising order; below `end` the topic holds no others.
 
         Raises:
             ValueError: an offset is not beyond those that were begun before it.
@@ -58,10 +58,10 @@ class InFlightOffsets:
             self._end = max(self._end, end)
 
     def finished(self, offset: int) -> int:
-        """This one is finished, once; returns `next`.
+        """Finish this message, once; returns `next`.
 
         Raises:
-            ValueError: it is not in hand.
+            ValueError: it was not begun, or is finished.
         """
         if not self._begun or not self._begun[0] <= offset < self._end or offset in self._finished:
             raise ValueError(f"offset {offset} is not in hand")

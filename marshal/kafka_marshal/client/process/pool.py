@@ -1,7 +1,7 @@
 """A worker pool for one consumer: threads that call a handler for each message.
 
-Heartbeats wait for no handler. What may be begun, is tried again or counts as done, `handling`
-knows. It does not know how messages are fetched or claims kept.
+Heartbeats do not wait for handlers. `handling` decides what may begin, what is retried and what
+counts as done. This module does not know how messages are fetched or claims kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours, ref
 from kafka_marshal.client.process.work_queues import StartedMessage
 
 _WAIT_S: Final = 0.1
-"""How long to wait for what may be begun later: nobody says when."""
+"""How long to wait for messages that may begin later, without a notification."""
 _IDLE_S: Final = 1.0
-"""How long to wait where there is nothing to begin, in case that somebody forgot to say so."""
+"""How long to wait while there is nothing to begin, in case a notification is missing."""
 
 
 class WorkerPool:
-    """Workers that take what one feeder gets."""
+    """Workers that handle the messages of one feeder."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class WorkerPool:
 
     @property
     def waiting(self) -> bool:
-        """Whether the feeder should wait: enough is there for the workers."""
+        """Whether the feeder should wait, because the workers have enough messages."""
         with self._lock:
             if self._handling.waiting >= self._ahead:
                 self._less.wait(_WAIT_S)
             return self._handling.waiting >= self._ahead
 
     def feed(self, in_flight: InFlight) -> None:
-        """A chunk for the workers."""
+        """Add a chunk for the workers."""
         with self._lock:
             self._more.notify(self._handling.feed(in_flight))
 
     def end(self, timeout_s: float) -> None:
-        """Begin nothing more; wait for what is in hand."""
+        """Begin nothing more; wait for running handlers."""
         with self._lock:
             self._ending = True
             self._more.notify_all()
@@ -94,7 +94,7 @@ class WorkerPool:
         return None
 
     def _handle(self, begun: StartedMessage[Message]) -> bool:
-        """Try it until it is done, dead, or not ours any more."""
+        """Retry the message until it is done, dead-lettered, or its claim is lost."""
         too_often = self._handling.given_too_often(begun.message)
         if too_often is not None:
             if not_ours(begun):
@@ -122,7 +122,7 @@ class WorkerPool:
                 return True
 
     def _waits(self, begun: StartedMessage[Message], wait_s: float) -> bool:
-        """Wait before the next try; False: there is none, since all ends or its claim was lost."""
+        """Wait before the next attempt; False if there is none, at the end or after a loss."""
         until_s = self._monotonic() + wait_s
         while not self._ending and not not_ours(begun):
             left_s = until_s - self._monotonic()

@@ -1,11 +1,10 @@
 """Chooses the next message of a worker: one at a time where messages must stay in order.
 
-Messages of one lane are begun one after the other, in the order in which they came; lanes do not
-wait for each other. What a lane is, is the order that was asked for: a partition, a key within a
-partition, or each message by itself. Claims take turns, so that none starves.
+Messages of one lane begin one after the other, in the order in which they came; lanes are
+independent. The requested order determines the lanes: a partition, a key within a partition, or
+each message by itself. Claims take turns, so that none starves.
 
-The room does not know what a message is, but for its key. It has no lock: threads that share it
-must hold one.
+This module knows only the key of a message. It has no lock: threads that share it must hold one.
 
 >>> from kafka_marshal.core.state import ClaimKey
 >>> lanes = WorkQueues(Order.KEY, key_of=lambda message: message[:1])
@@ -30,14 +29,14 @@ M = TypeVar("M")
 
 
 class Order(enum.Enum):
-    """What is kept in order."""
+    """Which messages stay in order."""
 
     PARTITION = "partition"
-    """All messages of a partition: one is begun when the one before it is finished."""
+    """All messages of a partition: one begins when the one before it is finished."""
     KEY = "key"
-    """Messages of the same key in a partition. Those without a key wait for nobody."""
+    """Messages with the same key in a partition. Those without a key are independent."""
     NONE = "none"
-    """Nothing."""
+    """None."""
 
 
 @define
@@ -52,7 +51,7 @@ class _Claim(Generic[M]):
 
 @define(eq=False)
 class StartedMessage(Generic[M]):
-    """A message that a worker has in hand."""
+    """A message that a worker has begun."""
 
     key: Hashable
     message: M
@@ -61,7 +60,7 @@ class StartedMessage(Generic[M]):
 
     @property
     def dropped(self) -> bool:
-        """The claim was lost since: what becomes of the message does not count any more."""
+        """Whether the claim was lost since, so that the result does not count."""
         return self._claim.dropped
 
 
@@ -69,17 +68,17 @@ class WorkQueues(Generic[M]):
     """Messages of all claims that wait for a worker."""
 
     def __init__(self, order: Order, key_of: Callable[[M], Hashable]) -> None:
-        """`key_of` gives None for a message without a key."""
+        """`key_of` returns None for a message without a key."""
         self.order = order
         self._key_of = key_of
         self._claims: dict[Hashable, _Claim[M]] = {}
         self._turns: deque[Hashable] = deque()
-        """Claims of which something may be begun, each once."""
+        """Claims with messages that may begin, each once."""
         self.waiting = 0
-        """How many messages nobody has begun."""
+        """The number of messages that no worker has begun."""
 
     def add(self, key: Hashable, messages: Iterable[M]) -> None:
-        """More messages of a claim, after those that came before."""
+        """Add messages of a claim, after those that came before."""
         claim = self._claims.get(key)
         if claim is None:
             claim = self._claims[key] = _Claim()
@@ -98,16 +97,16 @@ class WorkQueues(Generic[M]):
             self._turns.append(key)
 
     def waiting_of(self, key: Hashable) -> int:
-        """How many messages of one claim nobody has begun."""
+        """The number of messages of one claim that no worker has begun."""
         claim = self._claims.get(key)
         return 0 if claim is None else claim.waiting
 
     def begin(
         self, may_begin: Callable[[Hashable], bool] = lambda _: True
     ) -> StartedMessage[M] | None:
-        """The next message of the claim whose turn it is; None: all wait.
+        """The next message of the claim whose turn it is; None if all wait.
 
-        Nothing is begun of a claim where that is not allowed now.
+        It skips claims that may not begin now.
         """
         for _ in range(len(self._turns)):
             if may_begin(self._turns[0]):
@@ -126,7 +125,7 @@ class WorkQueues(Generic[M]):
         return StartedMessage(key, message, claim, lane)
 
     def finished(self, begun: StartedMessage[M]) -> None:
-        """The message is finished, once; the next one of its lane may be begun."""
+        """The message is finished, once; the next one of its lane may begin."""
         claim, lane = begun._claim, begun._lane
         if claim.dropped:
             return
@@ -138,7 +137,7 @@ class WorkQueues(Generic[M]):
         claim.ready.append(lane)
 
     def drop(self, key: Hashable) -> int:
-        """The claim was lost: nobody begins any more of it. Returns how many were dropped."""
+        """The claim was lost: drop its waiting messages. Returns their number."""
         claim = self._claims.pop(key, None)
         if claim is None:
             return 0

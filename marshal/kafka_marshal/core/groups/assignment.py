@@ -1,16 +1,16 @@
 """Assignment strategies: which member of a group gets which partition.
 
-A strategy is a pure function of what each member wants, how many partitions each topic has, and who
-owns what now. It returns a target: every partition of a topic that somebody wants, and every static
-partition that exists, with the member that is to own it. The order of the input does not matter.
+A strategy is a pure function of what each member wants, the number of partitions of each topic, and
+the current owners. It returns a target: the next owner of every partition of a topic that some
+member wants, and of every static partition that exists. The order of the input does not matter.
 
-All three give a static partition to the member that asked first in the log. It counts as part of
-that member's share. A target is balanced if no other has a smaller sum of squares of the members'
-counts. Where everybody wants every topic, counts then differ by at most one. `range` balances each
-topic by itself.
+All three give a static partition to the member that asked for it first in the log. It counts as
+part of that member's share. A target is balanced if no other has a smaller sum of squares of the
+members' counts. If every member wants every topic, counts then differ by at most one. `range`
+balances each topic separately.
 
-This room knows neither events nor state. It does not know when a rebalance is due, or how an owner
-lets go: it names the end of the move, not the way.
+This module knows neither events nor state. It does not know when a rebalance is due, or how an
+owner releases a partition: it computes the end of the move, not the way.
 
 >>> from types import SimpleNamespace
 >>> a, b = (SimpleNamespace(topics={"orders"}, static={}) for _ in range(2))
@@ -34,7 +34,7 @@ from attrs import field
 
 TopicPartition: TypeAlias = tuple[str, int]
 Target: TypeAlias = dict[TopicPartition, str]
-"""Which member is to own each partition."""
+"""The next owner of each partition."""
 
 
 class Wishes(Protocol):
@@ -42,11 +42,11 @@ class Wishes(Protocol):
 
     @property
     def topics(self) -> Collection[str]:
-        """Topics whose partitions it shares with the others that want them."""
+        """Topics whose partitions it shares with the other members that want them."""
 
     @property
     def static(self) -> Mapping[TopicPartition, int]:
-        """Partitions that it asked for by name, and the number of the event that asked."""
+        """Partitions that it requested by number, and the number of the requesting event."""
 
 
 Members: TypeAlias = Mapping[str, Wishes]
@@ -60,11 +60,11 @@ Strategy: TypeAlias = Callable[[Members, Mapping[str, int], Mapping[TopicPartiti
 def range_assignor(
     members: Members, partitions: Mapping[str, int], owners: Mapping[TopicPartition, str]
 ) -> Target:
-    """Divide each topic evenly, in runs of neighbouring partitions; owners do not count.
+    """Divide each topic evenly, in runs of adjacent partitions; current owners do not count.
 
-    As Kafka's RangeAssignor: partitions that are left over in a topic go to the first members. So
-    topics with as many partitions, which the same members want, have the same owner for each
-    partition number, unless one is static. With n topics counts differ by up to n.
+    Like Kafka's RangeAssignor: the remainder of a topic goes to the first members. So if the same
+    members want several topics with the same number of partitions, partitions with the same number
+    have the same owner, unless one is static. With n topics counts differ by up to n.
     """
     target = static_owners(members, partitions)
     of_topic = Counter((topic, member) for (topic, _), member in target.items())
@@ -79,10 +79,10 @@ def range_assignor(
 def round_robin_assignor(
     members: Members, partitions: Mapping[str, int], owners: Mapping[TopicPartition, str]
 ) -> Target:
-    """Deal the partitions out one by one, in turn; owners do not count.
+    """Deal the partitions out one by one, in turn; current owners do not count.
 
-    As Kafka's RoundRobinAssignor: members in order of their ids, and a turn passes over a member
-    that does not want the topic. A static partition costs its owner one of its turns.
+    Like Kafka's RoundRobinAssignor: members take turns in order of their ids, and a member that
+    does not want the topic is skipped. A static partition uses up one of its owner's turns.
     """
     target = static_owners(members, partitions)
     owed = Counter(target.values())
@@ -109,9 +109,9 @@ def sticky_assignor(
 ) -> Target:
     """Return the balanced target that moves the fewest partitions.
 
-    A partition moves if its owner is a member that wants it and the target names another. No
-    balanced target has fewer moves, also where members want different topics. Kafka's
-    StickyAssignor does not promise that. So a target is a fixed point: assigned again, it stays.
+    A partition moves if its owner is a member that wants it and the target names another one. No
+    balanced target has fewer moves, even if members want different topics. Kafka's StickyAssignor
+    does not guarantee that. So a target is a fixed point: assigned again, it does not change.
     """
     static = static_owners(members, partitions)
     loads = Counter(static.values())
@@ -142,14 +142,14 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
         "sticky": sticky_assignor,
     }
 )
-"""Strategies by the names that a group is created with."""
+"""Strategies by the name that is given when a group is created."""
 
 
 # --- what all of them need ------------------------------------------------------------------------
 
 
 def static_owners(members: Members, partitions: Mapping[str, int]) -> Target:
-    """Return who gets each static partition: of those that want it, the one that asked first."""
+    """Return the owner of each static partition: among those that want it, the first to ask."""
     first: dict[TopicPartition, tuple[int, str]] = {}
     for member, wishes in members.items():
         for place, number in wishes.static.items():
@@ -166,7 +166,7 @@ def _places(topic: str, partitions: Mapping[str, int]) -> Iterator[TopicPartitio
 
 
 def _wanting(members: Members, partitions: Mapping[str, int]) -> dict[str, list[str]]:
-    """By topic that exists and that somebody wants, who wants it; both in order."""
+    """The members that want each existing topic; both in order."""
     wanting: dict[str, list[str]] = {}
     for member in sorted(members):
         for topic in set(members[member].topics):
@@ -176,7 +176,7 @@ def _wanting(members: Members, partitions: Mapping[str, int]) -> dict[str, list[
 
 
 def _level(loads: Iterable[int], units: int) -> tuple[int, int]:
-    """Up to which level all are filled by this many units, and how many units are then left.
+    """The level to which this many units fill all, and how many units are then left.
 
     >>> _level([0, 0, 5], 7)
     (3, 1)
@@ -190,9 +190,9 @@ def _level(loads: Iterable[int], units: int) -> tuple[int, int]:
 
 
 def _quotas(ids: Sequence[str], loads: Mapping[str, int], units: int) -> dict[str, int]:
-    """How many units each gets, so that loads are as even as can be.
+    """How many units each gets, so that loads are as even as possible.
 
-    What is left over goes to those that come first.
+    The remainder goes to those that come first.
     """
     level, left = _level((loads[member] for member in ids), units)
     able = [member for member in ids if loads[member] <= level]
@@ -209,15 +209,15 @@ def _quotas(ids: Sequence[str], loads: Mapping[str, int], units: int) -> dict[st
 
 @attrs.define(eq=False)
 class _Share:
-    """Topics, and members that want some of them; nobody else wants them."""
+    """Topics, and the members that want some of them; no other member wants them."""
 
     topics: list[str]
     wishes: list[tuple[list[str], frozenset[str]]]
-    """Members that want the same, and what they want."""
+    """Groups of members that want the same, and what they want."""
 
 
 def _shares(members: Members, partitions: Mapping[str, int]) -> list[_Share]:
-    """Divide a group into parts that have no topic in common: each is balanced on its own."""
+    """Divide a group into parts without a common topic: each is balanced separately."""
     alike: dict[frozenset[str], list[str]] = {}
     for member, wishes in members.items():
         alike.setdefault(frozenset(wishes.topics), []).append(member)
@@ -249,10 +249,10 @@ def _levelled(
     shared: list[TopicPartition],
     owners: Mapping[TopicPartition, str],
 ) -> Target:
-    """Keep what fits under each member's quota, and deal out the rest to those below theirs.
+    """Keep what fits under each member's quota, and give the rest to members below theirs.
 
-    A few passes over all partitions, each of them one call of C: a group of 10,000 members and
-    100,000 partitions takes tens of milliseconds.
+    A few passes over all partitions, each of them one C call: a group of 10,000 members and 100,000
+    partitions takes tens of milliseconds.
     """
     target = {place: owners.get(place) for place in shared}
     held = Counter(target.values())
@@ -280,7 +280,7 @@ def _levelled(
 def _turns(
     ids: list[str], quotas: Mapping[str, int], held: Mapping[str | None, int]
 ) -> Iterator[str]:
-    """Yield members below their quota in turn, those that hold the least first."""
+    """Yield members below their quota in turn, those with the fewest first."""
     needy = [member for member in ids if held[member] < quotas[member]]
     for count in range(max(quotas.values())):
         for member in needy:
@@ -291,22 +291,22 @@ def _turns(
 # --- sticky, where wishes differ ------------------------------------------------------------------
 
 _Item: TypeAlias = tuple[int, int]
-"""Index of the topic, partition."""
+"""The index of the topic, and the partition."""
 _ROOT: Final = -1
-"""In the place of a node's predecessor: a path begins here."""
+"""The predecessor of a node where a path begins."""
 
 
 @attrs.define(eq=False)
 class _Placement:
-    """Where each partition is placed, while chains of moves make it better.
+    """The placement of partitions, while chains of moves improve it.
 
-    A flow of least cost: the sum of squares of the loads counts first, then the moves. A chain
-    takes a partition of one member to another, one of that member to a third, and so on. The
-    placement is the best when no chain and no ring of moves improves it (the theorem of negative
-    cycles), so what is found is exact.
+    A minimum-cost flow: the sum of squares of the loads counts first, then the moves. A chain moves
+    a partition of one member to another, one of that member to a third, and so on. The placement is
+    optimal when no chain and no cycle of moves improves it (the negative cycle theorem), so the
+    result is exact.
 
-    Members and topics are numbered in order. A node is a member, or a topic behind all members: a
-    move goes from a member through a topic to a member that wants it.
+    Members and topics are numbered in order. A node is a member or a topic: a move goes from a
+    member through a topic to a member that wants it.
     """
 
     ids: list[str]
@@ -317,11 +317,11 @@ class _Placement:
     home: dict[_Item, int]
     """Its owner, if that is a member that wants it. Elsewhere it counts as moved."""
     own: list[dict[int, set[_Item]]] = field(init=False)
-    """By member and topic, what is placed at its home."""
+    """By member and topic: partitions placed at their home."""
     away: list[dict[int, set[_Item]]] = field(init=False)
-    """By member and topic, what is placed elsewhere or has no home."""
+    """By member and topic: partitions placed elsewhere, or without a home."""
     back: list[dict[int, set[_Item]]] = field(init=False)
-    """By member and home, what is placed elsewhere."""
+    """By member and home: partitions placed elsewhere."""
 
     def __attrs_post_init__(self) -> None:
         self.own = [defaultdict(set) for _ in self.ids]
@@ -336,7 +336,7 @@ class _Placement:
         shared: Iterable[TopicPartition],
         owners: Mapping[TopicPartition, str],
     ) -> _Placement:
-        """Leave what is owned with its owner, and give the rest to the poorest that want it."""
+        """Leave owned partitions with their owners, and give the rest to the poorest members."""
         wants = {member: topics for ids, topics in share.wishes for member in ids}
         ids = sorted(wants)
         index_of = {member: index for index, member in enumerate(ids)}
@@ -367,7 +367,7 @@ class _Placement:
         return placement
 
     def target(self) -> Target:
-        """What is placed where."""
+        """The placement as a target."""
         return {
             (self.topics[topic], partition): member
             for index, member in enumerate(self.ids)
@@ -377,9 +377,9 @@ class _Placement:
         }
 
     def spread(self) -> None:
-        """Move from rich members straight to poor ones, as long as that makes them more alike.
+        """Move partitions directly from members with many to members with few, while that helps.
 
-        It leaves less to `improve`, which finds what is best but looks at everybody for it.
+        This leaves less to `improve`, which finds the optimum but examines every member for it.
         """
         poorest = [[(self.loads[index], index) for index in wanting] for wanting in self.wanting]
         for heap in poorest:
@@ -408,13 +408,13 @@ class _Placement:
                 heapq.heappush(richest, (-self.loads[index], index))
 
     def improve(self) -> None:
-        """Carry out chains and rings of moves that make it better, until there is none."""
+        """Carry out chains and cycles of moves that improve it, until there are none."""
         while found := self._improvements():
             for path in found:
                 self._carry_out(path)
 
     def _improvements(self) -> list[list[int]]:
-        """Find chains of moves that have no member in common, or one ring."""
+        """Find chains of moves without a common member, or one cycle."""
         members = len(self.ids)
         # One more in the sum of squares costs more than all moves.
         dear = len(self.home) + 1
@@ -452,7 +452,7 @@ class _Placement:
         return chains
 
     def _steps(self, cost: float, node: int) -> Iterator[tuple[int, float]]:
-        """Yield where a chain that has come here can go on, and what it then costs."""
+        """Yield the possible next steps of a chain that has reached this node, and their costs."""
         members = len(self.ids)
         if node >= members:
             for index in self.wanting[node - members]:
@@ -483,7 +483,7 @@ class _Placement:
             self._move(*move)
 
     def _dispensable(self, giver: int, topic: int) -> _Item:
-        """The last of those that cost the least: a member keeps its first partitions."""
+        """The last of those with the lowest cost: a member keeps its first partitions."""
         return max(self.away[giver].get(topic) or self.own[giver][topic])
 
     def _move(self, giver: int, item: _Item, taker: int) -> None:
@@ -526,7 +526,7 @@ def _path(before: Sequence[int], node: int) -> list[int]:
 
 
 def _ring(before: Sequence[int], node: int, after: int, members: int) -> list[int]:
-    """The ring that a step from `node` to `after` closes, from a member to itself; or nothing."""
+    """The cycle that a step from `node` to `after` closes, from a member to itself; or nothing."""
     path = _path(before, node)
     if after not in path:
         return []

@@ -1,7 +1,7 @@
 """The events of `__marshal_groups`, and the records that carry them.
 
-An event is a decision of a controller, written down. This room knows what an event says. It does
-not know its bytes (`kafka_marshal.group_codec` does) nor what it does to a group (`transitions`).
+An event is a decision of a controller. This module defines the content of events. It does not know
+their bytes (see `kafka_marshal.group_codec`) nor their effect on a group (see `transitions`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from kafka_marshal.core.values import value
 KNOWN_VERSION: Final = 1
 """The version of every event that this reducer knows.
 
-ControllerStarted is never written in another one: it gets fields, and older readers pass over them.
-So nobody loses sight of who is controller.
-"""
+ControllerStarted never gets another one: if fields are added, older readers ignore them. So every
+reader always knows who is the controller."""
 
 
 class At(NamedTuple):
-    """How far a member got in a partition, and under which tenure."""
+    """How far a member has processed a partition, and under which tenure."""
 
     tenure: int
     offset: int
@@ -37,13 +36,13 @@ class ControllerStarted:
     """The epoch that it ends, -1 before the first start: of two that compete, the first wins."""
     controller_id: int
     host: str
-    """Where members reach it."""
+    """The host by which members reach it."""
     port: int
 
 
 @value
 class ControllershipSnapshot:
-    """Who is controller, for readers that begin here. Spec: ControllershipSnapshot."""
+    """The current controller, for readers that begin here. Spec: ControllershipSnapshot."""
 
     controller_id: int
     host: str
@@ -52,7 +51,7 @@ class ControllershipSnapshot:
 
 @value
 class GroupCreated:
-    """A group without members. Spec: GroupCreated."""
+    """A group without members is created. Spec: GroupCreated."""
 
     session_timeout_ms: int
     topics: Mapping[str, Topic]
@@ -63,7 +62,7 @@ class GroupCreated:
 
 @value
 class GroupDeleted:
-    """The group is gone, and its positions with it. Spec: GroupDeleted."""
+    """The group and its positions are deleted. Spec: GroupDeleted."""
 
 
 @value
@@ -75,14 +74,14 @@ class GroupSnapshot:
 
 @value
 class MemberRegistered:
-    """A member joins, begins anew, or changes what it wants. Spec: MemberRegistered."""
+    """A member joins, starts over, or changes what it wants. Spec: MemberRegistered."""
 
     member: str
     """The member's id."""
     client_id: str
     topics: frozenset[str]
     static: frozenset[TopicPartition]
-    """Partitions that it asks for by their number."""
+    """Partitions that it requests by number."""
     fresh: bool
     """It remembers nothing, so it holds nothing."""
 
@@ -97,13 +96,13 @@ class MemberLeft:
 
 @value
 class MemberExpired:
-    """The controller gave a member up. Spec: WithoutMember."""
+    """The controller removed a member. Spec: WithoutMember."""
 
     member: str
     reason: str
-    """`silent`, or `unreleased`: it lives, and let nothing go for a rebalance timeout."""
+    """`silent`, or `unreleased`: it is alive, but released nothing for a rebalance timeout."""
     silent_ms: int
-    """For how long nothing came from it while somebody listened, in milliseconds."""
+    """How long it was silent while a controller listened, in milliseconds."""
 
 
 @value
@@ -112,16 +111,16 @@ class PartitionsCounted:
 
     topic: str
     count: int
-    """0: it is gone."""
+    """0: the topic is gone."""
     topic_id: str
-    """Kafka's id of the topic that was counted."""
+    """Kafka's id of the counted topic."""
 
 
 @value
 class Rebalanced:
-    """Whose each partition is to be. Spec: Rebalanced.
+    """The next owner of each partition. Spec: Rebalanced.
 
-    The target is written and not derived, so no reader needs the strategy that made it.
+    The target is written and not derived, so no reader needs the strategy that computed it.
     """
 
     target: Mapping[TopicPartition, str]
@@ -129,34 +128,34 @@ class Rebalanced:
 
 @value
 class Reconciled:
-    """What a member says of its partitions: how far it got, and what it holds. Spec: Reconciled."""
+    """A member's report on its partitions: its positions, and what it holds. Spec: Reconciled."""
 
     member: str
     as_of: int
     """The generation that it knows."""
     held: frozenset[TopicPartition] | None
-    """What it holds; None: it says nothing about that, it only commits."""
+    """What it holds; None: it does not report that, it only commits."""
     positions: Mapping[TopicPartition, At]
-    """What it commits."""
+    """The positions that it commits."""
 
     @property
     def commits_only(self) -> bool:
-        """It lets nothing go, whatever it holds."""
+        """It releases nothing, whatever it holds."""
         return self.held is None
 
 
 @value
 class PartitionsRewound:
-    """Somebody sets positions, backwards or forwards. Spec: PartitionsRewound."""
+    """Positions are set, backwards or forwards. Spec: PartitionsRewound."""
 
     positions: Mapping[TopicPartition, int]
     by: str
-    """Who asked for it."""
+    """Who requested it."""
 
 
 @value
 class UnknownEvent:
-    """An event that a later version writes: its name or its version is not known here."""
+    """An event of a later version: its name or its version is not known here."""
 
     name: str
     version: int
@@ -171,7 +170,7 @@ OfAKnownGroup: TypeAlias = (
     | Reconciled
     | PartitionsRewound
 )
-"""Events that change a group that there is."""
+"""Events that change an existing group."""
 
 Event: TypeAlias = (
     ControllerStarted
@@ -189,15 +188,16 @@ class EventRecord:
     """One record of `__marshal_groups`."""
 
     partition: int
-    """The log's own."""
+    """The partition of the log."""
     offset: int
     timestamp_ms: int
     """When the broker appended it. The reducer never looks at it."""
     event: Event | UnknownEvent
     group: str = ""
-    """The group that it is about: the record's key. Empty for an event of the controllership."""
+    """The group that it is about: the record's key. Empty for an event about the controllership."""
     epoch: int = NOT_DECIMAL
-    """Header `marshal-epoch`: the epoch in which it was decided; NOT_DECIMAL also if it is absent.
-    A ControllerStarted has none."""
+    """Header `marshal-epoch`: the epoch of the decision; NOT_DECIMAL also if it is absent. A
+    ControllerStarted has none."""
     number: int = NOT_DECIMAL
-    """Header `marshal-number`: accepted events before it, and 1; as `epoch`."""
+    """Header `marshal-number`: the number of accepted events before it, plus 1; otherwise like
+    `epoch`."""

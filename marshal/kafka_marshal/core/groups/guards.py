@@ -1,7 +1,7 @@
 """The guards of group events: each returns whether it refuses the event.
 
-They repeat what a controller asks before it decides, so that one with a mistake cannot take a
-partition. Order is the specification's. What passes is done by `transitions`.
+They repeat the checks of a controller before it decides, so that a controller with a bug cannot
+take a partition. Their order is the specification's. `transitions` applies the events that pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_marshal.core.groups.verdicts import GroupRefused, OfAPosition, OfARel
 
 
 def event_guard(group: Group, event: OfAKnownGroup) -> GroupRefused | None:
-    """The guard that refuses an event of a group that there is, or None. Spec: EventGuard."""
+    """The guard that refuses an event of an existing group, or None. Spec: EventGuard."""
     match event:
         case MemberRegistered():
             return None
@@ -42,17 +42,17 @@ def event_guard(group: Group, event: OfAKnownGroup) -> GroupRefused | None:
 
 
 def not_empty(group: Group) -> bool:
-    """A group with members is not deleted. Spec: NotEmpty."""
+    """A group with members cannot be deleted. Spec: NotEmpty."""
     return bool(group.members)
 
 
 def unknown_member(group: Group, event: MemberLeft | MemberExpired | Reconciled) -> bool:
-    """It speaks of somebody who is no member. Spec: UnknownMember."""
+    """It is about a client that is not a member. Spec: UnknownMember."""
     return event.member not in group.members
 
 
 def unknown_partition(group: Group, event: PartitionsRewound) -> bool:
-    """It rewinds what the group does not have. Spec: UnknownPartition."""
+    """It rewinds a partition that the group does not have. Spec: UnknownPartition."""
     return any(tp not in group.partitions for tp in event.positions)
 
 
@@ -71,7 +71,7 @@ def count_guard(group: Group, event: PartitionsCounted) -> GroupRefused | None:
 
 
 def nothing_new(group: Group, event: PartitionsCounted) -> bool:
-    """The topic is as it was. Spec: NothingNew."""
+    """The topic has not changed. Spec: NothingNew."""
     known = group.topics.get(event.topic)
     if known is None:
         return event.count == 0
@@ -79,9 +79,9 @@ def nothing_new(group: Group, event: PartitionsCounted) -> bool:
 
 
 def still_owned(group: Group, event: PartitionsCounted) -> bool:
-    """A topic made anew has no partitions while one of the old topic has an owner.
+    """A topic that was created anew gets no partitions while one of the old topic has an owner.
 
-    Spec: StillOwned. Else the partition would have two holders, of two topics.
+    Spec: StillOwned. Otherwise the partition could have two holders, of two topics.
     """
     return event.topic not in group.topics and any(
         tp.topic == event.topic for tp in group.partitions
@@ -89,13 +89,13 @@ def still_owned(group: Group, event: PartitionsCounted) -> bool:
 
 
 def remade(group: Group, event: PartitionsCounted) -> bool:
-    """Another topic of that name: its positions are not those of the old one. Spec: Remade."""
+    """Another topic with the same name: positions of the old one do not apply. Spec: Remade."""
     known = group.topics.get(event.topic)
     return known is not None and event.count > 0 and known.topic_id != event.topic_id
 
 
 def shrunk(group: Group, event: PartitionsCounted) -> bool:
-    """Fewer partitions, which Kafka does to no topic. Spec: Shrunk."""
+    """Fewer partitions than before, which Kafka does not allow. Spec: Shrunk."""
     known = group.topics.get(event.topic)
     return known is not None and 0 < event.count < known.count
 
@@ -115,12 +115,12 @@ def target_guard(group: Group, event: Rebalanced) -> GroupRefused | None:
 
 
 def not_a_member(group: Group, event: Rebalanced) -> bool:
-    """Something is to be somebody's who is no member. Spec: NotAMember."""
+    """The target of a partition is not a member. Spec: NotAMember."""
     return not group.members.keys() >= {*event.target.values()}
 
 
 def not_wanted(group: Group, event: Rebalanced) -> bool:
-    """Something does not exist, or is to be a member's that may not have it. Spec: NotWanted."""
+    """A partition does not exist, or its target may not have it. Spec: NotWanted."""
     asked = asked_first(group)
     return any(
         not (group.exists(tp) and may_have(group, asked, member, tp))
@@ -129,7 +129,7 @@ def not_wanted(group: Group, event: Rebalanced) -> bool:
 
 
 def not_all_assigned(group: Group, event: Rebalanced) -> bool:
-    """Something that a member wants is to be nobody's. Spec: NotAllAssigned."""
+    """A wanted partition has no target. Spec: NotAllAssigned."""
     return any(tp not in event.target for tp in wanted_of(group))
 
 
@@ -147,22 +147,22 @@ def is_unknown(group: Group, tp: TopicPartition) -> bool:
 
 
 def not_owner(group: Group, member: str, tp: TopicPartition) -> bool:
-    """G7: somebody else owns the partition, or nobody. Spec: NotOwner."""
+    """G7: the partition has another owner, or none. Spec: NotOwner."""
     return group.partitions[tp].owner != member
 
 
 def other_tenure(group: Group, tp: TopicPartition, at: At) -> bool:
-    """G7: it was granted anew or rewound since. Spec: OtherTenure."""
+    """G7: it was granted again or rewound since. Spec: OtherTenure."""
     return group.partitions[tp].tenure != at.tenure
 
 
 def not_ahead(group: Group, tp: TopicPartition, at: At) -> bool:
-    """G8: a position only rises. Spec: NotAhead."""
+    """G8: a position only increases. Spec: NotAhead."""
     return at.offset <= group.partitions[tp].position
 
 
 def position_verdict(group: Group, event: Reconciled, tp: TopicPartition) -> OfAPosition:
-    """What becomes of one position of a Reconciled. Spec: PositionVerdict."""
+    """The verdict on one position of a Reconciled. Spec: PositionVerdict."""
     at = event.positions[tp]
     if is_unknown(group, tp):
         return OfAPosition.UNKNOWN_PARTITION
@@ -174,13 +174,13 @@ def position_verdict(group: Group, event: Reconciled, tp: TopicPartition) -> OfA
 
 
 def not_told(group: Group, tp: TopicPartition, event: Reconciled) -> bool:
-    """G6: as of an earlier generation the member did not know that it must let go.
+    """G6: as of an earlier generation, the member did not know that it must release it.
 
-    Spec: NotTold. A generation that there never was says nothing either.
+    Spec: NotTold. The same holds for a generation that never existed.
     """
     return event.as_of < group.partitions[tp].revoking or event.as_of > group.generation
 
 
 def release_verdict(group: Group, event: Reconciled, tp: TopicPartition) -> OfARelease:
-    """What becomes of a partition that must be let go and is not held. Spec: ReleaseVerdict."""
+    """The verdict on a partition that must be released and is not held. Spec: ReleaseVerdict."""
     return OfARelease.NOT_TOLD if not_told(group, tp, event) else OfARelease.RELEASED

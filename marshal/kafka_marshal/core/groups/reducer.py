@@ -1,8 +1,8 @@
 """`step`: the one function that applies an event to the state of its partition.
 
-Controllers, members that are being answered, and a replay of last week's log all fold by it, so
-they name the same owners without asking each other. It knows no clock: that a member was silent for
-too long is a decision of its controller, which an event says.
+Controllers, members' requests and a replay of last week's log all fold with it, so they agree on
+the owners without asking each other. It knows no clock: that a member was silent for too long is a
+decision of its controller, recorded as an event.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from kafka_marshal.core.values import evolved, value
 
 @value
 class GroupOutcome:
-    """What became of the controllership, and why. Spec: Outcome."""
+    """The next controllership, and the verdicts. Spec: Outcome."""
 
     controllership: Controllership
     verdict: Verdict
     positions: Mapping[TopicPartition, OfAPosition] = field(factory=dict)
-    """What became of each position of a Reconciled that was accepted."""
+    """The verdict on each position of an accepted Reconciled."""
     releases: Mapping[TopicPartition, OfARelease] = field(factory=dict)
-    """What became of each partition that its member must let go and does not hold."""
+    """The verdict on each partition that its member must release and does not hold."""
 
 
 def step(controllership: Controllership, record: EventRecord) -> GroupOutcome:
-    """The next controllership, and what the event did or the guard that refused it.
+    """Return the next controllership, and what the event did or the guard that refused it.
 
-    Spec: Step. A refused event changes nothing and does not count. Never raises. A reader asks
-    `stops_reader` before.
+    Spec: Step. A refused event changes nothing and does not count. Never raises. A reader calls
+    `stops_reader` first.
 
     >>> begins = ControllerStarted(-1, 1, "localhost", 9090)
     >>> outcome = step(Controllership(), EventRecord(0, 7, 1700000000123, begins))
@@ -107,9 +107,9 @@ def step(controllership: Controllership, record: EventRecord) -> GroupOutcome:
 
 
 def stops_reader(controllership: Controllership, record: EventRecord) -> bool:
-    """An event of a later version that counts: a reader that does not know it loses the count.
+    """Whether it is an event of a later version that counts: a reader cannot count further.
 
-    Spec: StopsReader. Such a reader neither answers members nor competes from here on.
+    Spec: StopsReader. Such a reader neither answers members nor competes from then on.
     """
     return (
         isinstance(record.event, UnknownEvent)
@@ -119,11 +119,11 @@ def stops_reader(controllership: Controllership, record: EventRecord) -> bool:
 
 
 def begun_at(record: EventRecord, event: ControllershipSnapshot) -> Controllership:
-    """What a reader takes for the controllership that begins at this snapshot.
+    """The controllership of a reader that begins at this snapshot.
 
-    Retention has cut the log before it. Snapshots of all groups must follow at once: an event of a
-    group that is not known yet cannot be judged, and the count is lost with it. That the snapshot
-    was accepted the log alone does not say. Spec: BegunAt.
+    Retention has deleted the log before it. Snapshots of all groups must follow at once: an event
+    of an unknown group cannot be judged, so the count would be lost. The log alone does not show
+    whether the snapshot was accepted. Spec: BegunAt.
     """
     return Controllership(record.epoch, record.number, event.controller_id, event.host, event.port)
 
@@ -145,12 +145,12 @@ def malformed(record: EventRecord) -> bool:
 
 
 def deposed(controllership: Controllership, record: EventRecord) -> bool:
-    """G1: its sender was controller once. Spec: Deposed."""
+    """G1: its sender is no longer the controller. Spec: Deposed."""
     return record.epoch < controllership.epoch
 
 
 def never_started(controllership: Controllership, record: EventRecord) -> bool:
-    """An epoch is the offset of a ControllerStarted, and that one is not here.
+    """An epoch is the offset of a ControllerStarted, and there is none at this offset.
 
     Spec: NeverStarted.
     """
@@ -158,12 +158,12 @@ def never_started(controllership: Controllership, record: EventRecord) -> bool:
 
 
 def out_of_number(controllership: Controllership, record: EventRecord) -> bool:
-    """An event before it was lost, or it is a copy. Spec: OutOfNumber."""
+    """An event before it was lost, or it is a duplicate. Spec: OutOfNumber."""
     return record.number != controllership.number + 1
 
 
 def epoch_guard(controllership: Controllership, record: EventRecord) -> GroupRefused | None:
-    """The guard that refuses an event before its group is looked at. Spec: EpochGuard."""
+    """The guard that refuses an event whatever its group, or None. Spec: EpochGuard."""
     if malformed(record):
         return GroupRefused.MALFORMED
     if deposed(controllership, record):
@@ -177,17 +177,17 @@ def epoch_guard(controllership: Controllership, record: EventRecord) -> GroupRef
 
 
 def counted(controllership: Controllership) -> Controllership:
-    """One more event was accepted. Spec: Counted. Keeps: NumbersUnbroken."""
+    """Count one more accepted event. Spec: Counted. Keeps: NumbersUnbroken."""
     return evolved(controllership, number=controllership.number + 1)
 
 
 def with_group(controllership: Controllership, name: str, group: Group) -> Controllership:
-    """One more event was accepted, and this is the group. Spec: WithGroup."""
+    """Count one more accepted event, and set the group. Spec: WithGroup."""
     return evolved(counted(controllership), groups={**controllership.groups, name: group})
 
 
 def without_group(controllership: Controllership, name: str) -> Controllership:
-    """One more event was accepted, and the group is gone. Spec: WithoutGroup."""
+    """Count one more accepted event, and remove the group. Spec: WithoutGroup."""
     groups = {other: each for other, each in controllership.groups.items() if other != name}
     return evolved(counted(controllership), groups=groups)
 
@@ -195,7 +195,7 @@ def without_group(controllership: Controllership, name: str) -> Controllership:
 def controller_started(
     controllership: Controllership, record: EventRecord, event: ControllerStarted
 ) -> GroupOutcome:
-    """Make its sender the controller, if it ends the epoch that there is.
+    """Make its sender the controller, if it ends the current epoch.
 
     Spec: ControllerStarted. Keeps: FailoverKeepsGeneration. Groups stay as they are (G11).
     """
@@ -214,7 +214,7 @@ def controller_started(
 def controllership_snapshot(
     controllership: Controllership, event: ControllershipSnapshot
 ) -> GroupOutcome:
-    """Compare who is controller. A reader that begins here asks `begun_at`.
+    """Compare the controller with the known one. A reader that begins here calls `begun_at`.
 
     Spec: ControllershipSnapshot.
     """
@@ -226,7 +226,7 @@ def controllership_snapshot(
 def group_snapshot(
     controllership: Controllership, record: EventRecord, event: GroupSnapshot
 ) -> GroupOutcome:
-    """Begin with this group, or compare it with the one that is known. Spec: GroupSnapshot."""
+    """Begin with this group, or compare it with the known one. Spec: GroupSnapshot."""
     group = controllership.groups.get(record.group)
     if group is None:
         begun = with_group(controllership, record.group, event.state)
@@ -261,7 +261,7 @@ def group_deleted(controllership: Controllership, record: EventRecord) -> GroupO
 def group_event(
     controllership: Controllership, record: EventRecord, event: OfAKnownGroup
 ) -> GroupOutcome:
-    """Do to its group what an event says and what follows from it. Spec: GroupEvent."""
+    """Apply an event to its group, with all consequences. Spec: GroupEvent."""
     group = controllership.groups.get(record.group)
     if group is None:
         return GroupOutcome(controllership, GroupRefused.NO_SUCH_GROUP)
@@ -277,7 +277,7 @@ def group_event(
 
 
 def in_each(group: Group, event: OfAKnownGroup, outcome: GroupOutcome) -> GroupOutcome:
-    """What a Reconciled did to each partition; `group` is before it. Spec: InEach."""
+    """A Reconciled's verdicts on each partition; `group` is the state before it. Spec: InEach."""
     if not isinstance(event, Reconciled):
         return outcome
     return evolved(

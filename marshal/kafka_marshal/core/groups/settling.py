@@ -1,7 +1,7 @@
 """What follows from every event: each free partition goes to its target.
 
-Nobody decides that, so no event says it. A controller could die between "released" and "granted";
-here there is no such state.
+This is not a decision, so there is no event for it. Otherwise a controller could die between
+"released" and "granted"; here there is no such state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka_marshal.core.values import evolved
 
 
 def remaining(group: Group) -> Mapping[TopicPartition, GroupPartition]:
-    """Nothing of a topic that is gone is left but what somebody still owns. Spec: Remaining."""
+    """Of a topic that is gone, only partitions with an owner remain. Spec: Remaining."""
     gone = [
         tp for tp, each in group.partitions.items() if each.owner is None and not group.exists(tp)
     ]
@@ -26,7 +26,7 @@ def remaining(group: Group) -> Mapping[TopicPartition, GroupPartition]:
 
 
 def barrier_holds(group: Group) -> bool:
-    """Eager: something must still be let go, so nothing is granted.
+    """Eager: some partition must still be released, so none is granted.
 
     Spec: BarrierHolds. Keeps: OneGeneration.
     """
@@ -36,7 +36,7 @@ def barrier_holds(group: Group) -> bool:
 
 
 def is_granted(group: Group, partition: GroupPartition) -> bool:
-    """A partition is granted when nobody owns it (G6), to a member; the barrier aside.
+    """Whether a partition is free (G6) and its target is a member; ignores the barrier.
 
     Spec: IsGranted.
     """
@@ -44,12 +44,12 @@ def is_granted(group: Group, partition: GroupPartition) -> bool:
 
 
 def granted(partition: GroupPartition, number: int) -> GroupPartition:
-    """The partition is its target's, under a new tenure. Spec: Granted."""
+    """The partition belongs to its target, under a new tenure. Spec: Granted."""
     return evolved(partition, owner=partition.target, tenure=number, revoking=0)
 
 
 def settle(group: Group, number: int) -> Group:
-    """Every free partition goes to its target; what one event grants has its number as tenure.
+    """Grant every free partition to its target; the event's number becomes its tenure.
 
     Spec: Settle.
     """
@@ -61,7 +61,7 @@ def settle(group: Group, number: int) -> Group:
 
 
 def owners_differ(before: Group, after: Group) -> bool:
-    """An owner or a tenure changed, or what was there is gone. Spec: OwnersDiffer."""
+    """Whether an owner or a tenure has changed, or a partition has gone. Spec: OwnersDiffer."""
     if after.partitions is before.partitions:
         return False
     for tp, was in before.partitions.items():
@@ -74,7 +74,7 @@ def owners_differ(before: Group, after: Group) -> bool:
 
 
 def settled(before: Group, after: Group, number: int) -> Group:
-    """The group after an event: settled, and of a new generation where that is due.
+    """The group after an event: settled, with a new generation if that is due.
 
     Spec: Settled.
     """

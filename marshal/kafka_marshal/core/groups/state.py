@@ -1,9 +1,9 @@
 """The state of one partition of `__marshal_groups`: its controller and its groups.
 
-This room holds the fields and the questions one can ask of them: what is wanted, and what is due.
-It does not know how they change (`transitions`, `settling`, `reducer`).
+This module holds the fields, and functions of them: what is wanted, and what is due. It does not
+know how they change (see `transitions`, `settling`, `reducer`).
 
-Mappings are never changed in place: a next state has mappings of its own, or shares them.
+Mappings are never modified: a next state has its own mappings, or shares them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from attrs import field
 from kafka_marshal.core.values import value
 
 NO_POSITION: Final = -1
-"""Nobody has committed yet: the consumer's policy chooses where to begin. Spec: NONE."""
+"""No position was committed: the consumer's policy chooses the start. Spec: NONE."""
 NEVER_STARTED_EPOCH: Final = -1
 """The epoch before the first ControllerStarted, which supersedes it. Spec: NONE."""
 PARTITIONS_MAX: Final = 4_000
-"""How many partitions a topic of a group has at most, so that its target fits into one record."""
+"""The most partitions of a group's topic, so that its target fits into one record."""
 
 
 class TopicPartition(NamedTuple):
@@ -32,12 +32,12 @@ class TopicPartition(NamedTuple):
 
 
 class Rebalance(enum.Enum):
-    """What a group's members must let go when partitions are to move."""
+    """What a group's members must release when partitions are to move."""
 
     INCREMENTAL = "incremental"
-    """What moves."""
+    """The partitions that move."""
     EAGER = "eager"
-    """Everything: whatever is owned was granted by the same rebalance."""
+    """Everything: then the same rebalance has granted all owned partitions."""
 
 
 @value
@@ -45,9 +45,10 @@ class Topic:
     """A topic as it was last counted."""
 
     count: int
-    """Its partitions, at least 1: a topic that is gone is not in a group's topics."""
+    """The number of its partitions, at least 1; a topic that is gone is removed from the group's
+    topics."""
     topic_id: str
-    """Kafka's id of it: another id is another topic of the same name."""
+    """Kafka's id of it: another id is another topic with the same name."""
 
 
 @value
@@ -57,12 +58,12 @@ class GroupPartition:
     owner: str | None = None
     """The member that owns it; None: it is free."""
     tenure: int = 0
-    """Number of the event that granted or rewound it: who speaks of it names this. 0: nobody
-    ever owned it. It stays when the partition gets free."""
+    """The number of the event that granted or rewound it; requests about it must name this number.
+    0: it never had an owner. It is kept when the partition becomes free."""
     target: str | None = None
-    """Whose it is to be, by the last Rebalanced. Perhaps no member any more."""
+    """The next owner, by the last Rebalanced; possibly no member any more."""
     revoking: int = 0
-    """Number of the event since which its owner must let it go; 0: it need not."""
+    """The number of the event since which its owner must release it; 0: it need not."""
     position: int = 0
     """The next offset to consume, or NO_POSITION."""
 
@@ -74,8 +75,8 @@ class Wish:
     topics: frozenset[str] = frozenset()
     """Topics of which it takes a share."""
     static: Mapping[TopicPartition, int] = field(factory=dict)
-    """Partitions that it asks for by their number, each with the number of the event that asked:
-    the first in the log gets it."""
+    """Partitions that it requests by number, each with the number of the requesting event: the
+    first in the log gets it."""
 
 
 @value
@@ -84,11 +85,11 @@ class GroupMember:
 
     client_id: str
     topics: frozenset[str]
-    """As in `Wish`."""
+    """See `Wish`."""
     static: Mapping[TopicPartition, int]
-    """As in `Wish`."""
+    """See `Wish`."""
     joined_at: int
-    """Number of the event by which it became a member."""
+    """The number of the event by which it became a member."""
 
     @property
     def wish(self) -> Wish:
@@ -98,7 +99,7 @@ class GroupMember:
 
 @value
 class TargetOf:
-    """What the last target was made of: a rebalance is due when this is not what is."""
+    """The input of the last target: a rebalance is due when the current input differs."""
 
     members: Mapping[str, Wish] = field(factory=dict)
     topics: Mapping[str, Topic] = field(factory=dict)
@@ -109,26 +110,27 @@ class Group:
     """A group. Field names and their order are the specification's. Spec: NewGroup."""
 
     session_timeout_ms: int
-    """Controllers count silence by it; the reducer does not."""
+    """Controllers measure silence by it; the reducer does not."""
     rebalance: Rebalance
     strategy: str
-    """Names the function that makes targets. The reducer takes whatever target is written."""
+    """The name of the function that computes targets. The reducer accepts any target that is
+    written."""
     ephemeral: bool
     """Its controller deletes it when the last member is gone."""
     topics: Mapping[str, Topic]
     members: Mapping[str, GroupMember]
     """By member id."""
     generation: int
-    """Number of the last event that changed who is a member, what must be let go, who owns what,
-    or where it begins. It only grows, also over deletion."""
+    """The number of the last event that changed the members, what must be released, owners or
+    tenures. It only grows, even over a deletion."""
     rebalanced_at: int
-    """Number of the last Rebalanced; 0: none yet."""
+    """The number of the last Rebalanced; 0: none yet."""
     target_of: TargetOf
     partitions: Mapping[TopicPartition, GroupPartition]
-    """Those that exist, and of a topic that is gone those that somebody still owns."""
+    """Those that exist, and of topics that are gone those that still have an owner."""
 
     def exists(self, tp: TopicPartition) -> bool:
-        """The topic is there and has such a partition. Spec: Exists."""
+        """Whether the topic exists and has such a partition. Spec: Exists."""
         topic = self.topics.get(tp.topic)
         return topic is not None and 0 <= tp.partition < topic.count
 
@@ -145,13 +147,13 @@ class Controllership:
     """
 
     epoch: int = NEVER_STARTED_EPOCH
-    """Offset of the ControllerStarted that won."""
+    """The offset of the ControllerStarted that won."""
     number: int = 0
-    """Events accepted so far, each of which has named its own."""
+    """The number of accepted events, and of the last one."""
     controller_id: int | None = None
     """The controller's id; None before the first start."""
     host: str | None = None
-    """Where members reach it; None before the first start."""
+    """The host by which members reach it; None before the first start."""
     port: int = 0
     groups: Mapping[str, Group] = field(factory=dict)
     """By group id."""
@@ -170,9 +172,9 @@ def partitions_of(topics: Mapping[str, Topic]) -> Iterator[TopicPartition]:
 
 
 def asked_first(group: Group) -> Mapping[TopicPartition, str]:
-    """Who asked first, in the log, of those that ask for a partition by its number.
+    """For each partition requested by number, the member that asked first in the log.
 
-    Spec: AskedFirst, Askers. One that nobody asked for is not among them.
+    Spec: AskedFirst, Askers. Partitions that no member requested are missing.
     """
     first: dict[TopicPartition, tuple[int, str]] = {}
     for name, member in group.members.items():
@@ -187,7 +189,7 @@ def may_have(
 ) -> bool:
     """Whether a target may give a partition to a member; `asked` is `asked_first(group)`.
 
-    Spec: MayHave. One that somebody asked for by its number is nobody else's.
+    Spec: MayHave. A partition that was requested by number goes to no other member.
     """
     first = asked.get(tp)
     return tp.topic in group.members[member].topics if first is None else first == member
@@ -206,10 +208,10 @@ def wishes(group: Group) -> Mapping[str, Wish]:
 
 
 def is_due(group: Group) -> bool:
-    """A rebalance is due: the target is of other members, wishes or topics than there are.
+    """Whether a rebalance is due: members, wishes or topics differ from the target's input.
 
-    Spec: IsDue. A topic that went and came back between two rebalances is what it was, and its
-    partitions are new: a wanted one without a target makes it due, too.
+    Spec: IsDue. A topic that went and came back between two rebalances looks unchanged, but its
+    partitions are new: a wanted one without a target makes a rebalance due, too.
     """
     if group.target_of != TargetOf(wishes(group), group.topics):
         return True

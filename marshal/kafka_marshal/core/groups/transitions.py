@@ -1,7 +1,7 @@
 """What each event does to its group after all guards passed. Each returns the next group.
 
-It reads like the actions of `Group.tla`. What follows from the event (`settling`) is not here, nor
-who may send it (`reducer`).
+It reads like the actions of `Group.tla`. The consequences of events are in `settling`, and the
+check of their senders in `reducer`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafka_marshal.core.values import evolved
 
 
 def after(group: Group, event: OfAKnownGroup, number: int) -> Group:
-    """The group after an event that no guard refused, not settled yet. Spec: After."""
+    """The group after an event that passed all guards, not settled yet. Spec: After."""
     match event:
         case MemberRegistered():
             return member_registered(group, event, number)
@@ -57,7 +57,7 @@ def after(group: Group, event: OfAKnownGroup, number: int) -> Group:
 
 
 def event_verdict(group: Group, event: OfAKnownGroup) -> GroupAccepted:
-    """What an event did that no guard refused; `group` is before it. Spec: EventVerdict."""
+    """The verdict on an event that passed all guards; `group` is before it. Spec: EventVerdict."""
     match event:
         case MemberRegistered():
             return registered_verdict(group, event)
@@ -82,18 +82,21 @@ def changed(
     which: Iterable[TopicPartition],
     how: Callable[[GroupPartition], GroupPartition],
 ) -> Mapping[TopicPartition, GroupPartition]:
-    """The group's partitions, of which these are changed so."""
+    """The group with these partitions changed."""
     now = {tp: how(group.partitions[tp]) for tp in which}
     return {**group.partitions, **now} if now else group.partitions
 
 
 def let_go(partition: GroupPartition) -> GroupPartition:
-    """Nobody's. Its tenure stays, so nobody who had it is heard. Spec: LetGo."""
+    """The partition without an owner. Spec: LetGo.
+
+    It keeps its tenure, so requests of its last owner are refused.
+    """
     return evolved(partition, owner=None, revoking=0)
 
 
 def revoked(partition: GroupPartition, number: int) -> GroupPartition:
-    """Its owner must let it go: since now, or since an earlier event. Spec: Revoked."""
+    """Its owner must release it: from now on, or since an earlier event. Spec: Revoked."""
     return partition if partition.revoking else evolved(partition, revoking=number)
 
 
@@ -103,7 +106,7 @@ def revoked(partition: GroupPartition, number: int) -> GroupPartition:
 def new_group(event: GroupCreated, number: int) -> Group:
     """A group without members, for which an empty target is right. Spec: NewGroup.
 
-    The partitions that are there now begin where the consumer's policy says.
+    The consumer's policy chooses the start of partitions that exist now.
     """
     begins = GroupPartition(position=NO_POSITION)
     return Group(
@@ -121,7 +124,7 @@ def new_group(event: GroupCreated, number: int) -> Group:
 
 
 def static_of(group: Group, event: MemberRegistered, number: int) -> Mapping[TopicPartition, int]:
-    """Which number has the wish for each partition: an unchanged one keeps its own.
+    """The event number of each static wish: an unchanged one keeps its number.
 
     Spec: StaticOf.
     """
@@ -131,31 +134,31 @@ def static_of(group: Group, event: MemberRegistered, number: int) -> Mapping[Top
 
 
 def member_of(group: Group, event: MemberRegistered, number: int) -> GroupMember:
-    """The member as it is from here on. Spec: MemberOf."""
+    """The member from now on. Spec: MemberOf."""
     known = group.members.get(event.member)
     joined_at = number if known is None else known.joined_at
     return GroupMember(event.client_id, event.topics, static_of(group, event, number), joined_at)
 
 
 def with_member(group: Group, event: MemberRegistered, number: int) -> Group:
-    """The member is one, and wants what it says. Spec: WithMember."""
+    """The group with this member and its wishes. Spec: WithMember."""
     members = {**group.members, event.member: member_of(group, event, number)}
     return evolved(group, members=members)
 
 
 def renewed(partition: GroupPartition, number: int) -> GroupPartition:
-    """What it must let go is free, and the rest begins anew. Spec: Renewed."""
+    """Partitions that it must release are free; its others get a new tenure. Spec: Renewed."""
     return let_go(partition) if partition.revoking else evolved(partition, tenure=number)
 
 
 def fresh(group: Group, member: str, number: int) -> Group:
-    """A member without memory holds nothing of what it owns. Spec: Fresh."""
+    """A member without memory holds none of the partitions that it owns. Spec: Fresh."""
     partitions = changed(group, group.owned_by(member), lambda each: renewed(each, number))
     return evolved(group, partitions=partitions)
 
 
 def member_registered(group: Group, event: MemberRegistered, number: int) -> Group:
-    """Let a member join, begin anew, or change what it wants. Spec: MemberRegistered."""
+    """A member joins, starts over, or changes what it wants. Spec: MemberRegistered."""
     joined = with_member(group, event, number)
     if event.member not in group.members:
         return evolved(joined, generation=number)
@@ -170,7 +173,7 @@ def registered_verdict(group: Group, event: MemberRegistered) -> GroupAccepted:
 
 
 def without_member(group: Group, member: str, number: int) -> Group:
-    """The member is gone, and what it owned is free. Spec: WithoutMember."""
+    """The member is removed, and its partitions are free. Spec: WithoutMember."""
     return evolved(
         group,
         members={name: each for name, each in group.members.items() if name != member},
@@ -183,9 +186,9 @@ def without_member(group: Group, member: str, number: int) -> Group:
 
 
 def gone(group: Group, event: PartitionsCounted, number: int) -> Group:
-    """The topic is gone; what somebody owns of it must be let go, and is left until then.
+    """The topic is gone; its owned partitions must be released, and remain until then.
 
-    Spec: Gone. Keeps: NoTwoOwners, for a topic that is made anew.
+    Spec: Gone. Keeps: NoTwoOwners, for a topic that is created anew.
     """
 
     def ended(partition: GroupPartition) -> GroupPartition:
@@ -203,7 +206,7 @@ def gone(group: Group, event: PartitionsCounted, number: int) -> Group:
 
 
 def grown(group: Group, event: PartitionsCounted) -> Group:
-    """Partitions that come later are consumed from their beginning. Spec: Grown."""
+    """New partitions are consumed from their beginning. Spec: Grown."""
     topic = Topic(event.count, event.topic_id)
     added = dict.fromkeys(partitions_of({event.topic: topic}), GroupPartition(position=0))
     return evolved(
@@ -214,7 +217,7 @@ def grown(group: Group, event: PartitionsCounted) -> Group:
 
 
 def partitions_counted(group: Group, event: PartitionsCounted, number: int) -> Group:
-    """Let a topic grow, or be gone. Spec: PartitionsCounted."""
+    """A topic has grown, or is gone. Spec: PartitionsCounted."""
     return gone(group, event, number) if event.count == 0 else grown(group, event)
 
 
@@ -222,7 +225,7 @@ def partitions_counted(group: Group, event: PartitionsCounted, number: int) -> G
 
 
 def must_let_go(group: Group, partition: GroupPartition) -> bool:
-    """Incremental, an owner lets go of what is to be another's; eager, of everything.
+    """Incremental: an owner must release what goes to another; eager: everything.
 
     Spec: MustLetGo.
     """
@@ -232,9 +235,10 @@ def must_let_go(group: Group, partition: GroupPartition) -> bool:
 
 
 def retargeted(group: Group, event: Rebalanced, tp: TopicPartition, number: int) -> GroupPartition:
-    """The partition under a new target. Spec: Retargeted.
+    """The partition with a new target. Spec: Retargeted.
 
-    An owner that is its target again keeps it, also if it was to let go, and keeps the tenure.
+    If its owner is the target again, it keeps the partition and the tenure, even if it was to
+    release it.
     """
     partition = evolved(group.partitions[tp], target=event.target.get(tp))
     if must_let_go(group, partition):
@@ -243,7 +247,7 @@ def retargeted(group: Group, event: Rebalanced, tp: TopicPartition, number: int)
 
 
 def rebalanced(group: Group, event: Rebalanced, number: int) -> Group:
-    """Write down whose each partition is to be. Spec: Rebalanced."""
+    """Set the target of each partition. Spec: Rebalanced."""
     return evolved(
         group,
         partitions={tp: retargeted(group, event, tp, number) for tp in group.partitions},
@@ -254,7 +258,7 @@ def rebalanced(group: Group, event: Rebalanced, number: int) -> Group:
 
 
 def committed(group: Group, event: Reconciled) -> Group:
-    """A position rises, by its owner, who knows the tenure.
+    """The owner increases the position, naming the tenure.
 
     Spec: Committed. Keeps: CommitFenced, OffsetsMonotone, RewindSticks.
     """
@@ -267,7 +271,7 @@ def committed(group: Group, event: Reconciled) -> Group:
 
 
 def not_held(group: Group, event: Reconciled) -> list[TopicPartition]:
-    """What the member owns, must let go, and says that it does not hold. Spec: NotHeld."""
+    """Partitions that the member owns, must release, and reports as not held. Spec: NotHeld."""
     if event.held is None:
         return []
     return [
@@ -278,7 +282,7 @@ def not_held(group: Group, event: Reconciled) -> list[TopicPartition]:
 
 
 def released(group: Group, event: Reconciled) -> Group:
-    """G6: what its owner has let go is free. Spec: Released. Keeps: NoTwoOwners."""
+    """G6: partitions that their owner has released are free. Spec: Released. Keeps: NoTwoOwners."""
     free = [
         tp
         for tp in not_held(group, event)
@@ -288,12 +292,12 @@ def released(group: Group, event: Reconciled) -> Group:
 
 
 def reconciled(group: Group, event: Reconciled) -> Group:
-    """Commit, then let go; a partition may be both. Spec: Reconciled."""
+    """Commit, then release; both may apply to the same partition. Spec: Reconciled."""
     return released(committed(group, event), event)
 
 
 def partitions_rewound(group: Group, event: PartitionsRewound, number: int) -> Group:
-    """Set positions, at once: what was processed before has another tenure.
+    """Set positions at once: earlier work has another tenure.
 
     Spec: PartitionsRewound. Keeps: RewindSticks.
     """

@@ -1,6 +1,6 @@
 """Verdicts: what an event did, or which guard refused it.
 
-An event that lost is ordinary, so it is a value and not an exception.
+A refused event is ordinary, so a refusal is a value and not an exception.
 """
 
 from __future__ import annotations
@@ -13,35 +13,32 @@ class GroupAccepted(enum.Enum):
     """What an accepted event did. The value is the name in output. Spec: Accepted."""
 
     STARTED = "started"
-    """ControllerStarted: its controller is the controller from here on."""
+    """ControllerStarted: its sender is the controller from now on."""
     CREATED = "created"
     DELETED = "deleted"
     JOINED = "joined"
-    """MemberRegistered of somebody who was no member."""
+    """MemberRegistered of a client that was not a member."""
     RENEWED = "renewed"
-    """MemberRegistered of a member without memory: what it owns begins anew."""
+    """MemberRegistered of a member without memory: its partitions start over."""
     WISHES_CHANGED = "wishes_changed"
-    """MemberRegistered of a member that goes on."""
+    """MemberRegistered of a member that continues."""
     LEFT = "left"
     EXPIRED = "expired"
     COUNTED = "counted"
     REBALANCED = "rebalanced"
     RECONCILED = "reconciled"
-    """Accepted as a whole; of each partition `OfAPosition` and `OfARelease` say what became."""
+    """Accepted as a whole; `OfAPosition` and `OfARelease` are the verdicts on each partition."""
     REWOUND = "rewound"
     SNAPSHOT_TAKEN = "snapshot_taken"
-    """GroupSnapshot of a group that was not known: it begins here."""
+    """GroupSnapshot of an unknown group: it begins here."""
     SNAPSHOT_AGREES = "snapshot_agrees"
-    """The snapshot is what the reader has."""
+    """The snapshot equals the reader's state."""
     SNAPSHOT_DIFFERS = "snapshot_differs"
-    """The snapshot is not what the reader has, which stays as it is."""
+    """The snapshot differs from the reader's state, which is kept."""
 
 
 class GroupRefused(enum.Enum):
-    """The guard that refused an event, in the order in which the guards are asked. Spec: Refused.
-
-    A value that cannot be read at all never comes here: `group_codec` raises MalformedRecord.
-    """
+    """The guard that refused an event, in the order of the guards. Spec: Refused."""
 
     UNKNOWN_VERSION = "unknown_version"
     """A later version wrote it."""

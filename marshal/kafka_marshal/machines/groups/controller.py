@@ -1,9 +1,9 @@
 """One controller of a partition of `__marshal_groups`: what it knows, sends and answers.
 
 Spec: module Controller. A controller knows the log up to where it has read (its view), and the
-events that it sent and has not read back. It does not know whether another one was started behind
-its view. Each function reads like its operator. What it decides by itself, and when, is in
-`controlled_log` and `partition`; how requests travel is not known here.
+events that it sent and has not read back. It does not know whether another controller was started
+behind its view. Each function reads like its operator. `controlled_log` and `partition` decide what
+it does by itself, and when. How requests travel is not known here.
 
 >>> from kafka_marshal.core.groups.events import GroupDeleted
 >>> view = Controllership(epoch=7, number=1, controller_id=1)
@@ -38,7 +38,7 @@ from kafka_marshal.core.values import evolved, value
 from kafka_marshal.machines.groups.effects import NOT_APPENDED
 
 COMMITS_AS_OF: Final = -1
-"""The generation that a request which only commits says: none."""
+"""The generation in a request that only commits: none."""
 
 
 class MemberKey(NamedTuple):
@@ -50,38 +50,38 @@ class MemberKey(NamedTuple):
 
 @value
 class Registration:
-    """What a member asks when it registers. Spec: RequestOf."""
+    """The content of a member's registration. Spec: RequestOf."""
 
     member: str
     connection: int
     as_of: int | None
     """The generation that it knows; None: it remembers nothing, so it holds nothing. That is true
-    only of the moment in which it was sent. Spec: NONE."""
+    only at the moment when it was sent. Spec: NONE."""
     held: frozenset[TopicPartition] = frozenset()
     positions: Mapping[TopicPartition, At] = field(factory=dict)
     client_id: str = ""
     topics: frozenset[str] | None = None
-    """What it wants a share of; None: what it wanted before."""
+    """The topics that it wants a share of; None: the same as before."""
     static: frozenset[TopicPartition] = frozenset()
 
 
 @value
 class ControllerState:
-    """What a controller remembers. The default value is before its first. Spec: NewController.
+    """What a controller remembers. The default value is before its start. Spec: NewController.
 
-    Spec's `read` and `waiting` are `controlled_log`'s and `waiting`'s.
+    The specification's `read` and `waiting` are in `controlled_log` and `waiting`.
     """
 
     epoch: int | None = None
     """The epoch that it won, while it serves."""
     starts: bool = False
-    """Its ControllerStarted is on the way."""
+    """It has sent a ControllerStarted that it has not read back."""
     pending: tuple[EventRecord, ...] = ()
-    """What it sent in its epoch and has not read back."""
+    """Events that it sent in its epoch and has not read back."""
     ahead: Controllership = field(factory=Controllership)
-    """The view and `pending` folded, while there is something in it."""
+    """The view with `pending` folded in; None if nothing is pending."""
     newest: Mapping[MemberKey, int] = field(factory=dict)
-    """Of each member the latest connection over which it registered without memory."""
+    """For each member, the latest connection on which it registered without memory."""
 
 
 def is_serving(c: ControllerState, view: Controllership) -> bool:
@@ -90,7 +90,7 @@ def is_serving(c: ControllerState, view: Controllership) -> bool:
 
 
 def speculative(c: ControllerState, view: Controllership) -> Controllership:
-    """What is if all that it sent lands: it judges by this. Spec: Speculative."""
+    """The state if all that it sent lands, on which it bases decisions. Spec: Speculative."""
     return c.ahead if c.pending else view
 
 
@@ -103,21 +103,21 @@ def is_fresh(request: Registration) -> bool:
 
 
 def newest_of(c: ControllerState, key: MemberKey) -> int:
-    """The latest connection of a member that this controller knows. Spec: NewestOf."""
+    """The latest connection of a member, as far as this controller knows. Spec: NewestOf."""
     return c.newest.get(key, 0)
 
 
 def is_void(c: ControllerState, key: MemberKey, connection: int) -> bool:
-    """The member has connected again since, so it has closed this connection.
+    """Whether the member has connected again since, and so closed this connection.
 
-    Spec: IsVoid. What comes over it may be older than what the member holds. The specification
-    drops only requests without memory; the others of a closed connection are refused, too.
+    Spec: IsVoid. A request on it may be older than what the member holds. The specification drops
+    only requests without memory; other requests on a closed connection are refused, too.
     """
     return connection < newest_of(c, key)
 
 
 def says_something(group: Group, event: Reconciled) -> bool:
-    """It moves a position or frees a partition. Spec: SaysSomething."""
+    """Whether it moves a position or frees a partition. Spec: SaysSomething."""
     return any(
         position_verdict(group, event, tp) is OfAPosition.COMMITTED for tp in event.positions
     ) or any(
@@ -126,7 +126,7 @@ def says_something(group: Group, event: Reconciled) -> bool:
 
 
 def events_of_request(group: Group, request: Registration) -> list[MemberRegistered | Reconciled]:
-    """The events of a request: none if nothing comes of it. Spec: EventsOfRequest."""
+    """The events of a request; empty if it has no effect. Spec: EventsOfRequest."""
     if request.as_of is None:
         return [registration(request, fresh=True)]
     if request.member not in group.members:
@@ -141,13 +141,13 @@ def events_of_request(group: Group, request: Registration) -> list[MemberRegiste
 
 
 def registration(request: Registration, *, fresh: bool) -> MemberRegistered:
-    """The member joins, begins anew, or changes its wishes. Spec: Register."""
+    """The member joins, starts over, or changes its wishes. Spec: Register."""
     topics = request.topics or frozenset()
     return MemberRegistered(request.member, request.client_id, topics, request.static, fresh)
 
 
 def wishes_differ(group: Group, request: Registration) -> bool:
-    """A member that goes on wants something else than before."""
+    """Whether a member that continues wants something else than before."""
     known = group.members[request.member]
     return request.topics is not None and (
         known.topics != request.topics or known.static.keys() != request.static
@@ -157,30 +157,30 @@ def wishes_differ(group: Group, request: Registration) -> bool:
 def sending(
     c: ControllerState, view: Controllership, partition: int, group: str, event: Event
 ) -> EventRecord:
-    """The record of an event, behind everything that was sent. Spec: Sending."""
+    """The record of an event, after everything that was sent. Spec: Sending."""
     assert c.epoch is not None
     number = speculative(c, view).number + 1
     return EventRecord(partition, NOT_APPENDED, NOT_APPENDED, event, group, c.epoch, number)
 
 
 def needs(c: ControllerState, view: Controllership) -> int:
-    """G2: the number of the last event that an answer was judged by.
+    """G2: the number of the last event that an answer depends on.
 
-    Spec: Needs. Asked once the events of the request are sent.
+    Spec: Needs. Call it after the events of the request were sent.
     """
     return speculative(c, view).number
 
 
 def has_landed(view: Controllership, number: int) -> bool:
-    """Everything that an answer was judged by was read back. Spec: HasLanded."""
+    """Whether everything that an answer depends on was read back. Spec: HasLanded."""
     return view.number >= number
 
 
 def is_confirmed(confirmed: int, token: int) -> bool:
-    """G3: it has read up to an end of the log that the broker named after the request came in.
+    """G3: it has read up to an end of the log that the broker reported after the request came in.
 
-    Spec: IsConfirmed. Questions for the end are numbered; `confirmed` is the last one of which that
-    is true, and `token` the first that was asked late enough.
+    Spec: IsConfirmed. Queries for the end are numbered; `confirmed` is the last one for which that
+    holds, and `token` the first that was sent late enough.
     """
     return confirmed >= token
 
@@ -189,7 +189,7 @@ def is_confirmed(confirmed: int, token: int) -> bool:
 
 
 def taken(c: ControllerState, key: MemberKey, connection: int) -> ControllerState:
-    """A member without memory came over this connection. Spec: Taken."""
+    """A member without memory sent a request on this connection. Spec: Taken."""
     newest = max(newest_of(c, key), connection)
     return evolved(c, newest={**c.newest, key: newest})
 
@@ -197,7 +197,7 @@ def taken(c: ControllerState, key: MemberKey, connection: int) -> ControllerStat
 def sent(
     c: ControllerState, view: Controllership, record: EventRecord
 ) -> tuple[ControllerState, GroupOutcome]:
-    """An event is on its way, if no guard refuses it: then nothing is to be sent. Spec: Sent."""
+    """An event was sent, unless a guard refuses it: then it must not be sent. Spec: Sent."""
     outcome = step(speculative(c, view), record)
     if isinstance(outcome.verdict, GroupAccepted):
         c = evolved(c, pending=(*c.pending, record), ahead=outcome.controllership)
@@ -205,40 +205,40 @@ def sent(
 
 
 def stopped(c: ControllerState) -> ControllerState:
-    """It serves no longer. Spec: Stopped."""
+    """It no longer serves. Spec: Stopped."""
     return evolved(c, epoch=None, pending=(), ahead=Controllership())
 
 
 def started(c: ControllerState, offset: int) -> ControllerState:
-    """It serves from here on, and knows of no connection: those from before are closed."""
+    """It serves from now on, and knows no connection: those from before are closed."""
     return evolved(stopped(c), epoch=offset, starts=False, newest={})
 
 
 def is_own_start(me: int, c: ControllerState, record: EventRecord) -> bool:
-    """A ControllerStarted that this process sent. Spec: IsOwnStart.
+    """Whether this very process sent this ControllerStarted. Spec: IsOwnStart.
 
-    One of an earlier process, under the same id, is none.
+    One of an earlier process with the same id does not count.
     """
     event = record.event
     return isinstance(event, ControllerStarted) and c.starts and event.controller_id == me
 
 
 def is_own_event(c: ControllerState, record: EventRecord) -> bool:
-    """An event of the epoch in which it serves. Spec: IsOwnEvent."""
+    """Whether it is an event of the epoch in which it serves. Spec: IsOwnEvent."""
     return not isinstance(record.event, ControllerStarted) and record.epoch == c.epoch
 
 
 def after_own_start(c: ControllerState, record: EventRecord, verdict: Verdict) -> ControllerState:
-    """It won the epoch, or somebody was faster. Spec: AfterOwnStart."""
+    """It won the epoch, or another controller was faster. Spec: AfterOwnStart."""
     if verdict is GroupAccepted.STARTED:
         return started(c, record.offset)
     return evolved(c, starts=False)
 
 
 def after_own_event(c: ControllerState, record: EventRecord, verdict: Verdict) -> ControllerState:
-    """Refused, one before it was lost: it does not know what it decided. Spec: AfterOwnEvent.
+    """If it was refused, one before it was lost: it does not know the state. Spec: AfterOwnEvent.
 
-    So it is where another process writes in its epoch, which cannot be.
+    The same holds if another process writes in its epoch, which must not happen.
     """
     if not isinstance(verdict, GroupAccepted) or not c.pending:
         return stopped(c)
@@ -246,14 +246,14 @@ def after_own_event(c: ControllerState, record: EventRecord, verdict: Verdict) -
 
 
 def is_copy(sent_record: EventRecord, read_record: EventRecord) -> bool:
-    """What was read is what was sent."""
+    """Whether the record that was read is the one that was sent."""
     return (sent_record.number, sent_record.event) == (read_record.number, read_record.event)
 
 
 def after_reading(
     me: int, c: ControllerState, record: EventRecord, verdict: Verdict
 ) -> ControllerState:
-    """What it remembers once a record is folded. Spec: AfterReading."""
+    """What it remembers after folding a record. Spec: AfterReading."""
     if is_own_start(me, c, record):
         return after_own_start(c, record, verdict)
     if verdict is GroupAccepted.STARTED:

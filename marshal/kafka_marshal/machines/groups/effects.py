@@ -1,7 +1,7 @@
 """The effects that a server of groups returns, for the program that runs it to carry out.
 
-An effect is a value. The program carries out the effects of one call in their order. This room does
-not know how a record gets into the log, nor how bytes get to a connection.
+An effect is a value. The program must carry out the effects of one call in their order. This module
+does not know how a record gets to the log, nor how bytes get to a connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest
 NOT_APPENDED: Final = -1
 """The offset and timestamp of a record that was not appended yet. Spec: NONE."""
 FORWARDED: Final = "marshal-forwarded"
-"""The ClientId of a request that a server forwards: it is not forwarded again."""
+"""The ClientId of a request that a server forwards: it must not be forwarded again."""
 
 
 @frozen
@@ -26,9 +26,9 @@ class AppendEvent:
     """Append this event to its partition of `__marshal_groups`.
 
     `group_codec.encode_record` writes it; offset and timestamp are NOT_APPENDED. Events of one
-    partition are produced in the order in which they are asked for, by one idempotent producer with
-    acks=all. That one was appended means nothing yet: the machine acts on what it reads back. Of
-    one that was refused, or of which it is not known, `GroupServer.append_failed` is called.
+    partition are produced in the order of these effects, by one idempotent producer with acks=all.
+    A successful append has no meaning yet: the machine acts on what it reads back. If a record was
+    refused, or its outcome is unknown, call `GroupServer.append_failed`.
     """
 
     record: EventRecord
@@ -36,20 +36,20 @@ class AppendEvent:
 
 @frozen
 class ReportTooLarge:
-    """This event, or what might follow it, is larger than the log takes: it is not appended.
+    """This event, or one that may follow it, is too large for the log: it is not appended.
 
-    A request that it came of is answered MESSAGE_TOO_LARGE or GROUP_MAX_SIZE_REACHED, which name no
-    size: so report it.
+    Its request is answered with MESSAGE_TOO_LARGE or GROUP_MAX_SIZE_REACHED, which contain no size:
+    so report it.
     """
 
     record: EventRecord
     size_bytes: int
-    """Of the event, or at most of an event or a request of the group that it would make."""
+    """The size of the event, or an upper bound for events and requests of the resulting group."""
 
 
 @frozen
 class SendAnswer:
-    """Send this answer over the connection. One that is closed needs none."""
+    """Send this answer on the connection. It is dropped if the connection is closed."""
 
     connection: int
     answer: RpcAnswer
@@ -57,22 +57,22 @@ class SendAnswer:
 
 @frozen
 class CloseConnection:
-    """Close the connection once the answers before this effect are sent.
+    """Close the connection after the answers before this effect were sent.
 
-    What else came over it is not read. `GroupServer.disconnected` need not be called.
+    Further requests on it are not read. `GroupServer.disconnected` need not be called.
     """
 
     connection: int
     why: str
-    """For a log."""
+    """The reason, for the log."""
 
 
 @frozen
 class AskEnd:
-    """Ask the leader of a partition for its end (ListOffsets, latest), from now on.
+    """Ask the leader of a partition for its end offset (ListOffsets, latest), from now on.
 
-    The answer is `GroupServer.end_is`. A request that fails is not answered: the machine asks
-    again, under another token.
+    Pass the answer to `GroupServer.end_is`. A failed request is not reported: the machine asks
+    again, with another token.
     """
 
     partition: int
@@ -81,35 +81,35 @@ class AskEnd:
 
 @frozen
 class CountPartitions:
-    """Ask how many partitions these topics have, and their ids.
+    """Look up the number of partitions of these topics, and their ids.
 
-    `GroupServer.counted` is called for each. A topic that could not be looked up is left out.
+    Call `GroupServer.counted` for each. Omit a topic that could not be looked up.
     """
 
     partition: int
-    """That of `__marshal_groups` which asks."""
+    """The partition of `__marshal_groups` that asks."""
     topics: frozenset[str]
 
 
 @frozen
 class ResolveOffsets:
-    """Ask for the latest (-1) or earliest (-2) offset of partitions of topics.
+    """Look up the latest (-1) or earliest (-2) offset of partitions of topics.
 
-    The answer is `GroupServer.resolved`, with those that have one.
+    Pass those that have one to `GroupServer.resolved`.
     """
 
     partition: int
-    """That of `__marshal_groups` which asks."""
+    """The partition of `__marshal_groups` that asks."""
     token: int
     offsets: Mapping[TopicPartition, int]
 
 
 @frozen
 class ForwardRequest:
-    """Send this request to another server, and its answer over the connection, as it comes.
+    """Send this request to another server, and its answer unchanged on the connection.
 
-    Where the other one cannot be reached, the answer is
-    `refusal(..., ErrorCode.COORDINATOR_NOT_AVAILABLE)`.
+    If the other server cannot be reached, the answer is `refusal(...,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE)`.
     """
 
     connection: int
@@ -123,7 +123,7 @@ class ForwardRequest:
 class MovePosition:
     """A reader of the partition may begin at this offset: commit it as the claim's position.
 
-    At the offset lies a ControllershipSnapshot, followed by a snapshot of every group, and all of
+    At the offset is a ControllershipSnapshot, followed by a snapshot of every group, and all of
     them were read back as accepted.
     """
 

@@ -1,8 +1,8 @@
 """One member of a group: what it knows, what it holds, and what it sends.
 
-Spec: module GroupMember. A member reads no log. It knows what controllers answered, and that an
-answer may be old. This room does not know how answers travel, nor when to ask: that is
-`membership`. Every function gives a value.
+Spec: module GroupMember. A member reads no log. It knows the controllers' answers, and that an
+answer may be outdated. This module does not know how answers travel, nor when to send requests (see
+`membership`). Every function returns a value.
 
 >>> told = MemberAnswer(1, 4, unknown=False, own={TopicPartition("t", 0): At(4, 17)})
 >>> member = after_answer(after_asking(GroupMemberState()), told)
@@ -21,7 +21,7 @@ from kafka_marshal.core.groups.state import TopicPartition
 from kafka_marshal.core.values import evolved, value
 
 NO_CONNECTION = 0
-"""The connection of a request of a member with memory: it does not matter."""
+"""The connection of a request by a member with memory: any."""
 
 
 @value
@@ -29,44 +29,44 @@ class GroupMemberState:
     """What a member remembers. The default value is a new member. Spec: NewMember."""
 
     generation: int = 0
-    """The latest that an answer named."""
+    """The latest generation in an answer."""
     fresh: bool = True
-    """No answer has called it a member yet."""
+    """No answer has confirmed it as a member yet."""
     holds: frozenset[TopicPartition] = frozenset()
     at: Mapping[TopicPartition, At] = field(factory=dict)
-    """How far it got in what it holds or held, since it may say so after it let go. The offset is
-    NO_POSITION where nothing was committed and nothing processed."""
+    """Its progress in the partitions that it holds or held, which it may report after releasing
+    them. The offset is NO_POSITION if nothing was committed or processed."""
     connection: int = 0
-    """The latest one on which it asked; they are numbered from 1."""
+    """The latest connection on which it sent a request; they are numbered from 1."""
 
 
 @value
 class MemberRequest:
-    """What a member says of itself. Spec: RequestOf."""
+    """A member's report about itself. Spec: RequestOf."""
 
     connection: int
-    """The connection without which it does not count, or NO_CONNECTION."""
+    """The connection on which it is valid, or NO_CONNECTION."""
     as_of: int | None
-    """The generation that it knows; None of a member without memory."""
+    """The generation that it knows; None for a member without memory."""
     held: frozenset[TopicPartition]
     positions: Mapping[TopicPartition, At]
 
 
 @value
 class MemberAnswer:
-    """What a controller answers to a member. Spec: AnswerTo."""
+    """A controller's answer to a member. Spec: AnswerTo."""
 
     connection: int
-    """The one of the request that it answers, or NO_CONNECTION."""
+    """The connection of the request that it answers, or NO_CONNECTION."""
     generation: int
     unknown: bool
-    """It is no member of the group: it begins without memory."""
+    """It is not a member of the group: it starts over without memory."""
     own: Mapping[TopicPartition, At] = field(factory=dict)
-    """What it owns and need not let go."""
+    """What it owns and need not release."""
 
 
 def says(member: GroupMemberState) -> Mapping[TopicPartition, At]:
-    """What it commits: where it knows no position, nothing. Spec: Says."""
+    """The positions that it commits; none that it does not know. Spec: Says."""
     return {tp: at for tp, at in member.at.items() if at.offset >= 0}
 
 
@@ -78,33 +78,33 @@ def request_of(member: GroupMemberState) -> MemberRequest:
 
 
 def after_asking(member: GroupMemberState) -> GroupMemberState:
-    """It asked. Spec: AfterAsking."""
+    """It sent a request. Spec: AfterAsking."""
     return evolved(member, connection=member.connection + 1)
 
 
 def is_old(member: GroupMemberState, answer: MemberAnswer) -> bool:
-    """G9: the answer is older than what it knows. Spec: IsOld. Keeps: NoTwoOwners."""
+    """G9: whether the answer is older than what it knows. Spec: IsOld. Keeps: NoTwoOwners."""
     return answer.generation < member.generation
 
 
 def is_closed(member: GroupMemberState, answer: MemberAnswer) -> bool:
-    """The answer came over a connection that it has closed since.
+    """Whether the answer came on a connection that it has closed since.
 
     Spec: IsClosed. Keeps: NoTwoOwners.
 
-    A member that connects again says that it holds nothing. If it heard more over the connection
-    before, it would hold something.
+    A member that connects again reports that it holds nothing. This would be wrong if it accepted
+    later answers on the connection before.
     """
     return answer.connection not in (NO_CONNECTION, member.connection)
 
 
 def goes_on(member: GroupMemberState, answer: MemberAnswer, tp: TopicPartition) -> bool:
-    """It holds the partition under that tenure, so it goes on where it is. Spec: GoesOn."""
+    """Whether it holds the partition under that tenure, and so continues. Spec: GoesOn."""
     return tp in member.holds and member.at[tp].tenure == answer.own[tp].tenure
 
 
 def after_answer(member: GroupMemberState, answer: MemberAnswer) -> GroupMemberState:
-    """It obeys an answer that is neither old nor of a closed connection.
+    """It obeys an answer, unless it is old or came on a closed connection.
 
     Spec: AfterAnswer. Keeps: NoTwoOwners, RewindSticks.
     """
@@ -121,9 +121,9 @@ def after_answer(member: GroupMemberState, answer: MemberAnswer) -> GroupMemberS
 
 
 def goes_on_until(until_ms: float, sent_ms: float, lease_ms: float) -> float:
-    """G5: until when a member goes on, from when it sent what was answered.
+    """G5: until when a member may continue, given when it sent the answered request.
 
-    Spec: GoesOnUntil. An answer that comes late does not take back what one before it gave.
+    Spec: GoesOnUntil. A late answer does not reduce what an earlier one allowed.
     """
     return max(until_ms, sent_ms + lease_ms)
 

@@ -1,13 +1,13 @@
 """The timing of a member: when it sends a request, to whom, and how long it may deliver messages.
 
-What a member knows and says is `group_member`. This room finds the group's controller, registers
-and sends heartbeats. It goes by its own clock: it hands nothing out from 0.9 session timeouts after
-it sent the last request that was answered (G5). It knows no sockets, clients of Kafka or clocks:
-each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns effects, to
-be carried out in their order.
+`group_member` defines what a member knows and sends. This module finds the group's controller,
+registers and sends heartbeats. It uses its own clock: it delivers no messages from 0.9 session
+timeouts after it sent the last request that was answered (G5). It knows no sockets, Kafka clients
+or clocks: each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns
+effects, to be carried out in their order.
 
-Of each api at most one request is without an answer, so an answer needs no other name. A
-connection's answers never come after it was lost or another was made.
+There is at most one unanswered request per API, so an answer needs no other identification. Answers
+of a connection never come after it was lost or replaced.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 LEASE: Final = 0.9
-"""The part of the session timeout for which an answered request lets a member hand messages out."""
+"""The part of the session timeout for which an answered request lets a member deliver messages."""
 HEARTBEAT_MS: Final = 1_000
-"""How often it asks at most, unless it is answered that something has changed; a tenth of the
-session timeout if that is less."""
+"""The shortest time between heartbeats, unless an answer reports a change; a tenth of the session
+timeout if that is less."""
 AGAIN_MS: Final = 100
-"""How long it waits before it tries again, in milliseconds."""
+"""The delay before a retry, in milliseconds."""
 UNREACHABLE_MS: Final = 1_000
-"""How long it does not try an address again that accepted no connection, in milliseconds."""
+"""How long it does not retry an address that accepted no connection, in milliseconds."""
 FIND_MS: Final = 5_000
-"""After how long it gives up a server that does not say who is controller, in milliseconds."""
+"""The time after which it gives up a server that does not name the controller, in milliseconds."""
 _LONG_AGO: Final = -math.inf
 """Earlier than any time, in milliseconds."""
 
@@ -63,31 +63,31 @@ _PASSES: Final = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""Another server answers otherwise, or this one does soon."""
+"""Another server answers differently, or this one does soon."""
 _FORGOTTEN: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 )
-"""It is no member: it holds nothing, and begins without memory."""
+"""It is no longer a member: it holds nothing, and starts over without memory."""
 
 
 @frozen
 class MembershipSettings:
-    """Who a member is, and the group that it makes where there is none."""
+    """A member's identity, and the group that it creates if there is none."""
 
     group: str
     member: str
-    """Its id, which no other process has; best a new one in each run."""
+    """Its id, which no other process may have; preferably a new one in each run."""
     servers: tuple[tuple[str, int], ...]
-    """Hosts and ports at which to begin to look for the controller."""
+    """Hosts and ports at which to begin the search for the controller."""
     session_timeout_ms: int = field(default=30_000, validator=positive)
-    """Of a group that it makes. A group that exists has its own."""
+    """For a group that it creates. An existing group has its own."""
     rebalance: Rebalance = Rebalance.INCREMENTAL
     strategy: str = "sticky"
 
 
 @frozen
 class ConnectTo:
-    """Close the connection, if there is one, and make another: `connected`, `connection_lost`."""
+    """Close the connection, if there is one, and open another: `connected`, `connection_lost`."""
 
     host: str
     port: int
@@ -95,7 +95,7 @@ class ConnectTo:
 
 @frozen
 class SendRequest:
-    """Send a request over the connection: `answered`, `connection_lost`."""
+    """Send a request on the connection: `answered`, `connection_lost`."""
 
     api: str
     body: Mapping[str, Any]
@@ -103,27 +103,28 @@ class SendRequest:
 
 @frozen
 class PartitionStopped:
-    """Hand out nothing more of a partition, whatever was fetched of it."""
+    """Deliver nothing more of a partition, not even fetched messages."""
 
     tp: TopicPartition
     at: At
     """The tenure that is over, and how far it was processed."""
     given_up: bool
-    """The member was given up, so others may have it. Else it lets it go itself, afterwards."""
+    """The member has expired, so others may own it. Otherwise it releases the partition afterwards.
+    """
 
 
 @frozen
 class PartitionStarted:
-    """Fetch a partition from an offset. What was fetched before is of another tenure."""
+    """Fetch a partition from an offset. Messages fetched before belong to another tenure."""
 
     tp: TopicPartition
     at: At
-    """The tenure, and where to begin: NO_POSITION where nobody committed."""
+    """The tenure, and the start: NO_POSITION if no position was committed."""
 
 
 @frozen
 class QuestionAnswered:
-    """The answer to what was asked with `Membership.ask`."""
+    """The answer to a request of `Membership.ask`."""
 
     answer: RpcAnswer
 
@@ -140,7 +141,7 @@ class _Phase(enum.Enum):
     FINDING = enum.auto()
     """Connected to some server."""
     FOUND = enum.auto()
-    """Connected to the group's controller, as far as is known."""
+    """Connected to the group's controller, as far as it knows."""
 
 
 @frozen
@@ -150,7 +151,7 @@ class _Sent:
     at_ms: int
     connection: int = NO_CONNECTION
     about: object = None
-    """The wishes that a RegisterConsumer named, or the question that was asked."""
+    """The wishes in a RegisterConsumer, or the request of `ask`."""
 
 
 @define(eq=False)
@@ -160,43 +161,43 @@ class _Question:
 
 
 class Membership:
-    """One member. Its effects are to be carried out before the next input."""
+    """One member. Carry out its effects before the next input."""
 
     def __init__(self, settings: MembershipSettings) -> None:
         self.settings: Final = settings
         self.member = GroupMemberState()
-        """What it knows, holds and says."""
+        """What it knows, holds and sends."""
         self.failure: ErrorCode | None = None
-        """Why it will never be let in; it asks no more."""
+        """Why it will never be accepted; it sends no more requests."""
         self.controller: tuple[str, int] | None = None
-        """Where the group's controller is, as far as is known."""
+        """The address of the group's controller, as far as it knows."""
         self._session_timeout_ms = settings.session_timeout_ms
         self._topics: frozenset[str] = frozenset()
         self._static: frozenset[TopicPartition] = frozenset()
         self._phase = _Phase.IDLE
         self._servers = [*settings.servers]
-        """The first is asked next: one that was of no use goes to the end."""
+        """The first is used next; one that did not help moves to the end."""
         self._unreachable: tuple[tuple[str, int], int] | None = None
         """The last address that accepted no connection, and when."""
         self._here: tuple[str, int] | None = None
-        """Where the connection leads."""
+        """The address of the connection."""
         self._try_at_ms = _LONG_AGO
-        """When to connect again; of one that is connected, when to ask again who is controller."""
+        """When to connect again or, if connected, when to ask again for the controller."""
         self._sent: dict[str, _Sent] = {}
-        """By api."""
+        """By API."""
         self._registered_here = False
-        """A RegisterConsumer went over this connection."""
+        """A RegisterConsumer was sent on this connection."""
         self._told_wishes: object = None
-        """The wishes that were answered; None: it must register, whatever it wishes."""
+        """The wishes that were answered; None: it must register, whatever it wants."""
         self._heartbeat_at_ms: float
-        """Set by the answer that lets it in."""
+        """Set by the answer that accepts it."""
         self._beaten_at_ms = self._register_at_ms = self._lease_until_ms = _LONG_AGO
         self._question: _Question | None = None
 
     # --- what it may do ---------------------------------------------------------------------------
 
     def may_hand_out(self, now_ms: int) -> bool:
-        """G5: whether it may hand out messages of what it holds."""
+        """G5: whether it may deliver messages of what it holds."""
         return not self.member.fresh and now_ms < self._lease_until_ms
 
     @property
@@ -210,43 +211,43 @@ class Membership:
     # --- what the application did -----------------------------------------------------------------
 
     def wants(self, topics: Iterable[str], static: Iterable[TopicPartition]) -> None:
-        """Ask for a share of these topics, and for these partitions."""
+        """Request a share of these topics, and these partitions."""
         self._topics, self._static = frozenset(topics), frozenset(static)
 
     def processed(self, tp: TopicPartition, tenure: int, offset: int) -> None:
         """Everything of a partition below an offset was processed, under this tenure.
 
-        Of a tenure that is over it says nothing, and neither of an offset that is not ahead.
+        This has no effect for a tenure that is over, or an offset that is not ahead.
         """
         at = self.member.at.get(tp)
         if at is not None and at.tenure == tenure and at.offset < offset:
             self.member = processed(self.member, tp, offset)
 
     def ask(self, api: str, body: Mapping[str, Any]) -> None:
-        """Ask the controller something else, again and again until `QuestionAnswered` comes.
+        """Send the controller another request, repeatedly, until `QuestionAnswered`.
 
-        It must be true, and mean the same, also if it is carried out twice.
+        It must be valid, and have the same effect, if it is carried out twice.
         """
         assert self._question is None
         self._question = _Question(api, body)
 
     def withdraw(self) -> None:
-        """Ask no longer. What was sent may still be carried out."""
+        """Stop asking. A request that was sent may still be carried out."""
         self._question = None
 
     def positions(self) -> list[dict[str, Any]]:
-        """What it commits, as requests have it."""
+        """The positions that it commits, as in its requests."""
         return _positions(says(self.member))
 
     # --- the connection ---------------------------------------------------------------------------
 
     def connected(self) -> None:
-        """The connection is there."""
+        """The connection was established."""
         assert self._phase is _Phase.CONNECTING
         self._phase = _Phase.FOUND if self._here == self.controller else _Phase.FINDING
 
     def connection_lost(self, now_ms: int) -> None:
-        """There is no connection any more, or none could be made. It looks elsewhere."""
+        """The connection was lost, or could not be established. It tries another server."""
         if self._phase is _Phase.CONNECTING and self._here is not None:
             self._unreachable = self._here, now_ms
         self._look_elsewhere(now_ms)
@@ -273,8 +274,8 @@ class Membership:
     def tick(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
         """Do what is due.
 
-        Without `may_let_go` it asks for nothing that could take a partition away: the application
-        is in the middle of a message.
+        Without `may_let_go` it sends no request that could take a partition away: the application
+        is processing a message.
         """
         if self.failure is not None or self._phase is _Phase.CONNECTING:
             return []
@@ -292,9 +293,9 @@ class Membership:
         return self._due(now_ms, may_let_go=may_let_go)
 
     def _due(self, now_ms: int, *, may_let_go: bool) -> list[MemberEffect]:
-        """Of a controller: register, or send a heartbeat, and what the application asks.
+        """To the controller: registration or heartbeat, and the application's request.
 
-        Who leaves asks for nothing else: it would hear that it is no member, and join again.
+        A leaving member sends nothing else: it would learn that it is not a member, and join again.
         """
         effects: list[MemberEffect] = []
         question = self._question
@@ -366,7 +367,7 @@ class Membership:
     # --- answers ----------------------------------------------------------------------------------
 
     def answered(self, answer: RpcAnswer, now_ms: int) -> list[MemberEffect]:
-        """An answer came over the connection."""
+        """An answer arrived on the connection."""
         sent = self._sent.pop(answer.api.name, None)
         if sent is None:
             return []
@@ -450,7 +451,7 @@ class Membership:
         return effects
 
     def _prolong(self, sent: _Sent) -> None:
-        """G5: the controller heard of this member no earlier than it asked."""
+        """G5: the controller received this request no earlier than it was sent."""
         lease_ms = LEASE * self._session_timeout_ms
         self._lease_until_ms = goes_on_until(self._lease_until_ms, sent.at_ms, lease_ms)
 

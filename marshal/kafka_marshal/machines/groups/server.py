@@ -3,8 +3,9 @@
 Each input returns effects (`effects`), to be carried out in their order. Inputs come one at a time,
 from one thread. Each has `now_ms`, a monotonic clock of the process in milliseconds.
 
-A server folds all partitions, also those of which it is no controller: it answers ListGroups from
-them, and takes over warm. This room does not know sockets, threads, clients of Kafka or clocks.
+A server folds all partitions, including those that others control: it answers ListGroups from them,
+and a takeover needs no new read. This module does not know sockets, threads, Kafka clients or
+clocks.
 """
 
 from __future__ import annotations
@@ -37,26 +38,26 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 
 @frozen
 class ServerSettings:
-    """Who a server is, and how often it does what nobody asks for."""
+    """The identity of a server, and the intervals of its periodic work."""
 
     controller_id: int
-    """0 to 2**31 - 1. No two processes have one, and one that restarts has another."""
+    """0 to 2**31 - 1. No two processes may have the same, and a restarted one needs another."""
     host: str
-    """Where members reach it."""
+    """The host by which members reach it."""
     port: int
     partitions: int = 16
-    """Those of `__marshal_groups`."""
+    """The number of partitions of `__marshal_groups`."""
     snapshot_interval_ms: int = 7 * 24 * 3_600_000 // 4
-    """How often snapshots are written: at most a quarter of the topic's retention."""
+    """The time between snapshots: at most a quarter of the topic's retention."""
     snapshot_events: int = 10_000
-    """After how many events snapshots are written, whatever the time."""
+    """The number of events after which snapshots are written, whatever the time."""
     count_interval_ms: int = 60_000
-    """How often it looks whether topics have grown."""
+    """How often it checks whether topics have grown."""
     event_bytes_max: int = EVENT_BYTES_MAX
-    """The largest event that the log takes, without key and headers."""
+    """The largest event that the log accepts, without key and headers."""
     forget: bool = False
-    """Whether a partition whose head is cut, without a snapshot there, begins anew: as if nothing
-    had been in it. Else it is not served."""
+    """Whether a partition whose head was deleted, without a snapshot there, starts over as if it
+    had been empty. Otherwise it is not served."""
 
 
 class GroupServer:
@@ -69,7 +70,7 @@ class GroupServer:
         self._connections = Connections(self._out)
         self._partitions = [self._partition(number) for number in range(settings.partitions)]
         self._late_after_ms = math.inf
-        """A tick after this time comes late."""
+        """A tick after this time is late."""
 
     def _partition(self, number: int) -> PartitionController:
         mine = self.settings
@@ -85,7 +86,7 @@ class GroupServer:
         return PartitionController(log, self._connections, sessions, housekeeping, answering)
 
     def _done(self, *partitions: PartitionController) -> list[Effect]:
-        """What this input asks for."""
+        """The effects of this input."""
         for each in partitions:
             each.flush(self._clock.now_ms)
         effects = list(self._out)
@@ -99,11 +100,11 @@ class GroupServer:
     # --- what it knows ----------------------------------------------------------------------------
 
     def view(self, partition: int) -> Controllership:
-        """What was folded of a partition, for metrics and for a person who asks."""
+        """The folded state of a partition, for metrics and for people."""
         return self._partitions[partition].log.view
 
     def serves(self, partition: int) -> bool:
-        """This process is the controller of the partition, as far as it has read."""
+        """Whether this process is the controller of the partition, as far as it has read."""
         return self._partitions[partition].log.serves
 
     def knowledge(self, partition: int) -> LogKnowledge:
@@ -111,7 +112,7 @@ class GroupServer:
         return self._partitions[partition].log.knowledge
 
     def partition_of(self, group: str) -> int:
-        """Where the events of a group are."""
+        """The partition that holds the events of a group."""
         return coordinating_partition(group, self.settings.partitions)
 
     # --- the log ----------------------------------------------------------------------------------
@@ -119,44 +120,44 @@ class GroupServer:
     def begins(
         self, partition: int, offset: int, now_ms: int, *, at_position: bool
     ) -> list[Effect]:
-        """A reader of the partition begins at this offset, or begins anew there.
+        """A reader of the partition begins at this offset, or starts over there.
 
-        The first input of a partition. The offset is 0 where the log is whole. Where retention has
-        cut it, it is the claim's position in `__marshal` (`at_position`): a ControllershipSnapshot
-        lies there. If that was cut, too, it is the log's start, and no snapshot there counts: a
-        controller that was deposed may have written it.
+        This is the first input of a partition. The offset is 0 if the log is complete. If retention
+        has deleted its head, it is the claim's position in `__marshal` (`at_position`), where a
+        ControllershipSnapshot lies. If that was deleted, too, it is the log's start, and no
+        snapshot there counts, because a deposed controller may have written it.
         """
         each = self._input(partition, now_ms)
         each.begins(offset, at_position=at_position)
         return self._done(each)
 
     def read(self, record: EventRecord, now_ms: int) -> list[Effect]:
-        """A record was read, of whichever partition. Records come in the order of their offsets."""
+        """A record was read, from any partition. Records come in the order of their offsets."""
         each = self._input(record.partition, now_ms)
         each.read(record, now_ms)
         return self._done(each)
 
     def reached(self, partition: int, offset: int, now_ms: int) -> list[Effect]:
-        """Whatever lies before this offset was read, or will never be.
+        """Everything before this offset was read, or will never be.
 
-        To be called behind a record that the codec refuses (MalformedRecord). Also when the
-        reader's position is past what it read: behind a gap, or at the end of the partition.
+        Call it after a record that the codec refuses (MalformedRecord). Also call it when the
+        reader's position is past the last record: after a gap, or at the end of the partition.
         """
         each = self._input(partition, now_ms)
         each.log.reached(offset)
         return self._done(each)
 
     def end_is(self, partition: int, token: int, offset: int, now_ms: int) -> list[Effect]:
-        """The broker's answer to `AskEnd`: the offset that the next record will get."""
+        """The broker's answer to `AskEnd`: the offset of the next record."""
         each = self._input(partition, now_ms)
         each.log.end_is(token, offset)
         return self._done(each)
 
     def append_failed(self, record: EventRecord, now_ms: int) -> list[Effect]:
-        """The record of an `AppendEvent` was refused, or it is not known whether it landed.
+        """The record of an `AppendEvent` was refused, or its outcome is unknown.
 
-        The controller sends nothing more in that epoch, and begins anew. To be called once for
-        each such record; those behind the first change nothing more.
+        The controller sends nothing more in that epoch, and starts over. Call it once for each such
+        record; only the first has an effect.
         """
         each = self._input(record.partition, now_ms)
         each.append_failed(record, now_ms)
@@ -167,16 +168,16 @@ class GroupServer:
     def claimed(self, partition: int, now_ms: int) -> list[Effect]:
         """This process may compete for the partition: its claim was won.
 
-        That is only a permission. Who is controller, the log decides.
+        This is only a permission. The log decides who is the controller.
         """
         each = self._input(partition, now_ms)
         each.log.claimed(now_ms)
         return self._done(each)
 
     def unclaimed(self, partition: int, now_ms: int) -> list[Effect]:
-        """This process may not compete any more, and stops to serve. Nothing happens if it did not.
+        """This process may not compete any more, and stops serving. No effect if it did not.
 
-        What was asked and not answered is answered now, by a code.
+        Unanswered requests are now answered with an error code.
         """
         each = self._input(partition, now_ms)
         each.unclaimed()
@@ -185,13 +186,13 @@ class GroupServer:
     # --- connections ------------------------------------------------------------------------------
 
     def connected(self, connection: int, now_ms: int) -> list[Effect]:
-        """A connection was accepted. Its number is above those of all connections before."""
+        """A connection was accepted. Its number must be above those of all earlier connections."""
         self._clock.passed(now_ms)
         self._connections.opened(connection)
         return self._done()
 
     def disconnected(self, connection: int, now_ms: int) -> list[Effect]:
-        """A connection was closed. Nothing is answered over it any more."""
+        """A connection was closed. No more answers are sent on it."""
         self._clock.passed(now_ms)
         over = self._connections.gone(connection)
         if over is not None:
@@ -200,10 +201,10 @@ class GroupServer:
         return self._done()
 
     def requested(self, connection: int, request: RpcRequest, now_ms: int) -> list[Effect]:
-        """A request came, that this connection may make: who may use a group is asked before.
+        """A request arrived that this connection may send; check permissions before.
 
-        Each is answered once, now or later, unless the connection ends. What the codec refuses
-        (RefusedRequest) has its answer already, and does not come here.
+        Each is answered once, now or later, unless the connection ends. Requests that the codec
+        refuses (RefusedRequest) have their answer already, and must not come here.
         """
         self._clock.passed(now_ms)
         over = self._connections.get(connection)
@@ -236,9 +237,9 @@ class GroupServer:
     def counted(
         self, partition: int, topic: str, topic_id: str, count: int, now_ms: int
     ) -> list[Effect]:
-        """A part of the answer to `CountPartitions`. A count of 0: there is no such topic.
+        """Part of the answer to `CountPartitions`. A count of 0: there is no such topic.
 
-        Only if the cluster says that there is none: on 0 the group's positions of it are gone.
+        Pass 0 only if the cluster reports that: it deletes the group's positions of the topic.
         """
         each = self._input(partition, now_ms)
         each.counted(topic, Topic(count, topic_id), now_ms)
@@ -247,7 +248,7 @@ class GroupServer:
     def resolved(
         self, partition: int, token: int, offsets: Mapping[TopicPartition, int], now_ms: int
     ) -> list[Effect]:
-        """The answer to `ResolveOffsets`. A partition that is not in it has no such offset."""
+        """The answer to `ResolveOffsets`. A partition that is missing has no such offset."""
         each = self._input(partition, now_ms)
         each.resolved(token, offsets)
         return self._done(each)
@@ -255,10 +256,10 @@ class GroupServer:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time passes. To be called 10 times a second, after the sockets were read.
+        """Time has passed. Call it 10 times a second, after the sockets were read.
 
-        What is late by more than a tick is the process's own pause, and counts as nobody's silence
-        (G4).
+        If it is late by more than a tick, the process itself was paused, and that time does not
+        count as silence of members (G4).
         """
         self._clock.passed(now_ms)
         is_late = now_ms > self._late_after_ms
@@ -274,14 +275,14 @@ class GroupServer:
         return self._partitions[self.partition_of(group)]
 
     def _of_member(self, over: Connection, request: RpcRequest, key: MemberKey | None) -> None:
-        """A request of one group. A connection that registered nobody names none."""
+        """A request about one group. A connection without a registered member has none."""
         if key is None:
             self._connections.send(over, refused(request, ErrorCode.UNKNOWN_MEMBER_ID))
         else:
             self._of(key.group).requested(over, request, key)
 
     def _create(self, over: Connection, request: RpcRequest) -> None:
-        """Create a group here, or have the server do it that the log names, once."""
+        """Create a group here, or forward this once to the server that the log names."""
         key = _of_group(text(request, "ConsumerGroup"))
         each = self._of(key.group)
         view = each.log.view
@@ -293,7 +294,7 @@ class GroupServer:
             each.requested(over, request, key)
 
     def _delete(self, over: Connection, request: RpcRequest) -> None:
-        """Delete groups: each is asked for by itself, and all are answered at once."""
+        """Delete groups one by one, and answer for all of them together."""
         names = dict.fromkeys(texts(request, "ConsumerGroup"))
         if not names:
             self._connections.send(over, delete_answer(request, {}))
@@ -302,7 +303,7 @@ class GroupServer:
             self._of(name).requested(over, request, _of_group(name), deletion)
 
     def _list(self, over: Connection, request: RpcRequest) -> None:
-        """Describe groups from what was folded; a group that there is not is left out."""
+        """Describe groups from the folded state, without groups that do not exist."""
         names = texts(request, "ConsumerGroups")
         code = ErrorCode.NONE
         found = []
@@ -322,5 +323,5 @@ class GroupServer:
 
 
 def _of_group(name: str) -> MemberKey:
-    """Whose a request is that no member makes."""
+    """The group of a request that does not come from a member."""
     return MemberKey(name, "")

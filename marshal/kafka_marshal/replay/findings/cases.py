@@ -1,9 +1,9 @@
 """A case: a finding that is still open, and collects records until it is over.
 
-This room counts and keeps proofs. It does not know what any code means; the observer that opens a
-case also writes its sentence. A replay may be put aside in the middle and taken up again. So what
-writes the sentence must pickle: a function of a module with what it needs (`functools.partial`),
-never a closure.
+This module counts and stores evidence. It does not know the meaning of any code; the observer that
+opens a case also supplies the function that writes its sentence. A replay may be saved in the
+middle and resumed. So that function must be picklable: a function of a module with its arguments
+(`functools.partial`), never a closure.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.published import FindingRow
 
 PROOFS_MAX: Final = 8
-"""Records shown for one finding: the background, the first few, and the last."""
+"""The most records to show for one finding: the background, the first few, and the last."""
 
 
 @define
 class Case:
-    """One story: the records that are the finding, and the background one needs to believe it."""
+    """One open finding: its records, and the background records that explain it."""
 
     code: str
     group: str | None
@@ -34,17 +34,17 @@ class Case:
     instance: str | None
     client: str | None
     sentence: Callable[[Case], str]
-    """Writes the sentence when the story is over. It pickles."""
+    """Writes the sentence when the finding is over. It must be picklable."""
     background: list[JudgedRecord] = field(factory=list)
     severity: str | None = None
-    """None: the catalogue's."""
+    """None: as in the catalogue."""
     count: int = 0
     first: JudgedRecord | None = None
     last: JudgedRecord | None = None
     worst_ms: int = 0
-    """The longest silence, for cases that are about one."""
+    """The longest silence, for findings about silences."""
     kinds: dict[str, int] = field(factory=dict)
-    """How many records of which type."""
+    """The number of records of each type."""
     _proofs: list[JudgedRecord] = field(factory=list)
 
     @classmethod
@@ -60,7 +60,7 @@ class Case:
         return cls(code, key.group, key.topic, key.topic_partition, *sender, sentence, background)
 
     def add(self, sighting: JudgedRecord) -> None:
-        """One more record that is the finding."""
+        """Add a record to the finding."""
         self.count += 1
         self.first = self.first or sighting
         self.last = sighting
@@ -70,7 +70,7 @@ class Case:
             self._proofs.append(sighting)
 
     def add_many(self, count: int, sighting: Callable[[int], JudgedRecord]) -> None:
-        """More records, all of one type; `sighting` gives each by its number, from 0 on."""
+        """Add records of one type; `sighting` returns each by its number, from 0 on."""
         first = min(count - 1, max(0, PROOFS_MAX - 1 - len(self._proofs)))
         for number in range(first):
             self.add(sighting(number))
@@ -81,18 +81,18 @@ class Case:
 
     @property
     def first_seen(self) -> JudgedRecord:
-        """The first record that is the finding."""
+        """The first record of the finding."""
         assert self.first is not None
         return self.first
 
     @property
     def last_seen(self) -> JudgedRecord:
-        """The last such record."""
+        """The last record of the finding."""
         assert self.last is not None
         return self.last
 
     def row(self) -> FindingRow:
-        """The finding."""
+        """The finding as a row."""
         kind = CATALOGUE[self.code]
         first, last = self.first_seen, self.last_seen
         background = self.background[: PROOFS_MAX // 2]
@@ -123,13 +123,13 @@ class Cases:
     """The open cases of one observer, by a name that distinguishes them."""
 
     def __init__(self, as_yet: Callable[[Case, Rules], FindingRow | None] | None = None) -> None:
-        """`as_yet` returns the row of a case that is not over, if that is another one."""
+        """`as_yet` returns the row of a case that is not over, if it differs from the final one."""
         self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
         self._ready: list[FindingRow] = []
         self._begun = 0
-        """How many were opened since `begun` was asked."""
+        """How many were opened since the last call of `begun`."""
 
     def add(
         self,
@@ -153,7 +153,7 @@ class Cases:
         return iter(self._open.values())
 
     def begun(self, rules: Rules) -> Iterator[FindingRow]:
-        """The cases that were opened since this was last asked, as they stand now."""
+        """The cases that were opened since the last call, in their current state."""
         count, self._begun = self._begun, 0
         # Asked of every observer after every record: mostly there are none.
         return self._newest(count, rules) if count else iter(())
@@ -165,19 +165,19 @@ class Cases:
                 yield row
 
     def close(self, key: ClaimKey) -> None:
-        """The stories about one claim are over."""
+        """The findings about one claim are over."""
         for name in self._by_key.pop(key, ()):
             self._ready.append(self._open.pop(name).row())
 
     def drain(self) -> Iterable[FindingRow]:
-        """The findings of the stories that are over. Asked after every record: mostly none."""
+        """The findings that are over. Called after every record; mostly there are none."""
         ready = self._ready
         if ready:
             self._ready = []
         return ready
 
     def at_the_end(self) -> Iterator[FindingRow]:
-        """All that are left: the log is over."""
+        """All remaining findings: the log is over."""
         yield from self.drain()
         for case in self:
             yield case.row()

@@ -18,7 +18,7 @@ from kafka_marshal.replay.model.published import FindingRow
 
 
 class SteadyTenures(Protocol):
-    """Tenures that last, in columns: claims of one owner, of which there is nothing else to tell.
+    """Open tenures in columns: claims with a single owner, and no other events.
 
     None of these owners is silent, and none of their positions stands still for long.
     """
@@ -29,7 +29,7 @@ class SteadyTenures(Protocol):
 
     @property
     def records(self) -> Ints:
-        """How many each owner sent."""
+        """The number of records of each owner."""
 
     @property
     def began(self) -> Ints:
@@ -37,15 +37,15 @@ class SteadyTenures(Protocol):
 
     @property
     def moved(self) -> Ints:
-        """The same of the last that moved the position."""
+        """The same of the last heartbeat that moved the position."""
 
     @property
     def last_clock_ms(self) -> Ints:
-        """When each owner was last heard of."""
+        """The time of each owner's last record."""
 
     @property
     def in_group(self) -> Sequence[tuple[str, npt.NDArray[np.intp]]]:
-        """The groups, and which of the claims are theirs."""
+        """The groups, and the claims of each."""
 
     def last(self, number: int) -> JudgedRecord:
         """The last record of an owner."""
@@ -56,48 +56,48 @@ class LogEnd:
     """The end of one coordinating partition's log."""
 
     rules: Rules
-    """With the heartbeat interval of groups that say none."""
+    """With the heartbeat interval of groups that state none."""
     last: JudgedRecord
     """The last well-formed record."""
     tenures: Mapping[ClaimKey, Tenure]
-    """Those that last."""
+    """The open tenures."""
     rules_of: Callable[[str], Rules]
-    """With the heartbeat interval of a group."""
+    """The rules with the heartbeat interval of a group."""
     steady: Sequence[SteadyTenures] = ()
-    """Others that last."""
+    """Further open tenures."""
     interval_fits: bool = True
-    """Owners spoke about as often as the heartbeat interval says."""
+    """Whether owners sent records about as often as the heartbeat interval requires."""
 
     @property
     def clock_ms(self) -> int:
-        """When the log ends."""
+        """The clock at the end of the log."""
         return self.last.clock_ms
 
 
 class FindingObserver(ABC):
-    """Watches one coordinating partition under one rule set.
+    """Observes one coordinating partition under one rule set.
 
-    What is here is enough for one whose findings are all in `_cases`.
+    The methods here suffice for an observer whose findings are all in `_cases`.
     """
 
     only_changes: ClassVar[bool] = False
-    """It looks only at records with which a tenure begins or ends."""
+    """It needs only records that begin or end a tenure."""
     passes_over_releases: ClassVar[bool] = False
-    """So it does if the record is a ReleaseGroup, which may reach thousands of claims."""
+    """The same for a ReleaseGroup, which may affect thousands of claims."""
 
     def __init__(self) -> None:
         self._cases = Cases()
 
     @abstractmethod
     def observe(self, event: Event) -> None:
-        """See what a record did to one claim."""
+        """Observe the effect of a record on one claim."""
 
     def begun(self, rules: Rules) -> Iterator[FindingRow]:
-        """The findings whose story began since this was last asked, as they stand now."""
+        """The findings that began since the last call, in their current state."""
         return self._cases.begun(rules)
 
     def drain(self) -> Iterable[FindingRow]:
-        """The findings whose story is over."""
+        """The findings that are over."""
         return self._cases.drain()
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:

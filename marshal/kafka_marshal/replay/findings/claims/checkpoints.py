@@ -1,9 +1,9 @@
 """Compares checkpoints of shared claims with the state that the replay folded.
 
-A heartbeat may hold a checkpoint: a claim and its ranges as its sender had folded them, through
-`marshal-seen`. Who begins to read in the middle believes it. A replay of the whole log does not
-need to: it keeps how each shared claim stood after its latest records, and compares. This room does
-not fold (`ranges` does), and it does not know who sent a checkpoint, or why it is wrong.
+A heartbeat may contain a checkpoint: a claim and its ranges as its sender had folded them, through
+`marshal-seen`. A reader that begins in the middle relies on it. A replay of the whole log does not:
+it stores the state of each shared claim after its latest records, and compares. This module does
+not fold (see `ranges`), and does not know who sent a checkpoint, or why it is wrong.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.model.phrasing import claim_name, clock, times
 
 STATES_MAX: Final = 1024
-"""Of one claim. A checkpoint that speaks of records before those cannot be compared."""
+"""The number of states per claim. A checkpoint about earlier records cannot be compared."""
 _LISTS: Final = {"open": "its open ranges", "pool": "its pool", "alive": "who is alive, and when"}
 
 
 class StatesOfRun(Protocol):
-    """How a shared claim stood after each record of a run that was folded in one step."""
+    """The states of a shared claim after each record of a run that was folded in one step."""
 
     def after(self, offset: int) -> FoldedState:
-        """The claim after the record at this offset, which is of the run."""
+        """The claim after the record at this offset of the run."""
 
 
 @define
 class RecentStates:
-    """How one shared claim stood after each of its latest records.
+    """The states of one shared claim after each of its latest records.
 
-    None stands for a claim that is not shared. Its records are not kept until it is again.
+    None stands for a claim that is not shared; its records are not stored until it is shared again.
     """
 
     _states: deque[tuple[int, tuple[Claim, Ranges] | StatesOfRun | None]] = field(
         factory=lambda: deque(maxlen=STATES_MAX)
     )
     _complete: bool = True
-    """Nothing was dropped, so before the first of them the claim was not shared."""
+    """No state was dropped, so the claim was not shared before the first of them."""
 
     def add(self, offset: int, state: tuple[Claim, Ranges] | None) -> None:
         """The claim after the record at this offset."""
@@ -62,11 +62,11 @@ class RecentStates:
         self._states.extend(zip(offsets, repeat(states)))
 
     def reach(self, seen: int) -> bool:
-        """Whether it is known how the claim stood after this offset."""
+        """Whether the state after this offset is known."""
         return self._complete or self._states[0][0] <= seen
 
     def after(self, seen: int) -> FoldedState | None:
-        """The claim after every record up to this offset, which is within `reach`."""
+        """The claim after every record up to this offset, which must be within `reach`."""
         at = bisect_right(self._states, seen, key=itemgetter(0))
         if not at:
             return None
@@ -77,7 +77,7 @@ class RecentStates:
 
 
 def differences(said: FoldedState, folded: FoldedState) -> tuple[str, ...]:
-    """The fields in which a checkpoint differs from a fold, in words.
+    """Describes the fields in which a checkpoint differs from a fold.
 
     >>> from kafka_marshal.core.ranges.state import Ranges
     >>> from kafka_marshal.core.state import Claim
@@ -103,7 +103,7 @@ def _said(value: object) -> str:
 
 
 def differs(key: ClaimKey, seen: int, fields: Sequence[str] | None, case: Case) -> str:
-    """What is wrong with a checkpoint. `fields` None: nobody shared the claim."""
+    """The sentence about a wrong checkpoint. `fields` None: the claim was not shared."""
     first = case.first_seen
     if fields is None:
         why = "Nobody shared the claim then."
@@ -117,7 +117,7 @@ def differs(key: ClaimKey, seen: int, fields: Sequence[str] | None, case: Case) 
 
 
 def too_old(key: ClaimKey, seen: int, case: Case) -> str:
-    """A checkpoint of which nobody knows whether it is wrong."""
+    """The sentence about a checkpoint that cannot be compared."""
     first = case.first_seen
     return (
         f"A heartbeat at offset {first.offset} ({clock(first.clock_ms)}) holds a checkpoint of "

@@ -1,7 +1,7 @@
 """Measures how long a claim waits for a new owner after its owner's last record.
 
-An owner is stale after twice the heartbeat interval, so no failover is faster; how much slower it
-is shows how often consumers look.
+An owner is stale after twice the heartbeat interval, so no failover is faster. The additional time
+shows how often consumers check for stale owners.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 GRACE_INTERVALS: Final = 1.5
-"""A consumer that looks once in a heartbeat interval finds a stale owner within one; and half an
+"""A consumer that checks once per heartbeat interval finds a stale owner within one; plus half an
 interval for records that land late."""
 KEPT_MAX: Final = 10_000
-"""Failovers of a group to keep for their distribution, at most."""
+"""The most failovers of a group to keep for their distribution."""
 
 
 @define
@@ -37,7 +37,7 @@ class _Failovers:
 
 
 class Failovers(FindingObserver):
-    """Takeovers of stale owners' claims: how long each took, and those that took too long."""
+    """Takeovers of stale owners' claims: the duration of each, and those that were too slow."""
 
     passes_over_releases = True
 
@@ -47,7 +47,7 @@ class Failovers(FindingObserver):
         self._slow: dict[ClaimKey, Case] = {}
 
     def observe(self, event: Event) -> None:
-        """Measure from the owner's last word, or from the end of the pause that came after it."""
+        """Measure from the owner's last record, or from the end of a pause after it."""
         last = event.last_word
         if event.verdict is not Accepted.TOOK_OVER or last is None:
             return
@@ -90,7 +90,7 @@ class Failovers(FindingObserver):
 
 
 def percentile(ordered: list[int], part: float) -> int:
-    """The least value that so large a part of the others does not exceed.
+    """The least value that is not exceeded by this part of the values.
 
     >>> [percentile([1, 2, 3, 40], part) for part in (0.5, 0.9)]
     [2, 40]

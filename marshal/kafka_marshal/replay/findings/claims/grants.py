@@ -1,8 +1,8 @@
 """At most once: offsets that were granted to two consumers, or twice to one.
 
 Under the fenced rules a grant begins at the position, which only an administrator moves back. The
-original never wrote ClaimingMessages down. Its document lets the sender process once it has read
-its own request as the owner, so under its rules that counts as a grant.
+original ignores ClaimingMessages. By its documentation, the sender may process once it has read its
+own request as the owner, so under its rules that counts as a grant.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kafka_marshal.replay.model.phrasing import claim_name, clock, who
 from kafka_marshal.replay.model.tenures import sightings
 
 KEPT_MAX: Final = 256
-"""Ranges of one claim to remember, at most; those that follow one another are one."""
+"""The most ranges of one claim to remember; adjacent ones are merged."""
 
 
 @define
 class _Granted:
-    """Messages `begin` to before `end`, granted to one instance."""
+    """Messages from `begin` to before `end`, granted to one instance."""
 
     begin: int
     end: int
@@ -55,7 +55,7 @@ class GrantedTwice(FindingObserver):
         self._claims: dict[ClaimKey, _Claim] = {}
 
     def observe(self, event: Event) -> None:
-        """One case per claim and pair of instances, until somebody wins the claim."""
+        """One case per claim and pair of instances, until the claim is won again."""
         if event.began:
             self._cases.close(event.key)
         if event.verdict is Accepted.POSITION_SET or _pauser_released(event):
@@ -117,7 +117,7 @@ def _pauser_released(event: Event) -> bool:
 
 
 def _grants(event: Event) -> bool:
-    """The sender may process what it asked for, once it has read this record."""
+    """Whether the sender may process what it requested once it has read this record."""
     if not event.is_original:
         return event.verdict is Accepted.GRANTED
     owner = event.tenure_after

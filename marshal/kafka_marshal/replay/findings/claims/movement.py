@@ -1,7 +1,7 @@
 """How positions move: owners that make no progress, claims that lag behind their group.
 
-A log of coordination does not say how much there is to consume. So a claim is only ever compared
-with others of its group, and an idle partition looks like a wedged one: the finding says so.
+The log of claims does not show how many messages there are to consume. So a claim is only compared
+with others of its group, and an idle partition looks like a wedged one; the finding states this.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 WEDGED_INTERVALS: Final = 10
-"""Heartbeat intervals on one position, while others get on, from which on it is reported."""
+"""The number of heartbeat intervals at one position, while others move, after which it is reported.
+"""
 LISTED_MAX: Final = 3
 CLAIMS_MIN: Final = 3
-"""Claims that a group must have for its usual rate to be known."""
+"""The number of claims that a group needs for its usual rate to be known."""
 BEHIND: Final = 0.1
-"""A claim is behind when it moves at less than this part of its group's usual rate."""
+"""A claim is behind if its rate is below this part of its group's usual rate."""
 
 
 @define
 class _Known:
-    """What is remembered of one claim's owners."""
+    """The history of one claim's owners."""
 
     wedged: tuple[Standstill, Tenure] | None = None
-    """The longest rest that is long enough to be reported, and whose it was."""
+    """The longest standstill that is long enough to report, and its owner."""
     brisk: tuple[tuple[int, int], ...] = ()
-    """From when to when owners got on without a rest: the longest stretch, and the last."""
+    """Periods in which owners moved without a standstill: the longest one, and the last."""
 
     def add(self, tenure: Tenure, interval_ms: float) -> None:
-        """Its owner's tenure is over, or the log is."""
+        """A tenure is over, or the log is."""
         stretches = tenure.pace.brisk()
         if stretches:
             longest = max((*self.brisk, *stretches), key=lambda stretch: stretch[1] - stretch[0])
@@ -60,10 +61,10 @@ class _Known:
 
 
 class WedgedClaims(FindingObserver):
-    """Heartbeats that go on while the position stands still and others of the group move.
+    """Heartbeats that continue while the position stands still and others of the group move.
 
-    Judged when the log ends, from what every claim came to by itself: so it does not matter in
-    which order the records of different claims were folded.
+    Judged when the log ends, from the history of each claim: so the order in which records of
+    different claims were folded does not matter.
     """
 
     only_changes = True
@@ -81,7 +82,7 @@ class WedgedClaims(FindingObserver):
         self._groups[tenure.key.group].setdefault(tenure.key, _Known()).add(tenure, interval_ms)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """One finding a claim, about its longest rest, if the interval fits."""
+        """One finding per claim, about its longest standstill, if the interval fits."""
         if not end.interval_fits:
             return
         for tenure in end.tenures.values():
@@ -116,7 +117,7 @@ class WedgedClaims(FindingObserver):
 
 
 def _moving(group: str, rest: Standstill, steady: Sequence[SteadyTenures]) -> list[ClaimKey]:
-    """The claims among these that moved during at least half of the rest."""
+    """The claims among these that moved during at least half of the standstill."""
     found = []
     for tenures in steady:
         for name, which in tenures.in_group:
@@ -130,7 +131,7 @@ def _moving(group: str, rest: Standstill, steady: Sequence[SteadyTenures]) -> li
 
 
 def _half_of(rest: Standstill, stretch: tuple[int, int]) -> bool:
-    """The stretch covers at least half of the rest."""
+    """Whether the period covers at least half of the standstill."""
     begin, end = max(stretch[0], rest.since.clock_ms), min(stretch[1], rest.until_ms)
     return 2 * (end - begin) >= rest.lasted_ms
 
@@ -158,7 +159,7 @@ class _Moved:
 
 
 class LagMovement(FindingObserver):
-    """Claims whose position moves far slower than is usual in their group."""
+    """Claims whose position moves far more slowly than is usual in their group."""
 
     only_changes = True
 
@@ -181,7 +182,7 @@ class LagMovement(FindingObserver):
         claim.last = tenure.last
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """One finding for a group, of its slowest claims."""
+        """One finding per group, about its slowest claims."""
         for tenure in end.tenures.values():
             self._add(tenure)
         groups: dict[str, list[tuple[float, ClaimKey]]] = defaultdict(list)
@@ -220,7 +221,7 @@ class LagMovement(FindingObserver):
 def _rates(
     tenures: SteadyTenures, which: npt.NDArray[np.intp], enough_ms: float
 ) -> Iterator[tuple[float, int]]:
-    """The messages a second of each owner that was at work that long, and which owner it is."""
+    """The messages per second of each owner that worked long enough."""
     owned_ms = tenures.last_clock_ms[which] - tenures.began[which, 1]
     chosen = (tenures.records[which] > 1) & (owned_ms >= enough_ms)
     messages = tenures.moved[which, 0] - tenures.began[which, 0]

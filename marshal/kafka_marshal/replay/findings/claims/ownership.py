@@ -1,7 +1,7 @@
 """Records of non-owners: late heartbeats that stole or were refused, releases by others.
 
-The same record tells two stories. Under the original's rules a zombie's heartbeat makes it the
-owner; under the fenced rules it is refused, and the finding says from what the claim was kept.
+The same record leads to two findings. Under the original's rules a zombie's heartbeat makes it the
+owner; under the fenced rules it is refused, and the finding explains what was prevented.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_marshal.replay.model.tenures import sightings
 NOT_THE_OWNER: Final = frozenset(
     {Refused.NOBODY_OWNS, Refused.NOT_OWNER, Refused.SUPERSEDED, Refused.EPOCH_MISSING}
 )
-"""The guards that say: you are not, or no longer, the owner."""
+"""The guards that mean that the sender is not, or no longer, the owner."""
 ODD: Final = frozenset(
     {
         Refused.FORGED,
@@ -40,13 +40,14 @@ ODD: Final = frozenset(
         Refused.UNKNOWN_VERSION,
     }
 )
-"""The guards that no ordinary race explains; each is a code of its own."""
+"""The guards that no ordinary race explains; each has its own code."""
 LATE_MS: Final = 1000
-"""From here on a sentence says how late a record landed: messages hold whole seconds."""
+"""If a record landed later than this, its sentence states how late: messages contain whole seconds.
+"""
 
 
 def steals(event: Event) -> bool:
-    """A heartbeat took the claim from a live owner of another client. Only under `original`."""
+    """Whether a heartbeat took the claim from a live owner. Only under `original`."""
     return (
         event.verdict is Accepted.OVERWRITTEN
         and event.before.owner_client != event.message.client_id
@@ -55,7 +56,7 @@ def steals(event: Event) -> bool:
 
 
 def takes_without_claim(event: Event) -> bool:
-    """A heartbeat made its sender the owner where nobody lived. Only under `original`."""
+    """A heartbeat made its sender the owner where none was alive. Only under `original`."""
     if not event.is_original or not event.began:
         return False
     if event.verdict is Accepted.OVERWRITTEN:
@@ -69,9 +70,10 @@ def ended_by_group(event: Event) -> bool:
 
 
 def of_its_own_earlier_tenure(event: Event) -> bool:
-    """The owner won anew, and this was on its way: it lost nothing.
+    """The owner won again while this record was in flight: it lost nothing.
 
-    Those who share a claim are one instance: two of them win one after the other when they begin.
+    Consumers that share a claim are one instance: two of them win it one after the other when they
+    begin.
     """
     return (
         event.verdict is Refused.SUPERSEDED
@@ -161,14 +163,15 @@ def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str
 
 
 class ActsWithoutOwning(FindingObserver):
-    """The fenced rules: records of somebody who is not the owner are refused."""
+    """The fenced rules: records of an instance that is not the owner are refused."""
 
     passes_over_releases = True
 
     def __init__(self) -> None:
         super().__init__()
         self.known_from: Mapping[ClaimKey, int] = {}
-        """A sender that names an epoch up to there owned the claim before its owner was certain."""
+        """A sender that names an epoch up to this one owned the claim before its owner was certain.
+        """
         self._owned: dict[ClaimKey, dict[str, JudgedRecord]] = {}
         self._released_by_group: dict[ClaimKey, str] = {}
         self._refused_claims: dict[ClaimKey, JudgedRecord] = {}
@@ -215,18 +218,18 @@ class ActsWithoutOwning(FindingObserver):
 
 @frozen
 class _Acted:
-    """What is known of somebody who acts as the owner, and is not."""
+    """The history of an instance that acts as the owner without owning."""
 
     key: ClaimKey
     owner: Tenure | None
     lost: JudgedRecord | None
     """The record that ended its own tenure."""
     refused: JudgedRecord | None
-    """Its ClaimingPartition, if that was refused."""
+    """Its ClaimingPartition, if it was refused."""
     stale_after_ms: float
 
     def sentence(self, case: Case) -> str:
-        """Who acted when, and why it was refused."""
+        """Describes who acted when, and why it was refused."""
         first, last = case.first_seen, case.last_seen
         owner, refused = self.owner, self.refused
         now = f"{who(owner.instance, owner.client)} owns it" if owner else "nobody owns it"
@@ -257,7 +260,7 @@ class _Acted:
 
 
 class UnownedReleases(FindingObserver):
-    """Both rule sets: a release by somebody who does not own."""
+    """Both rule sets: a release by an instance that is not the owner."""
 
     passes_over_releases = True
 
@@ -306,7 +309,7 @@ class OddRecords(FindingObserver):
     """Guards that no ordinary race explains: forged, lost, from the future, not decimal."""
 
     def __init__(self, claims: RefusedClaims) -> None:
-        """`claims` observes with it: what other rules granted is not lost."""
+        """`claims` observes the same events: a claim granted by other rules is not lost."""
         super().__init__()
         self._claims = claims
 

@@ -1,7 +1,7 @@
 """Positions that move back, and pauses that do not hold.
 
-Both are about the admin: it alone may move a position back, and in its pause it alone may own.
-`half_set` reports what it leaves half done.
+Both are about administrators: only they may move a position back, and in a pause only its
+administrator may own claims. `half_set` reports unfinished work.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SAYS_A_POSITION: Final = frozenset(
 
 
 class Positions(FindingObserver):
-    """Positions that fell without the admin."""
+    """Positions that decreased without an administrator."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stated: dict[ClaimKey, tuple[int, JudgedRecord]] = {}
 
     def moves_back(self, event: Event) -> bool:
-        """The record makes the position fall below the last one that a record stated."""
+        """Whether the record decreases the position below the last one that a record stated."""
         stated = self._stated.get(event.key)
         return (
             stated is not None
@@ -55,7 +55,7 @@ class Positions(FindingObserver):
         )
 
     def goes_on(self, key: ClaimKey, position: int, sighting: JudgedRecord) -> bool:
-        """Note a position that did not fall; if it did, note nothing and return False."""
+        """Note a position that did not decrease; otherwise note nothing and return False."""
         stated = self._stated.get(key)
         if stated is not None and position < stated[0]:
             return False
@@ -67,12 +67,12 @@ class Positions(FindingObserver):
         self._stated.pop(key, None)
 
     def may_go_on(self, key: ClaimKey, position: int) -> bool:
-        """A position does not fall."""
+        """Whether a position does not decrease."""
         stated = self._stated.get(key)
         return stated is None or position >= stated[0]
 
     def observe(self, event: Event) -> None:
-        """One case per claim and sender, until somebody wins the claim."""
+        """One case per claim and sender, until the claim is won again."""
         if event.verdict in WON_BY_REQUEST:
             self._cases.close(event.key)
         if self.moves_back(event):
@@ -104,20 +104,20 @@ def _moved_back(key: ClaimKey, before: int, said_by: JudgedRecord, after: int, c
 
 @define
 class _Pause:
-    """A pause as one claim lives it."""
+    """A pause as it applies to one claim."""
 
     by: JudgedRecord
     """The ReleaseGroup."""
     until_ms: int
     admin_done: bool = False
-    """The pauser owned the claim in this pause and gave it back."""
+    """The pauser owned the claim in this pause and released it."""
     ended_for: str | None = None
-    """Instance that owned when the pause began."""
+    """The instance that owned the claim when the pause began."""
     answered: set[str] = field(factory=set)
 
 
 class Pauses(FindingObserver):
-    """Who ignored a pause."""
+    """Records that violated a pause."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,11 +125,11 @@ class Pauses(FindingObserver):
         self._of_claim: dict[ClaimKey, _Pause] = {}
 
     def known(self, group: str) -> bool:
-        """The group was ever paused."""
+        """Whether the group was ever paused."""
         return group in self._pauses
 
     def breaks(self, event: Event) -> bool:
-        """The record won, took or kept a claim in a pause that is not its sender's."""
+        """Whether the record won, took or kept a claim in another instance's pause."""
         pause = self._holds(event)
         if pause is None:
             return False
@@ -144,7 +144,7 @@ class Pauses(FindingObserver):
         return False
 
     def _holds(self, event: Event) -> _Pause | None:
-        """The pause that holds for the claim and not for the sender."""
+        """The pause that applies to the claim and not to the sender."""
         group = self._pauses.get(event.key.group)
         if group is None or isinstance(event.message, ReleaseGroup):
             return None

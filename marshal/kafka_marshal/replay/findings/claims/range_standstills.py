@@ -1,10 +1,10 @@
 """Shared claims at a standstill: the lowest range is stuck while others go on beyond it.
 
-An idle topic stands still, too: everybody holds ranges of messages that do not exist yet. So a
-standstill counts only from the record on by which somebody has reported a higher offset as done. It
-begins anew at every win, because what is done while ranges sleep nobody can report.
+An idle topic stands still, too: then all consumers hold ranges of messages that do not exist yet.
+So a standstill counts only from the record that reports a higher offset as done. It starts over at
+every win, because progress cannot be reported while ranges sleep.
 
-This room knows when a standstill is certain. It writes no sentence.
+This module knows when a standstill is certain. It writes no sentence.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 
 _FROM: Final[Callable[[OpenRange | Interval], int]] = attrgetter("from_")
 _BEFORE: Final = -1
-"""Instead of a number of a request: the standstill began before all of them."""
+"""In place of a request's number: the standstill began before all of them."""
 
 
 class StandstillCause(enum.Enum):
-    """Why a shared claim gets no further. The value is the code of the finding."""
+    """Why a shared claim makes no progress. The value is the code of the finding."""
 
     STUCK_HOLDER = "stuck_holder"
-    """Who holds the lowest range lives and reports nothing of it, and the window is full."""
+    """The holder of the lowest range is alive and reports no progress in it, and the window is
+    full."""
     STARVED_RANGE = "starved_range"
-    """The lowest range lies in the pool, and of those that live nobody asks."""
+    """The lowest range is in the pool, and no live consumer asks for it."""
 
 
 class LowestPiece(NamedTuple):
-    """What begins at the lowest offset that is not done."""
+    """The range or interval that begins at the lowest offset that is not done."""
 
     offset: int
     piece: OpenRange | Interval | None
@@ -49,7 +50,7 @@ class LowestPiece(NamedTuple):
 
     @classmethod
     def of(cls, ranges: Ranges) -> LowestPiece:
-        """Of these ranges.
+        """The lowest piece of these ranges.
 
         >>> LowestPiece.of(Ranges(window=9, frontier=4)).offset
         4
@@ -64,15 +65,15 @@ class LowestPiece(NamedTuple):
 
 @define
 class LowestRange:
-    """The range that begins at the lowest offset that is not done, since it stands still."""
+    """The lowest piece of a claim, and since when it has stood still."""
 
     piece: OpenRange | Interval
     since: JudgedRecord
-    """From here on it stands still, and a higher offset was reported as done."""
+    """The standstill began here, and a higher offset was reported as done."""
     reached: int
-    """The highest offset below which anybody has reported everything of a range as done."""
+    """The highest offset below which any holder has reported all of its range as done."""
     words: int = 0
-    """Accepted requests since: of its holder, or of anybody if it lies in the pool."""
+    """Accepted requests since: of its holder, or of anyone if it is in the pool."""
     spoken_ms: int = 0
     """When the last of them landed."""
 
@@ -85,13 +86,13 @@ class Standstills:
         self._lowest: dict[ClaimKey, LowestRange] = {}
 
     def won(self, key: ClaimKey, *, anew: bool) -> None:
-        """Somebody won the claim, or set its position; `anew`: the ranges before it have ended."""
+        """The claim was won, or its position was set; `anew`: the earlier ranges have ended."""
         self._lowest.pop(key, None)
         if anew:
             self._reached.pop(key, None)
 
     def numbers(self, key: ClaimKey) -> Ints:
-        """What is known of a claim, as `kernel.requests` goes on with it."""
+        """The state of a claim in the form that `kernel.requests` continues with."""
         reached, lowest = self._reached.get(key, -1), self._lowest.get(key)
         if lowest is None:
             return np.array([reached, *[0] * 4, _BEFORE, *[0] * 3], np.int64)
@@ -112,8 +113,7 @@ class Standstills:
     ) -> LowestRange | None:
         """Take the numbers back, after requests that led to these ranges.
 
-        `sighting` gives one of the requests. What is returned is the lowest range, if it stands
-        still.
+        `sighting` returns one of the requests. Returns the lowest range, if it stands still.
         """
         reached, stands, _, _, _, since, _, words, spoken_ms = numbers.tolist()
         if reached >= 0:
@@ -140,7 +140,7 @@ class Standstills:
         lowest_piece: LowestPiece,
         rules: Rules,
     ) -> tuple[StandstillCause, LowestRange] | None:
-        """Why the claim stands still, if after this accepted request that is certain.
+        """Why the claim stands still, if that is certain after this accepted request.
 
         `lowest_piece` is that of the ranges after it.
         """
@@ -175,6 +175,6 @@ class Standstills:
 
 
 def _reported(before: Ranges, record: RangesRecord, done: int) -> list[int]:
-    """Of each range that the record speaks of, below which offset it is done."""
+    """For each range that the record refers to, the offset below which it is done."""
     own = before.open_of(record.message.instance_id)
     return [min(done, each.to) for each in own if its_own(each, record) and done > each.from_]

@@ -1,8 +1,8 @@
 """Shared claims: ranges that were lost, and records that violate the rules of ranges.
 
-This room folds the ranges of a log, beside the claims that its fold already has. It does not know
-what a record does to ranges (`core.ranges`), nor anything of a log whose head is missing: there
-ranges cannot be known.
+This module folds the ranges of a log, in addition to the claims of its fold. It does not know the
+effect of a record on ranges (see `core.ranges`). It cannot be used for a log whose head is missing,
+because ranges are then unknown.
 """
 
 from __future__ import annotations
@@ -72,31 +72,31 @@ class SharedRanges(FindingObserver):
         self._standstills = Standstills()
         self._held = HeldRanges()
         self._recent: dict[ClaimKey, RecentStates] = {}
-        """Of every claim that was ever shared."""
+        """For every claim that was ever shared."""
         self._lowest: dict[ClaimKey, tuple[Ranges, LowestPiece]] = {}
-        """To look for it takes a while, and two ask."""
+        """Cached, since the search takes a while and is needed twice."""
         self._numbered: dict[ClaimKey, tuple[Ranges, NumberedRanges]] = {}
-        """Ranges that a run left, and the same as numbers, for the next run."""
+        """The ranges after a run, and the same as numbers, for the next run."""
 
     def of(self, key: ClaimKey) -> Ranges | None:
-        """The ranges of a claim as they stand; None if it is not shared."""
+        """The current ranges of a claim; None if it is not shared."""
         ranges = self._ranges.of(key)
         return ranges if ranges is not None and ranges.has_begun else None
 
     def was_shared(self, key: ClaimKey) -> bool:
-        """The claim is shared, or was once."""
+        """Whether the claim is shared, or was once."""
         return key in self._recent or self._ranges.of(key) is not None
 
     def held(self) -> list[RangeRow]:
-        """Who held which offsets, of ranges that have ended since this was last asked."""
+        """Who held which offsets, for ranges that ended since the last call."""
         return self._held.drain()
 
     def held_at_the_end(self) -> list[RangeRow]:
-        """The same, and of ranges that are held when the log ends."""
+        """The same, with ranges that are held at the end of the log."""
         return self._held.at_the_end()
 
     def observe(self, event: Event) -> None:
-        """Let ranges begin, go on or end. The claim is already as the record left it."""
+        """Begin, continue or end ranges. The claim is already as the record left it."""
         if event.verdict not in BEGIN_OR_END:
             return
         before = self._ranges.of(event.key)
@@ -131,7 +131,7 @@ class SharedRanges(FindingObserver):
         clock_ms: int,
         rules: Rules,
     ) -> JudgedRecord:
-        """Fold a ClaimingRange, and look at what it found and what it let go."""
+        """Fold a ClaimingRange, and compare the ranges before and after."""
         before = self._ranges.latest(key)
         outcome = self._ranges.apply(record, message, rules)
         if isinstance(outcome, ReadTwice):
@@ -163,7 +163,7 @@ class SharedRanges(FindingObserver):
     def requests(self, run: RequestRun, rules: Rules) -> tuple[int, JudgedRecord | None]:
         """Fold the first requests of a run in one step, as far as they are ordinary.
 
-        It comes to what `claiming_range` does with each of them. Returned is how many they are, and
+        The result is the same as of `claiming_range` for each of them. Returns their number, and
         the last of them if there is one.
         """
         # Only here: numba takes its time to load.
@@ -220,7 +220,7 @@ class SharedRanges(FindingObserver):
         return known[1]
 
     def keep(self, offset: int, key: ClaimKey) -> None:
-        """Remember how a shared claim stands after a message about it, or about its group."""
+        """Store the state of a shared claim after a message about it, or about its group."""
         self._keep(offset, key, self._world.claim(key), self._ranges.of(key))
 
     def _keep(self, offset: int, key: ClaimKey, claim: Claim, ranges: Ranges | None) -> None:
@@ -234,9 +234,9 @@ class SharedRanges(FindingObserver):
         recent.add(offset, None if ranges is None else (claim, ranges))
 
     def compare(self, sighting: JudgedRecord, record: Record, message: Heartbeat) -> bool:
-        """Hold a heartbeat's checkpoint against the fold; whether there was something to tell.
+        """Compare a heartbeat's checkpoint with the fold; returns whether there was a finding.
 
-        It counts for any sender, and also in a heartbeat that was refused, as for a late reader.
+        It applies to any sender, and even to a refused heartbeat, as for a late reader.
         """
         seen = record.headers.seen
         if seen is None or not 0 <= seen < record.offset:
@@ -270,7 +270,7 @@ class SharedRanges(FindingObserver):
         sentence: Callable[[Case], str],
         severity: str | None = None,
     ) -> None:
-        """One case for each tenure of a claim, and one for those that cannot be compared."""
+        """One case per tenure of a claim, and one for checkpoints that cannot be compared."""
         message = sighting.message
         sender = message.instance_id, message.client_id
         self._cases.add(
@@ -283,7 +283,7 @@ class SharedRanges(FindingObserver):
         )
 
     def _passed_over(self, event: Event, before: Ranges) -> None:
-        """One case for each takeover. The claim is already as it left it."""
+        """One case per takeover. The claim is already as it left it."""
         given_to_nobody = [(before.frontier, event.after.position)]
         given_to_nobody += [(free.from_, free.to) for free in before.pool]
         free = [each for each in sorted(given_to_nobody) if each[0] < each[1]]
@@ -301,7 +301,7 @@ class SharedRanges(FindingObserver):
     def _stands(
         self, sighting: JudgedRecord, key: ClaimKey, why: StandstillCause, lowest: LowestRange
     ) -> None:
-        """One case for each time that a range stands still."""
+        """One case per standstill of a range."""
         piece, since = lowest.piece, lowest.since
         holder = piece.instance if isinstance(piece, OpenRange) else None
 
@@ -312,7 +312,7 @@ class SharedRanges(FindingObserver):
         self._cases.add((key, why, since.offset), key, sighting, opened)
 
     def _lost(self, sighting: JudgedRecord, key: ClaimKey, lost: OpenRange) -> None:
-        """One case for each range: its id is an offset of the log."""
+        """One case per range: its id is an offset of the log."""
         sentence = partial(_range_lost, key, lost)
         self._cases.add(
             (key, "range_lost", lost.id),
@@ -322,7 +322,7 @@ class SharedRanges(FindingObserver):
         )
 
     def _above_low(self, sighting: JudgedRecord, key: ClaimKey, low: int) -> None:
-        """One case for each tenure of a claim."""
+        """One case per tenure of a claim."""
         claim = self._world.claim(key)
         sentence = partial(_above_low, key, claim.position, low)
         self._cases.add(
@@ -337,7 +337,7 @@ class SharedRanges(FindingObserver):
 
 @frozen(eq=False)
 class _RunStates:
-    """As `StatesOfRun`: it is folded again up to where somebody asks, which few do."""
+    """A `StatesOfRun` that folds the run again up to an offset, which is rarely needed."""
 
     claim: Claim
     before: NumberedRanges
@@ -373,7 +373,7 @@ def _window_changed(key: ClaimKey, before: int, after: int, case: Case) -> str:
 
 
 def _goes_on(event: Event, after: Ranges | None) -> bool:
-    """Its ranges go on, or an administrator ended them, who says where the claim goes on."""
+    """Its ranges continue, or an administrator ended them by setting the position."""
     if after is None or after.has_begun:
         return True
     if event.verdict is Accepted.POSITION_SET:
@@ -445,7 +445,7 @@ _SENTENCES: Final = {StandstillCause.STUCK_HOLDER: _stuck, StandstillCause.STARV
 
 
 def _other(before: Ranges | None, after: Ranges | None) -> bool:
-    """They are not the same ranges that go on."""
+    """Whether other ranges continue than before."""
     if before is None or after is None:
         return True
     return (before.window, before.frontier, before.open) != (

@@ -1,8 +1,8 @@
 """Silence: owners that miss heartbeats, and claims without a live owner.
 
-All of it is measured by the log's own time, never by the sender's. When most heartbeats of a log
-come further apart than the interval, that is one finding about the interval and not a thousand
-about silences.
+All of it is measured by the log's own time, never by the sender's. If most gaps between heartbeats
+of a log exceed the interval, this is one finding about the interval, and not a thousand about
+silences.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 MISSED_AFTER_INTERVALS: Final = 1.5
-"""Half an interval of grace: a heartbeat on time may land a little late."""
+"""With half an interval of grace: a punctual heartbeat may land a little late."""
 MISMATCH_GAPS_MIN: Final = 8
-"""Gaps between heartbeats that are needed to judge the interval."""
+"""The number of gaps between heartbeats that is needed to judge the interval."""
 FELL_SILENT: Final = "its owner fell silent"
 
 
 def missed_after_ms(rules: Rules) -> float:
-    """A longer silence of an owner is reported."""
+    """An owner's silence is reported if it is longer than this."""
     return MISSED_AFTER_INTERVALS * rules.heartbeat_interval_ms
 
 
 def says_its_interval(record: Record, rules: Rules) -> bool:
-    """The owner lives by the interval that it is judged by: its silences do not question that."""
+    """The owner states the interval that it is judged by, so its silences do not question it."""
     return record.headers.interval_ms == rules.heartbeat_interval_ms
 
 
 def _rounded(gap_ms: int) -> int:
-    """To the leading digits, away from what is longer.
+    """Rounded to the leading digits, towards shorter gaps.
 
     >>> _rounded(999), _rounded(1234), _rounded(59_999), _rounded(-5)
     (999, 1230, 59900, -5)
@@ -62,7 +62,7 @@ class _Unowned:
 
     since_ms: int
     last: JudgedRecord
-    """The last record of who owned it."""
+    """The last record of its last owner."""
     why: str
 
 
@@ -79,7 +79,7 @@ class Silences(FindingObserver):
         self._gaps_seen = 0
         self._gaps_long = 0
         self.longest_unowned_ms: dict[str, int] = defaultdict(int)
-        """By group: the longest that one of its claims was without a live owner."""
+        """By group: the longest time that one of its claims was without a live owner."""
 
     def observe(self, event: Event) -> None:
         """Measure from the owner's last record to the next, and from one owner to the next."""
@@ -96,26 +96,26 @@ class Silences(FindingObserver):
             self._unowned[event.key] = _Unowned(event.clock_ms, event.sighting, why)
 
     def count(self, silence_ms: int, interval_ms: float) -> None:
-        """One more time between two records of an owner, to judge the interval by."""
+        """Count a gap between two records of an owner, to judge the interval."""
         self._gaps_seen += 1
         if silence_ms > interval_ms:
             self._gaps_long += 1
         self._gaps[_rounded(silence_ms)] += 1
 
     def count_run(self, gaps: Gaps) -> None:
-        """Many of them."""
+        """Count many of them."""
         self._gaps_long += gaps.over
         for silence_ms, count in gaps.counts.items():
             self._gaps_seen += count
             self._gaps[silence_ms] += count
 
     def count_some(self, seen: int, long: int) -> None:
-        """Many, of which `measure` says the lengths; `long` are longer than the interval."""
+        """Count many, whose lengths `measure` adds; `long` are longer than the interval."""
         self._gaps_seen += seen
         self._gaps_long += long
 
     def measure(self, lengths: Mapping[int, int]) -> None:
-        """How many of those that are counted have which length."""
+        """Add the lengths of counted gaps."""
         for silence_ms, count in lengths.items():
             self._gaps[_rounded(silence_ms)] += count
 
@@ -158,7 +158,7 @@ class Silences(FindingObserver):
         until: JudgedRecord,
         at_the_end: bool = False,
     ) -> bool:
-        """Whether the claim was unowned too long; if so, a case about it has it."""
+        """Whether the claim was unowned for too long; if so, it adds it to a case."""
         since_ms = max(unowned.since_ms, self._paused_until_ms.get(key.group, unowned.since_ms))
         lasted_ms = until_ms - since_ms
         if lasted_ms <= 0:
@@ -186,11 +186,11 @@ class Silences(FindingObserver):
 
     @property
     def interval_fits(self) -> bool:
-        """Most gaps between owners' records are no longer than the interval."""
+        """Whether most gaps between owners' records are no longer than the interval."""
         return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
 
     def _as_yet(self, case: Case, rules: Rules) -> FindingRow | None:
-        """A silence that goes on, if the interval seems to fit by now."""
+        """A silence that continues, if the interval seems to fit so far."""
         if not self.interval_fits:
             return None
         brief = case.code == "missed_heartbeat" and case.worst_ms <= rules.stale_after_ms
@@ -203,7 +203,7 @@ class Silences(FindingObserver):
         yield from self._unowned_cases.begun(rules)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """Silences and unowned claims, or that the interval does not fit."""
+        """Silences and unowned claims, or a finding that the interval does not fit."""
         owned = set(end.tenures) - self._silent_at_the_end(end)
         groups_alive = {key.group for key in owned}
         groups_alive.update(group for steady in end.steady for group, _ in steady.in_group)
@@ -229,7 +229,7 @@ class Silences(FindingObserver):
         yield from gone_rows
 
     def _silent_at_the_end(self, end: LogEnd) -> set[ClaimKey]:
-        """Claims whose owner is stale when the log ends; they join the unowned."""
+        """Claims whose owner is stale at the end of the log; they count as unowned."""
         silent = set()
         for key, tenure in end.tenures.items():
             since_ms = tenure.last_ms + int(end.rules_of(key.group).stale_after_ms)
@@ -241,7 +241,7 @@ class Silences(FindingObserver):
     def _gone(
         self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: LogEnd
     ) -> Iterator[FindingRow]:
-        """The whole group stopped: one finding, if all of it is long ago."""
+        """The whole group stopped: one finding, if its last record is old enough."""
         paused_until_ms = self._paused_until_ms.get(group, 0)
         since_ms = max(paused_until_ms, *(unowned.since_ms for _, unowned in claims))
         limit_ms = end.rules_of(group).stale_after_ms
@@ -271,7 +271,7 @@ class Silences(FindingObserver):
         yield case.row()
 
     def _gap_at(self, rank: int) -> int:
-        """Of all gaps in order, the one at this place."""
+        """The gap at this index, in order of length."""
         for gap_ms in sorted(self._gaps):
             rank -= self._gaps[gap_ms]
             if rank < 0:

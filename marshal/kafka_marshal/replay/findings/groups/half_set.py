@@ -1,13 +1,13 @@
 """Administrators that set only some of the positions they were asked to set.
 
-An administrator that dies cannot report to its operator what it has set; the log can (Spec:
-HalfSetInLog). This room reports a claim that was won in a pause and not set once the pause is over
-for good. It is when somebody else pauses the group, or when the log ends and the administrator is
-silent. Until then it may still set it. What counts as set is `core.claims.pause_work`; under the
-original's rules, which have no epochs, who won and who released is taken from the tenures.
+An administrator that dies cannot report what it has set; the log can (Spec: HalfSetInLog). This
+module reports a claim that was won in a pause and not set, once the pause is over for good. That is
+when another administrator pauses the group, or when the log ends and the administrator is silent.
+Until then it may still set the claim. `core.claims.pause_work` defines what counts as set. The
+original's rules have no epochs, so under them, winners and releases are taken from the tenures.
 
-Who ends a pause wins claims as the instance that paused, under a client id of its own. It is to set
-nothing, so what it leaves is not reported.
+An instance that ends a pause wins claims with the pauser's instance id and its own client id. It
+sets no positions, so its claims are not reported.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from kafka_marshal.replay.model.tenures import sightings
 
 @define
 class _Won:
-    """A claim that the administrator of a pause won, and what became of it."""
+    """A claim that the administrator of a pause won, and its fate."""
 
     tenure: Tenure
     ended_by: JudgedRecord | None = None
-    """The record that ended the tenure; None while it lasts."""
+    """The record that ended the tenure; None while it is open."""
 
 
 @define
 class _Pause:
-    """The pause that holds in a group, or held last."""
+    """The current or last pause of a group."""
 
     work: PauseWork = NO_WORK
     won: dict[ClaimKey, _Won] = field(factory=dict)
     last: JudgedRecord | None = None
-    """The last record of the one that paused."""
+    """The pauser's last record."""
 
 
 class HalfSet(FindingObserver):
@@ -63,11 +63,11 @@ class HalfSet(FindingObserver):
         super().__init__()
         self._pauses: dict[str, _Pause] = {}
         self._paused_by: dict[str, str] = {}
-        """Of each group the client id of its latest ReleaseGroup, where the log has that."""
+        """For each group, the client id of its latest ReleaseGroup, if the log has it."""
         self._ready: list[FindingRow] = []
 
     def paused(self, message: ReleaseGroup) -> None:
-        """See an accepted ReleaseGroup, also one before any claim of its group was known."""
+        """Observe an accepted ReleaseGroup, even one before any claim of its group was known."""
         self._paused_by[message.group_id] = message.client_id
 
     def observe(self, event: Event) -> None:
@@ -109,7 +109,7 @@ class HalfSet(FindingObserver):
                 yield _row(key, won, pause.work, next_pause)
 
     def drain(self) -> Iterable[FindingRow]:
-        """The findings whose story is over."""
+        """The findings that are over."""
         ready = self._ready
         if ready:
             self._ready = []

@@ -1,8 +1,8 @@
 """Groups with two heartbeat intervals, or another one than they are judged by.
 
-Claims say their sender's interval (versions before 0.2.0 do not). Where they do not,
-a claim that these rules refused, and under which its sender acts, says as much: other rules granted
-it. That is no record that the log has lost.
+Claims state their sender's interval (versions before 0.2.0 do not). If they do not, there is
+another sign: a sender acts under a claim that these rules refused, so other rules granted it. This
+does not mean that the log has lost a record.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kafka_marshal.replay.model.events import Event
 from kafka_marshal.replay.model.phrasing import span, times
 
 CLIENTS_MAX = 5
-"""A sentence names no more clients of one interval."""
+"""The most clients of one interval to name in a sentence."""
 
 
 class RefusedClaims:
-    """Of each claim and instance, the last ClaimingPartition that met a live owner."""
+    """For each claim and instance, the last ClaimingPartition that met a live owner."""
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[ClaimKey, str], int] = {}
@@ -37,7 +37,7 @@ class RefusedClaims:
             self._offsets[event.key, event.message.instance_id] = event.record.offset
 
     def granted_elsewhere(self, event: Event) -> bool:
-        """It acts under a claim of its own that these rules refused: other rules granted it."""
+        """It acts under its own claim that these rules refused: other rules granted it."""
         epoch = event.record.headers.epoch
         refused = self._offsets.get((event.key, event.message.instance_id))
         return (
@@ -48,31 +48,31 @@ class RefusedClaims:
 @define
 class _Group:
     clients: dict[int, set[str]] = field(factory=dict)
-    """By interval: who says it."""
+    """By interval: the clients that state it."""
     refused: int = 0
     """Records under a claim that these rules refused."""
     case: Case | None = None
-    """The finding, from the record on that begins it."""
+    """The finding, once it has begun."""
 
 
 class IntervalMismatches(FindingObserver):
-    """One finding for every group that these rules do not judge as its members do."""
+    """One finding for every group that these rules judge by another interval than its members."""
 
     def __init__(self, claims: RefusedClaims) -> None:
-        """`claims` has observed every event before."""
+        """`claims` must have observed every event before."""
         super().__init__()
         self._claims = claims
         self._groups: dict[str, _Group] = {}
 
     def stated(self, name: str, interval_ms: int, clients: Iterable[str]) -> None:
-        """Clients of a group claim by the interval that they are judged by."""
+        """Clients of a group state the interval that they are judged by."""
         group = self._groups.setdefault(name, _Group())
         group.clients.setdefault(interval_ms, set()).update(clients)
         if len(group.clients) > 1 and group.case is not None:
             group.case.severity = ERROR
 
     def observe(self, event: Event) -> None:
-        """Who says which interval, and who acts under what these rules refused."""
+        """Note stated intervals, and records under claims that these rules refused."""
         stated = event.record.headers.interval_ms
         elsewhere = self._claims.granted_elsewhere(event)
         if not isinstance(event.message, ClaimingPartition):

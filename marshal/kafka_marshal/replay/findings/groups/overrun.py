@@ -1,7 +1,7 @@
 """Pauses that expired before their administrator ended them.
 
-From the expiry on the claims are anybody's again, so what the administrator has not set by then is
-set, if at all, in a race with the group's consumers.
+After the expiry any consumer may win the claims again, so positions that the administrator sets
+later are in a race with the group's consumers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PauseRanOut(FindingObserver):
         case.add(event.sighting)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """All of them."""
+        """All findings."""
         for case in self._ran_out.values():
             yield case.row()
 

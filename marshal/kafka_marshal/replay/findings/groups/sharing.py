@@ -1,7 +1,7 @@
 """How a group shares its claims: who has how many, who has none, how often they move.
 
-A client here is one client id, whatever its instances. All of it goes by wins, losses and ends of
-tenures; heartbeats say nothing about it.
+A client here is one client id, whatever its instances. Only wins, losses and ends of tenures matter
+here, not heartbeats.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
 from kafka_marshal.replay.model.published import FindingRow
 
 LOST: Final = frozenset({Refused.LIVE_OWNER, Refused.DOES_NOT_SUPERSEDE})
-"""The guards that say: somebody was first."""
+"""The guards that mean that another consumer was first."""
 ASKED_MIN: Final = 3
-"""A client that asked this often without winning is starved."""
+"""A client that has asked this often without winning is starved."""
 MANY: Final = 2
-"""An owner of this many claims could give one."""
+"""An owner of this many claims could give one away."""
 UNFAIR: Final = 2.0
-"""The largest share over the smallest, from which on a group is out of balance."""
+"""The ratio of the largest share to the smallest from which on a group is out of balance."""
 UNFAIR_INTERVALS: Final = 10
 CHURN_TENURES: Final = 10
 CHURN_INTERVALS: Final = 60
-"""Heartbeat intervals (an hour, at the original's) in which CHURN_TENURES tenures are churn."""
+"""The number of heartbeat intervals (an hour, with the original's) in which CHURN_TENURES tenures
+are churn."""
 _FEW: Final = 8
-"""Wins that are weighed one by one."""
+"""Up to this many wins are weighed one by one."""
 _CELLS_MAX: Final = 1 << 18
-"""Counts that are added up at once: of each win, those of all clients."""
+"""The most counts to add up at once: wins times clients."""
 
 
 @define
@@ -51,7 +52,7 @@ class _Races:
 
 
 class LostRaces(FindingObserver):
-    """Requests that came after somebody else's."""
+    """Requests that came after another consumer's."""
 
     passes_over_releases = True
 
@@ -60,7 +61,7 @@ class LostRaces(FindingObserver):
         self._groups: defaultdict[str, _Races] = defaultdict(_Races)
 
     def observe(self, event: Event) -> None:
-        """Count requests and the lost ones among them."""
+        """Count requests and lost races."""
         message = event.message
         if not isinstance(message, ClaimingPartition):
             return
@@ -79,7 +80,7 @@ class LostRaces(FindingObserver):
             races.at_once += since_ms <= event.rules.heartbeat_interval_ms
 
     def won(self, group: str, count: int) -> None:
-        """Requests that nobody was before."""
+        """Count requests that won."""
         self._groups[group].asked += count
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
@@ -101,13 +102,13 @@ def _lost(races: _Races, case: Case) -> str:
 
 
 class GroupShares:
-    """How many claims each client of a group owns now."""
+    """The current number of claims of each client of a group."""
 
     def __init__(self) -> None:
         self._owned: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def of(self, group: str) -> Counter[str]:
-        """Claims by client id; a client without any is not in it."""
+        """Claims by client id; a client without any is missing."""
         return self._owned[group]
 
     def observe(self, event: Event) -> None:
@@ -123,7 +124,7 @@ class GroupShares:
             owned[event.tenure_after.client] += 1
 
     def won(self, wins: Wins) -> list[str]:
-        """Follow wins of claims that nobody owned; whose they are."""
+        """Apply wins of claims without an owner."""
         counts = np.bincount(wins.client, minlength=len(wins.clients)).tolist()
         owned = self.of(wins.group)
         won = [each for each in zip(wins.clients, counts, strict=True) if each[1]]
@@ -134,13 +135,13 @@ class GroupShares:
 
 @frozen(eq=False)
 class Wins:
-    """Wins of claims of one group that nobody owned, in the order of the log."""
+    """Wins of claims of one group that had no owner, in the order of the log."""
 
     group: str
     clients: Sequence[str]
-    """Those that won, each once."""
+    """The winners, each once."""
     client: Ints
-    """Of each win, whose it is."""
+    """The winner of each."""
     clocks_ms: Ints
     sighting: Callable[[int], JudgedRecord]
     """A win by its number."""
@@ -149,7 +150,7 @@ class Wins:
         return len(self.client)
 
     def part(self, begin: int, end: int) -> Wins:
-        """Those from one to before another."""
+        """Those from one index to before another."""
         return evolve(
             self,
             client=self.client[begin:end],
@@ -159,7 +160,7 @@ class Wins:
 
 
 class Starvation(FindingObserver):
-    """Clients that ask and win nothing, while others have more than one claim."""
+    """Clients that ask without winning, while others have more than one claim."""
 
     passes_over_releases = True
 
@@ -169,7 +170,7 @@ class Starvation(FindingObserver):
         self._hungry: dict[tuple[str, str], Case] = {}
 
     def observe(self, event: Event) -> None:
-        """Count what a client without any claim asks for in vain."""
+        """Count the requests of a client without any claim."""
         self._shares.observe(event)
         group = event.key.group
         if event.began and event.tenure_after is not None:
@@ -191,12 +192,12 @@ class Starvation(FindingObserver):
         case.add(event.sighting)
 
     def won(self, wins: Wins) -> None:
-        """Follow wins of claims that nobody owned."""
+        """Apply wins of claims without an owner."""
         for client in self._shares.won(wins):
             self._hungry.pop((wins.group, client), None)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """Those that asked often and for long, if the interval fits."""
+        """Clients that asked often and for long, if the interval fits."""
         if not end.interval_fits:
             return
         for case in self._hungry.values():
@@ -227,9 +228,9 @@ class _Balance:
 
 
 class Imbalance(FindingObserver):
-    """Groups in which some own far more than others, for most of the time.
+    """Groups in which some clients own far more than others, for most of the time.
 
-    Counted while at least two clients own; one claim more than another is as even as it gets.
+    Counted while at least two clients own claims. A difference of one claim is as even as possible.
     """
 
     only_changes = True
@@ -240,7 +241,7 @@ class Imbalance(FindingObserver):
         self._groups: dict[str, _Balance] = {}
 
     def observe(self, event: Event) -> None:
-        """Weigh what was until now, and follow what changes."""
+        """Weigh the shares until now, and apply the change."""
         if not (event.began or event.ended):
             return
         group = event.key.group
@@ -249,7 +250,7 @@ class Imbalance(FindingObserver):
         self._shares.observe(event)
 
     def won(self, wins: Wins) -> None:
-        """Do the same with wins of claims that nobody owned."""
+        """Do the same with wins of claims without an owner."""
         balance = self._balance_of(wins.group, int(wins.clocks_ms[0]))
         clients = len(self._shares.of(wins.group)) + len(wins.clients)
         step = max(1, _CELLS_MAX // clients)
@@ -268,7 +269,7 @@ class Imbalance(FindingObserver):
             owned[wins.clients[int(wins.client[number])]] += 1
 
     def _weigh_all(self, balance: _Balance, wins: Wins) -> None:
-        """Weigh what was before each of them, as `_weigh` does one by one."""
+        """Weigh the shares before each of them, as `_weigh` does one by one."""
         lasted_ms = np.diff(wins.clocks_ms, prepend=balance.since_ms)
         rows = np.flatnonzero(lasted_ms > 0)
         if not rows.size:
@@ -372,7 +373,7 @@ class Churn(FindingObserver):
         self._claims: dict[ClaimKey, _Turns] = {}
 
     def observe(self, event: Event) -> None:
-        """Look at the last few tenures of a claim; an owner's own second win is no change."""
+        """Check the last few tenures of a claim; a second win of the same owner is not a change."""
         owner = event.tenure_after
         if not event.began or owner is None:
             return
@@ -396,7 +397,7 @@ class Churn(FindingObserver):
         self._claims[key] = _Turns(deque([won_by], CHURN_TENURES))
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
-        """One finding a claim."""
+        """One finding per claim."""
         for turns in self._claims.values():
             if turns.case is not None:
                 yield turns.case.row()
