@@ -424,5 +424,5 @@ def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:
 def test_more_senders_than_are_remembered_are_told_the_same_from_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(collapse, "_ADDRESSES_MAX", 5)
+    monkeypatch.setattr(collapse, "_ADDRESSES_READ_MAX", 5)
     alike(fleet(1, 1_000), judging(), 311)
