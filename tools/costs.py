@@ -39,7 +39,7 @@ CPU_S_MAX: Final[Mapping[str, float]] = {
     "model_tests/mutants": 35,
     "model_tests/participant": 12,
     "model_tests/ranges": 16,
-    "model_tests/transitions": 30,
+    "model_tests/transitions": 24,
     "tests/docs": 45,
     "tests/replay": 330,
     "tests/upgrade": 55,

@@ -49,6 +49,15 @@ class Configuration:
         return int(self.assigned[name])
 
 
+def without_promises(path: Path) -> str:
+    """The text of a cfg without its invariants and properties, for an export.
+
+    What a model promises is `make spec`'s part, and costs TLC as much as its steps.
+    """
+    promises = r"(?m)^(INVARIANTS?|PROPERT(Y|IES)) .*\n(  .*\n)*"
+    return re.sub(promises, "", path.read_text(encoding="utf-8"))
+
+
 def read(cfg: Path) -> Configuration:
     """Read a cfg; fails on a section that this room has not met."""
     return parse(cfg.read_text(encoding="utf-8"))

@@ -28,6 +28,7 @@ from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla, tlc_export
 from model_tests.edges import consumer_edges
+from model_tests.explorer import configuration
 from model_tests.from_tla import PASSES, snake
 from model_tests.ranges import from_tla as ranges_from_tla
 
@@ -258,8 +259,7 @@ def reasons(rows: list[Row]) -> Counter[ParticipantForbidden | None]:
 def exported(name: str, folder: Path, **bounds: int | str) -> list[Row]:
     """Run TLC on a model of `MCParticipant.tla`, by the clock, with other bounds."""
     model = consumer_edges.find(name)
-    text = model.cfg.read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^(INVARIANTS?|PROPERT(Y|IES)) .*\n", "", text)
+    text = configuration.without_promises(model.cfg)
     for free, clock in BY_THE_CLOCK.items():
         text = text.replace(f"<- {free}", f"<- {clock}")
     for constant, number in bounds.items():

@@ -79,14 +79,12 @@ def of_ranges(model: Model) -> bool:
 
 
 def exported(model: Model, folder: Path, log_max: int | None = None) -> tuple[int, Iterator[Row]]:
-    """Run TLC; the number of edges, and the rows. What the model promises is `make spec`'s part.
+    """Run TLC; the number of edges, and the rows.
 
     With `log_max` the log is shorter than the model's.
     """
     cfg = folder / f"{model.name}.cfg"
-    text = re.sub(
-        r"(?m)^(INVARIANTS?|PROPERT(Y|IES)) .*\n", "", model.cfg.read_text(encoding="utf-8")
-    )
+    text = configuration.without_promises(model.cfg)
     if log_max is not None:
         text = re.sub(r"LogMax = \d+", f"LogMax = {log_max}", text)
     cfg.write_text(f"{text}ACTION_CONSTRAINT ExportRanges\n", encoding="utf-8")

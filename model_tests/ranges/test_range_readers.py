@@ -22,6 +22,7 @@ from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla, tlc_export
 from model_tests.edges import consumer_edges
+from model_tests.explorer import configuration
 from model_tests.ranges import from_tla as ranges_from_tla
 
 MODULE = Path(__file__).parent / "RangesSuffixEdges.tla"
@@ -57,7 +58,7 @@ def entry(value: Value) -> LogEntry:
 
 def rows(name: str, log_max: int) -> Iterator[Row]:
     model = consumer_edges.find(name)
-    text = re.sub(r"(?m)^INVARIANTS? .*\n", "", model.cfg.read_text(encoding="utf-8"))
+    text = configuration.without_promises(model.cfg)
     for free, clock in BY_THE_CLOCK.items():
         text = text.replace(f"<- {free}", f"<- {clock}")
     text = re.sub(r"LogMax = \d+", f"LogMax = {log_max}", text)

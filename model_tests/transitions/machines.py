@@ -21,6 +21,7 @@ from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla, tlc_export
+from model_tests.explorer import configuration
 from model_tests.transitions.sample import covering, kinds, side
 
 
@@ -29,10 +30,11 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
     made = {}
     for model in models.read():
         if model.module.stem == "MCMachine" and (only is None or model.name in only):
-            target = folder / f"{model.name}.tsv"
+            target, cfg = folder / f"{model.name}.tsv", folder / f"{model.name}.cfg"
+            cfg.write_text(configuration.without_promises(model.cfg), encoding="utf-8")
             export = tlc_export.export(
                 model.module,
-                model.cfg,
+                cfg,
                 target,
                 workers=2,
                 check_deadlock=model.deadlock_check,
