@@ -182,7 +182,7 @@ class Process:
             for topic in self.world.setting.shared:
                 consumer.add_topic(topic, share="ranges")
             THREADED[self.way](consumer, self)
-            if self.stopping:  # a call after `stop` does nothing, and is no error
+            if self.stop_returned:  # a call after `stop` does nothing, and is no error
                 try:
                     consumer.add_topic(LATE)
                 except BrokerFailed:

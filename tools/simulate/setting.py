@@ -12,6 +12,9 @@ from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.core.state import FENCED, Rules
 
+WAITS: Final = (0.0, 0.0, 0.5, 0.98)
+"""How many of the records that are sent wait for others, so that they are one batch."""
+
 
 @frozen
 class Setting:

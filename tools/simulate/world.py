@@ -25,10 +25,10 @@ from tools.simulate.history import Appended, History
 from tools.simulate.judged.ranges import FoldedRanges
 from tools.simulate.keys import Keys
 from tools.simulate.process import LATE, Process
-from tools.simulate.setting import Setting
+from tools.simulate.setting import WAITS, Setting
 
 from kafka_marshal import Consumer
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import TOPIC_BYTES_MIN, Settings
 from kafka_marshal.errors import COORDINATION_TOPIC, MarshalError
 from kafka_marshal.testing.in_memory import (
     LANDS,
@@ -139,6 +139,13 @@ class World:
         self._began_s = self.scheduler.clock.monotonic()
         self.kafka = NotedKafka(setting.log_partitions, self.scheduler, setting.brokers)
         self.kafka.history = self.history
+        chance = Random(f"batches {self.seed}")
+        waits = chance.choice(WAITS)
+        self.kafka.waits_for_more = lambda: chance.random() < waits
+        if chance.random() < 0.5:
+            takes = {"max.message.bytes": str(TOPIC_BYTES_MIN)}
+            log = {**self.kafka.topic_settings[COORDINATION_TOPIC], **takes}
+            self.kafka.create(COORDINATION_TOPIC, setting.log_partitions, settings=log)
         self.kafka.folded = FoldedRanges(setting)
         for topic in setting.every_topic:
             self.kafka.create(topic, setting.partitions)

@@ -41,7 +41,8 @@ NOT_SIMULATED: Final = (
     NotSimulated(
         "batches and requests",
         "several records share a request, and the outcome of all of them",
-        "each record is a request",
+        "each record is a request, unless `waits_for_more` lets it wait for others; simulated runs "
+        "decide that by seed",
     ),
     NotSimulated(
         "a report of several records",

@@ -21,6 +21,7 @@ from tools.simulate.groups.history import AtTheEnd, GroupsHistory, Limited
 from tools.simulate.groups.limits import AROUND_BYTES, GroupsLimits
 from tools.simulate.groups.processes import GROUP, GroupsProcess
 from tools.simulate.groups.setting import GroupsSetting
+from tools.simulate.setting import WAITS
 
 from kafka_marshal.client.connect.coordination_topic import TopicSpec, settings_for
 from kafka_marshal.client.connect.reader import CONNECT_S
@@ -114,6 +115,9 @@ class GroupsWorld:
         self.static = chance.random() < 0.2
         self.kafka = NotedKafka(2, self.scheduler, 3)
         self.kafka.history = self.history
+        batches = Random(f"batches {self.seed}")
+        waits = batches.choice(WAITS)
+        self.kafka.waits_for_more = lambda: batches.random() < waits
         self.kafka.network.wires, self.kafka.network.hosts = self._wire, self._host
         self.limits = setting.limits
         if setting.limits.event_bytes_max:

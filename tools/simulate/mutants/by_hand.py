@@ -14,6 +14,7 @@ _FETCHER, _OWNERSHIP = "client/fetch/fetcher.py", "client/coordinate/ownership.p
 _IN_FLIGHT, _OWNED = "client/fetch/in_flight.py", "client/coordinate/owned_partition.py"
 _HANDLING, _LOOP = "client/process/handling.py", "client/coordinate/consumer_loop.py"
 _RESUMES = "self._fetcher.resume(tenure.fetched)"
+_WRITER = "client/connect/log_writer.py"
 _COMMITS, _DELIVERY = "client/coordinate/commits.py", "client/api/delivery.py"
 
 BY_HAND: Final = (
@@ -105,5 +106,6 @@ BY_HAND: Final = (
     Edit("client/process/pool.py", "WorkerPool._finish", "self._more.notify()", "pass"),
     Edit(_DELIVERY, "Delivery._give_out", "if self.stopped or self.closed:", "if self.closed:"),
     Edit(_DELIVERY, "Delivery._split", "elif self._way is not DeliveryMode.POLL:", "else:"),
-    Edit("client/connect/log_writer.py", "RecordWriter._delivered", "error is not None", "False"),
+    Edit(_WRITER, "RecordWriter._delivered", "error is not None", "False"),
+    Edit(_WRITER, "LogWriter.__init__", "**settings.batches(batch_bytes_max),", ""),
 )

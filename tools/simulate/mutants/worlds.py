@@ -82,6 +82,16 @@ SIGNED: Final = attrs.evolve(
     SMALL, clients=2, signing="required", faults=("forge", "rotate_key", "kill", "stall")
 )
 """Processes that require signatures, and somebody who forges records."""
+MANY: Final = attrs.evolve(
+    SMALL,
+    clients=1,
+    topics=("orders",),
+    partitions=80,
+    log_partitions=1,
+    simulated_s=20.0,
+    faults=("append", "stall", "slow_append"),
+)
+"""One process with many claims, whose heartbeats are sent together."""
 WORLDS: Final[dict[str, Setting]] = {
     "small": SMALL,
     "calls": CALLS,
@@ -91,6 +101,7 @@ WORLDS: Final[dict[str, Setting]] = {
     "topics": TOPICS,
     "paused": PAUSED,
     "signed": SIGNED,
+    "many": MANY,
 }
 GROUPS: Final = "groups"
 """Those of groups, which are none of these: other processes, other faults, other checkers."""

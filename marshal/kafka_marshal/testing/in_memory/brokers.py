@@ -158,6 +158,8 @@ class Brokers:
         """The process of the calling thread: a client belongs to the one that makes it."""
         self.any_of: Callable[[int], int] = lambda count: 0
         """Chooses one of this many partitions for a record without a key."""
+        self.waits_for_more: Callable[[], bool] = lambda: False
+        """Whether a record that is sent waits for others, and is then one batch with them."""
         self.delivers_purged = True
         """Whether a sender is notified of an append that it gives up."""
         self.log_flows = True

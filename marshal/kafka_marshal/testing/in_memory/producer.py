@@ -24,21 +24,36 @@ from kafka_marshal.testing.in_memory.partition import Stored
 RETRY_S: Final = 0.1
 """How long the client waits until it sends again what nobody answered, in seconds."""
 _OVERHEAD: Final = 70
-"""About how many bytes a batch of one record is larger than its key and value."""
+"""About how many bytes a record takes beside its key, value and headers."""
 
 Report = Callable[[KafkaError | None, Message], object]
 
 
 @define(eq=False)
-class _Sent:
+class _Record:
     """A record that its sender wants to hear of."""
 
-    topic: str
-    partition: int
     value: bytes | None
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     report: Report
+    offset: int | None = None
+    stored: Stored | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes of a batch."""
+        parts = (self.value, self.key, *(part for pair in self.headers for part in pair))
+        return _OVERHEAD + sum(len(part) for part in parts if part is not None)
+
+
+@define(eq=False)
+class _Batch:
+    """Records of one partition that are sent together, and have one outcome."""
+
+    topic: str
+    partition: int
+    records: list[_Record]
     send_at_s: float
     """It is sent then, or sent again."""
     expires_at_s: float
@@ -53,28 +68,37 @@ class _Sent:
     heard_at_s: float | None = None
     """When its outcome is known, if it will be."""
     error: KafkaError | None = None
-    offset: int | None = None
-    stored: Stored | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has."""
+        return sum(record.size for record in self.records)
 
     @property
     def due_s(self) -> float:
         """When it is sent again, or given up."""
         return min(self.send_at_s, self.expires_at_s)
 
+    def forget_offsets(self) -> None:
+        """Nobody hears where the records lie."""
+        for record in self.records:
+            record.offset = None
+
     def tell(self) -> None:
         """Report the outcome."""
-        more: dict[str, Any] = {} if self.offset is None else {"offset": self.offset}
-        if self.stored is not None:
-            more["timestamp"] = (self.stored.time_kind, self.stored.timestamp_ms)
-        message = Message(
-            topic=self.topic,
-            partition=self.partition,
-            value=self.value,
-            key=self.key,
-            error=self.error,
-            **more,
-        )
-        self.report(self.error, message)
+        for record in self.records:
+            more: dict[str, Any] = {} if record.offset is None else {"offset": record.offset}
+            if record.stored is not None:
+                more["timestamp"] = (record.stored.time_kind, record.stored.timestamp_ms)
+            message = Message(
+                topic=self.topic,
+                partition=self.partition,
+                value=record.value,
+                key=record.key,
+                error=self.error,
+                **more,
+            )
+            record.report(self.error, message)
 
 
 class InMemoryProducer:
@@ -86,11 +110,12 @@ class InMemoryProducer:
         self._linger_s = float(made_of.get("linger.ms", 5)) / 1000
         self._queue_max = int(made_of.get("queue.buffering.max.messages", 100_000))
         self._bytes_max = int(made_of.get("message.max.bytes", 1_000_000))
+        self._batch_bytes = min(int(made_of.get("batch.size", 1_000_000)), self._bytes_max)
         self._timeout_s = int(made_of.get("message.timeout.ms", 300_000)) / 1000
         self._spreads_s = int(made_of.get("topic.metadata.propagation.max.ms", 30_000)) / 1000
         self._looked_up: set[str] = set()
         """Topics that it has seen."""
-        self._open: list[_Sent] = []
+        self._open: list[_Batch] = []
         """What its sender has not heard of, in order."""
         self._unsent = 0
         """How many of them no broker has answered."""
@@ -116,7 +141,7 @@ class InMemoryProducer:
         with kafka.changed:
             if len(value or b"") + len(key or b"") > self._bytes_max:
                 raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-            if len(self._open) >= self._queue_max:
+            if len(self) >= self._queue_max:
                 raise BufferError("Local: Queue full")
             if topic in self._looked_up:
                 self._refuse_unknown(topic, partition)
@@ -125,16 +150,30 @@ class InMemoryProducer:
             pairs = tuple(
                 (name, one.encode() if isinstance(one, str) else one) for name, one in headers
             )
+            record = _Record(value, key, pairs, on_delivery)
+            waits = kafka.waits_for_more()
+            at_once = not (self._linger_s or self._unsent or waits)
             now_s = kafka.waiting_s()
             send_at_s, expires_at_s = now_s + self._linger_s, now_s + self._timeout_s
-            sent = _Sent(topic, partition, value, key, pairs, on_delivery, send_at_s, expires_at_s)
-            at_once = not self._linger_s and not self._unsent
-            self._open.append(sent)
-            self._unsent += 1
+            sent = _Batch(topic, partition, [record], send_at_s, expires_at_s)
+            if not (waits and self._joins(sent)):
+                self._open.append(sent)
+                self._unsent += 1
         if at_once:
             self._send(sent)
         with kafka.changed:
             self.changed.notify_all()
+
+    def _joins(self, other: _Batch) -> bool:
+        """Whether it becomes part of the newest batch of its partition, which was not sent yet."""
+        for sent in reversed(self._open):
+            if (sent.topic, sent.partition) == (other.topic, other.partition):
+                is_sent = sent.tried or sent.delayed or sent.asked
+                if is_sent or sent.size + other.size > self._batch_bytes:
+                    return False
+                sent.records += other.records
+                return True
+        return False
 
     def _refuse_unknown(self, topic: str, partition: int) -> None:
         """Refuse what the client knows not to exist."""
@@ -149,7 +188,7 @@ class InMemoryProducer:
         """Choose as librdkafka's `consistent_random` does."""
         return zlib.crc32(key) % count if key else self._kafka.any_of(count)
 
-    def _send(self, sent: _Sent) -> None:
+    def _send(self, sent: _Batch) -> None:
         """Send it, or send it again, unless the way to its broker takes a while."""
         kafka = self._kafka
         link = kafka.link_to(self._process, kafka.partition(sent.topic, sent.partition))
@@ -173,32 +212,33 @@ class InMemoryProducer:
             sent.send_at_s = now_s + RETRY_S
             return
         if not sent.answered and sent.error is None:
-            sent.offset = None  # a broker that knows it again confirms it without its offset
+            sent.forget_offsets()  # a broker that knows it again confirms it without its offset
         if sent.heard_at_s is not None:
             sent.heard_at_s = max(sent.heard_at_s, now_s + half_s)
         self._answered(sent)
 
-    def _arrives(self, sent: _Sent) -> None:
+    def _arrives(self, sent: _Batch) -> None:
         """What was on its way arrives, also where its sender has given it up."""
         given_up = sent.asked
-        before = sent.error, sent.offset, sent.heard_at_s
+        before = sent.error, sent.heard_at_s
         self._append(sent, 0.0)
         if given_up:
-            sent.error, sent.offset, sent.heard_at_s = before
+            sent.error, sent.heard_at_s = before
+            sent.forget_offsets()
         else:
             self._answered(sent)
         self.changed.notify_all()
 
-    def _answered(self, sent: _Sent) -> None:
+    def _answered(self, sent: _Batch) -> None:
         sent.answered, sent.send_at_s = True, math.inf
         self._unsent -= 1
 
-    def _append(self, sent: _Sent, reply_s: float) -> None:
+    def _append(self, sent: _Batch, reply_s: float) -> None:
         """A broker has it now, and appends it or refuses it."""
         kafka = self._kafka
         sent.asked = True
         if sent.topic == COORDINATION_TOPIC:
-            became = kafka.appends(decode_range(sent.value))
+            became = kafka.appends(decode_range(sent.records[0].value))
         else:
             became = kafka.other_appends(sent.topic)
         with kafka.changed:
@@ -209,15 +249,14 @@ class InMemoryProducer:
                 became = _refused(KafkaError._UNKNOWN_PARTITION)
             else:
                 self._looked_up.add(sent.topic)
-                size = len(sent.value or b"") + len(sent.key or b"") + _OVERHEAD
-                if size > partitions[sent.partition].batch_bytes_max:
+                if sent.size > partitions[sent.partition].batch_bytes_max:
                     became = _refused(KafkaError.MSG_SIZE_TOO_LARGE)
-            if became.lands:
+            for record in sent.records if became.lands else ():
                 offset = kafka.append(
-                    sent.topic, sent.partition, sent.value, sent.headers, sent.key
+                    sent.topic, sent.partition, record.value, record.headers, record.key
                 )
-                sent.stored = kafka.topics[sent.topic][sent.partition].records[offset]
-                sent.offset = offset if became.offset_known else None
+                record.stored = kafka.topics[sent.topic][sent.partition].records[offset]
+                record.offset = offset if became.offset_known else None
             sent.error = became.error
             hear = partial(self._hear, sent, kafka.waiting_s() + became.after_s + reply_s)
             if became.heard:
@@ -226,7 +265,7 @@ class InMemoryProducer:
                 kafka.unheard.append(hear)
 
     @staticmethod
-    def _hear(sent: _Sent, at_s: float) -> None:
+    def _hear(sent: _Batch, at_s: float) -> None:
         sent.heard_at_s = at_s
 
     def poll(self, timeout: float = -1) -> int:
@@ -241,7 +280,7 @@ class InMemoryProducer:
                 kafka.wait(self, self._left_s(left_s))
         for sent in heard:
             sent.tell()
-        return len(heard)
+        return sum(len(sent.records) for sent in heard)
 
     def _left_s(self, left_s: float | None) -> float | None:
         """How long a poll waits: until its time-out, or until an outcome may be known."""
@@ -258,7 +297,7 @@ class InMemoryProducer:
                 due.append(max(0.0, at_s - now_s))
         return min(due, default=None)
 
-    def _heard(self) -> list[_Sent]:
+    def _heard(self) -> list[_Batch]:
         """Send what is due, and take out whose outcomes are known by now."""
         if not self._open:
             return []
@@ -266,8 +305,8 @@ class InMemoryProducer:
         if self._unsent:
             self._send_due(now_s)
         with self._kafka.changed:
-            heard: list[_Sent] = []
-            left: list[_Sent] = []
+            heard: list[_Batch] = []
+            left: list[_Batch] = []
             for sent in self._open:
                 known = sent.answered and sent.heard_at_s is not None and sent.heard_at_s <= now_s
                 (heard if known else left).append(sent)
@@ -282,7 +321,8 @@ class InMemoryProducer:
                 continue
             place = sent.topic, sent.partition
             if sent.expires_at_s <= now_s:
-                sent.error, sent.offset = KafkaError(KafkaError._MSG_TIMED_OUT), None
+                sent.error = KafkaError(KafkaError._MSG_TIMED_OUT)
+                sent.forget_offsets()
                 sent.asked, sent.heard_at_s = True, now_s
                 self._answered(sent)
             elif sent.send_at_s <= now_s and place not in waits:
@@ -291,7 +331,7 @@ class InMemoryProducer:
                 waits.add(place)
 
     def __len__(self) -> int:
-        return len(self._open)
+        return sum(len(sent.records) for sent in self._open)
 
     def purge(self) -> None:
         if not self._kafka.delivers_purged:
@@ -302,7 +342,8 @@ class InMemoryProducer:
                 code = KafkaError._PURGE_INFLIGHT if under_way else KafkaError._PURGE_QUEUE
                 if not (sent.asked and sent.answered):
                     self._answered(sent)
-                sent.asked, sent.error, sent.offset = True, KafkaError(code), None
+                sent.asked, sent.error = True, KafkaError(code)
+                sent.forget_offsets()
                 sent.heard_at_s = self._kafka.waiting_s()
             self.changed.notify_all()
 
