@@ -22,7 +22,7 @@ Kept: TypeAlias = list[tuple[models.Model, Trace, Counterexample]]
 
 @pytest.fixture(scope="module")
 def kept() -> Kept:
-    """Each kept counterexample as TLC gave it, and as it is told."""
+    """Each kept counterexample as TLC printed it, and its story."""
     found = []
     for model in KEPT:
         trace = traces.stored(FOLDER, model)
