@@ -31,8 +31,8 @@ local` instead of Spark. `--hot 0.8` puts that part of the claims into one coord
 
 `--phases` prints where the processor time of `--engine local` goes, in one process: what it takes
 merely to read the columns, what to read and collapse, and what to fold. It also prints how many
-rows are folded. It also runs the command itself, with all its processes, on the same log and on a
-short one. The time of the short one is nearly all its start, with the kernel, and its outputs.
+rows are folded. Then it runs the command itself, with all its processes, on a short log and on the
+same one. Of the short one nearly all is the start, with the kernel, and the outputs.
 
 `--shared` replays a log of claims that 16 participants share (`ranges/shared_logs.py`), beside a
 log of heartbeats of the same length, in this process. It prints CPU time a record. Of the first the

@@ -34,11 +34,6 @@ def not_negative(_: object, attribute: attrs.Attribute[Any], value: float) -> No
         raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
 
 
-def is_name(given: object) -> bool:
-    """Whether Kafka's client can take it: from text of another kind it cuts a part, or crashes."""
-    return isinstance(given, str) and "\0" not in given and is_text(given)
-
-
 def is_text(name: str) -> bool:
     r"""Whether a string can be encoded as UTF-8: it has no lone surrogates.
 

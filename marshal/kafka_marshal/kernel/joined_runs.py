@@ -30,7 +30,7 @@ from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GR
 NEVER: Final = -(2**63)
 """The time of what does not happen in a row."""
 _BOUND: Final = 1 << 43
-"""Times and positions beyond this are not ordinary: sums and quotients of them may not be exact."""
+"""Times beyond this are not ordinary: sums and quotients of them may not be exact."""
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 
@@ -206,7 +206,6 @@ def steady(
     subjects: Subjects,
     silence_intervals: float,
     interval_ms: float,
-    forced: bool = False,
 ) -> SteadyRows:
     """Find the claims whose rows are all ordinary: one request, and a run of its sender's.
 
@@ -222,18 +221,18 @@ def steady(
         names: as in `join`.
         subjects: as in `join`.
         silence_intervals: as in `join`.
-        interval_ms: as in `join`.
-        forced: as in `join`.
+        interval_ms: as in `join`, also where it is forced: who knows the group leaves out claims
+            that state another one then.
     """
     count = len(leader)
     bound = np.abs(rows.timestamp_ms) < _BOUND
-    bound &= (columns.unix_s < _BOUND // 1000) & (rows.last_position < _BOUND)
+    bound &= columns.unix_s < _BOUND // 1000
     found = SteadyRows(np.full(count, NO_RUN, np.int64), np.zeros(count, np.bool_))
     _steady(
         rows.first_clock_ms, rows.last_clock_ms, rows.timestamp_ms, rows.first_position,
         columns.kind, columns.address, columns.present, columns.headers, offsets, leader,
         ordinary & bound, names.table, subjects.claim, subjects.member, subjects.group,
-        silence_intervals, interval_ms, forced,
+        silence_intervals, interval_ms,
         np.full(subjects.claims, -1, np.int64),
         np.full(subjects.claims, -1, np.int64),
         np.zeros(subjects.claims, np.bool_),
@@ -251,7 +250,7 @@ def steady(
 def _steady(  # type: ignore[no-untyped-def]
     first_clock_ms, last_clock_ms, timestamps_ms, first_position, kinds, addresses, present,
     headers, offsets, leader, ordinary, table, claims, members, groups, silence_intervals,
-    interval_ms, forced, first_row, last_row, good, speaking, mixed, stated, spoiled, begun,
+    interval_ms, first_row, last_row, good, speaking, mixed, stated, spoiled, begun,
     found, begins_group,
 ):  # fmt: skip
     for row in range(len(kinds)):
@@ -266,10 +265,8 @@ def _steady(  # type: ignore[no-untyped-def]
         if not begun[group]:
             begun[group] = begins_group[row] = True
         said = headers[row, _INTERVAL]
-        if kinds[row] == RELEASE_GROUP or said == NOT_DECIMAL:
-            spoiled[group] = True
         if kinds[row] == RELEASE_GROUP:
-            continue
+            spoiled[group] = True
         if said >= 0:
             if stated[group] < 0:
                 stated[group] = said
@@ -284,7 +281,7 @@ def _steady(  # type: ignore[no-untyped-def]
             continue
         if not good[claim]:
             continue
-        every_ms = interval_ms if forced or said < 0 else said
+        every_ms = interval_ms if said < 0 else said
         epoch = headers[row, 0]
         good[claim] = (
             ordinary[row]
@@ -302,7 +299,7 @@ def _steady(  # type: ignore[no-untyped-def]
                 and timestamps_ms[first] <= timestamps_ms[row]
             )
     for row in range(len(kinds)):
-        if kinds[row] < 0 or kinds[row] == RELEASE_GROUP:
+        if kinds[row] < 0:
             continue
         claim, group = claims[row], groups[row]
         if (

@@ -100,9 +100,9 @@ def test_a_call_that_cannot_be_recorded_ends_the_consumer(tmp_path: Path) -> Non
         assert consumer.poll(10.0) is not None
         consumer.ack()
         disk.has_room = False
-        with pytest.raises(ThreadFailed, match="No space left on device"):
+        with pytest.raises(ThreadFailed, match=r"No space left on device: '.*\.jsonl'"):
             consumer.release("orders", 0)
-        with pytest.raises(ThreadFailed, match="No space left on device"):
+        with pytest.raises(ThreadFailed, match=r"No space left on device: '.*\.jsonl'"):
             consumer.poll(10.0)
 
 

@@ -319,12 +319,21 @@ def in_processes(count: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("collapsing", "what_if"),
-    [(True, None), pytest.param(False, "heartbeat_interval=30s", marks=pytest.mark.night)],
+    ("collapsing", "what_if", "forked"),
+    [
+        (True, None, True),
+        pytest.param(False, "heartbeat_interval=30s", False, marks=pytest.mark.night),
+    ],
 )
 def test_several_processes_tell_the_same_as_one(
-    tmp_path: Path, collapsing: bool, what_if: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    collapsing: bool,
+    what_if: str | None,
+    forked: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Copies of this one; folds of a hot partition have others."""
+    monkeypatch.setattr(by_partition, "forks", lambda: forked)
     if collapsing:
         monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
     given = fleet(7, 1_500)

@@ -206,7 +206,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-@pytest.mark.parametrize(("size", "window"), [(WHOLE, WHOLE), (97, WHOLE), (150, 900), (31, 97)])
+@pytest.mark.parametrize(("size", "window"), [(WHOLE, WHOLE), (97, WHOLE), (31, 97)])
 @pytest.mark.parametrize("seed", seeds(1, 12))
 def test_many_claims_are_told_the_same_from_columns(
     seed: int, size: int, window: int, kept: Counter[str]

@@ -251,7 +251,7 @@ def test_a_user_reads_who_held_up_what_and_who_owns_what(kafka_broker: Broker, t
     ("given", "why"),
     [
         (("--rules", "both"), "--rules is for claims, not for --protocol groups"),
-        (("--spark",), "--spark is for claims: groups are folded in one process"),
+        (("--spark",), "--spark is for claims: leave it out, and this process folds all groups"),
         (("--owners", "--json"), "--owners cannot be combined with --json"),
         (("--protocol", "claims", "--owners"), "--owners is for groups; marshal ls"),
     ],

@@ -170,7 +170,7 @@ def watch(
             }
         )
         if spark:
-            fail("--spark is for claims: groups are folded in one process")
+            fail("--spark is for claims: leave it out, and this process folds all groups")
     elif certain_from:
         fail("--certain-from is for groups: add --protocol groups")
     if owners and not of_groups:

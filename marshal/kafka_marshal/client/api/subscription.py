@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kafka_marshal.core.validators import is_name
+from kafka_marshal.client.connect.settings import is_name
 from kafka_marshal.errors import InvalidOption
 
 Wanted: TypeAlias = str | re.Pattern[str]

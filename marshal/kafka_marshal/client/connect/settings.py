@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.environment import REAL, Environment
-from kafka_marshal.core.validators import is_name
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
@@ -61,6 +61,15 @@ _NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
 """Takes `sasl.oauthbearer.config`; returns a token and when it expires, in unix seconds."""
+
+
+def is_name(given: object) -> bool:
+    r"""Whether Kafka's client can take it: of other text it cuts a part off, or it crashes.
+
+    >>> [is_name(given) for given in ("orders", "or\0ders", "caf\udce9", None)]
+    [True, False, False, False]
+    """
+    return isinstance(given, str) and "\0" not in given and is_text(given)
 
 
 def _as_text(given: Mapping[str, Any]) -> dict[str, str]:

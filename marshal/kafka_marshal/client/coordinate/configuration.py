@@ -13,11 +13,10 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.authentication import Keyring
-from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.settings import Settings, is_name
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
-from kafka_marshal.core.validators import is_name
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode

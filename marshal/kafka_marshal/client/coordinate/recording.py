@@ -172,7 +172,11 @@ class RecordedMember(Member):
         with self._writing:
             if self._file.closed:
                 return False
-            self._add(*events, at_once=at_once)
+            try:
+                self._add(*events, at_once=at_once)
+            except OSError as error:
+                error.filename = str(self.path)  # a full disk has no name by itself
+                raise
             return True
 
     def _add(self, *events: Fields, at_once: bool = True) -> None:

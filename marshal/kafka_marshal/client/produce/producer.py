@@ -32,13 +32,14 @@ from kafka_marshal.client.connect.settings import (
     Settings,
     TokenCallback,
     connection,
+    is_name,
 )
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
 from kafka_marshal.client.observe.observers import Observer, Observers
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
-from kafka_marshal.core.validators import is_name, is_text
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import BufferFull, InvalidOption, ProducerClosed, ProducerFailed
 
 logger: Final = logging.getLogger("kafka_marshal")

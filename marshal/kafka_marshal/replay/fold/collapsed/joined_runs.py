@@ -213,15 +213,13 @@ def joined(
         np.maximum(clocks_ms, np.repeat(floor_ms[order], lengths[order]), out=clocks_ms)
         return of_all, clocks_ms
 
-    wins = kernel.may_be_in_runs(columns, offsets, CLAIMING_PARTITION) & ~is_run
+    wins = kernel.may_be_in_runs(columns, offsets, CLAIMING_PARTITION)
     found_steady = kernel.steady(
         of_rows, columns, offsets, leader, (joinable | wins) & ~alone & ~of_ranges, names, subjects,
-        MISSED_AFTER_INTERVALS, interval_ms, forced,
+        MISSED_AFTER_INTERVALS, interval_ms,
     )  # fmt: skip
     found: list[tuple[int, int, RunOfRows | SteadyClaims]] = []
-    found += _steady(
-        batch, of_rows, columns, names, rows, found_steady, gathered, interval_ms, forced
-    )
+    found += _steady(batch, of_rows, columns, names, rows, found_steady, gathered, interval_ms)
     steady_rows = found_steady.leader != NO_RUN
     leader[steady_rows] = NO_RUN
     single = ~steady_rows
@@ -257,7 +255,6 @@ def _steady(
     found: kernel.SteadyRows,
     gathered: Callable[[Ints], tuple[Ints, Ints]],
     interval_ms: float,
-    forced: bool,
 ) -> Iterator[tuple[int, int, SteadyClaims]]:
     """The steady claims of each place: the row behind which they are taken, and one of the place.
 
@@ -267,7 +264,7 @@ def _steady(
     if not order.size:
         return
     said = columns.headers[order[begins], _INTERVAL]
-    every_ms = np.where((said < 0) | forced, interval_ms, said.astype(np.float64))
+    every_ms = np.where(said < 0, interval_ms, said.astype(np.float64))
     lengths = rows.lengths
     all_offsets, clocks_ms = gathered(order)
     sums = kernel.steady_sums(

@@ -9,6 +9,7 @@ found.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -440,7 +441,7 @@ def _clocks(
             )
         )
     begins = np.flatnonzero(np.diff(off.who, prepend=-1))
-    for begin, end in zip(begins, np.append(begins[1:], len(off.who)), strict=True):
+    for begin, end in itertools.pairwise([*begins.tolist(), len(off.who)]):
         place, sender = divmod(int(off.who[begin]), len(senders))
         in_group, client = divmod(int(senders[sender]), len(clients))
         group, instance = divmod(int(of_group[in_group]), len(instances))

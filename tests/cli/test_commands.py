@@ -1,14 +1,18 @@
-"""Lengths of time are written the same way in every command."""
+"""What all commands share: how lengths of time are written, how they begin and how they end."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import get_args, get_type_hints
 
 import pytest
+import typer
 
-from kafka_marshal.cli.app import app
+from kafka_marshal.cli.app import app, app_of
 from tests.cli.run import CAPTURES, marshal
 
+COMMANDS = app_of().registered_commands
 CAPTURE = CAPTURES / "d3_late_heartbeat_theft.jsonl"
 
 
@@ -40,3 +44,30 @@ def test_help_shows_a_default_with_its_unit() -> None:
     assert "[default: (the interval in the log," in shown
     assert "else 60s)]" in shown
     assert "60.0" not in shown
+
+
+def test_a_command_that_is_asked_for_is_the_one_of_that_name() -> None:
+    names = [typer.main.get_command_name(of.callback.__name__) for of in COMMANDS if of.callback]
+    assert len(set(names)) == len(COMMANDS)
+    for name, of_all in zip(names, COMMANDS, strict=True):
+        [alone] = app_of([name, "--help"]).registered_commands
+        assert (alone.callback, alone.rich_help_panel) == (of_all.callback, of_all.rich_help_panel)
+
+
+REPLAY = """
+import gc, sys
+from kafka_marshal.cli import main
+sys.argv = ["marshal", "replay", "--version"]
+try:
+    main()
+except SystemExit:
+    names = {f"kafka_marshal.cli.logs.{name}" for name in ("replay", "watch")} & {*sys.modules}
+    print(names, "kafka_marshal.validate" in sys.modules, gc.get_freeze_count() > 0)
+"""
+
+
+def test_a_command_imports_no_other_and_its_end_looks_for_no_garbage() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", REPLAY], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "{'kafka_marshal.cli.logs.replay'} False True\n"
