@@ -1,7 +1,7 @@
 """Each guard before a claim is kept in columns is needed: without it a short story ends otherwise.
 
 A guard is taken out of the source, as text, and the function runs as plain Python. A story is then
-told otherwise than record by record, or, of what only saves time, fewer claims stay in columns.
+reported otherwise than record by record, or, of what only saves time, fewer claims stay in columns.
 """
 
 from __future__ import annotations
