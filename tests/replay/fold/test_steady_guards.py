@@ -1,7 +1,7 @@
 """Each guard before a claim is kept in columns is needed: without it a short story ends otherwise.
 
 A guard is taken out of the source, as text, and the function runs as plain Python. A story is then
-told otherwise than record by record, or, of what only saves time, fewer claims stay in columns.
+reported otherwise than record by record, or, of what only saves time, fewer claims stay in columns.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ ONLY_SAVE = [
         ["0 CP a1/A interval=9000", "2 HB a1/A 2 interval=9000 epoch=0"],
     ),
 ]
-"""What is told is the same without them."""
+"""What is reported is the same without them."""
 
 
 @pytest.fixture(autouse=True)
@@ -227,7 +227,7 @@ def without(module: ModuleType, name: str, guard: str, instead: str) -> Callable
 
 
 def as_told(story: Story, size: int = WHOLE, window: int = WHOLE) -> Counter[Row] | str:
-    """The rows from columns, or the error that kept them from being told."""
+    """The rows from columns, or the error that kept them from being reported."""
     try:
         return Chunked(records(story), size, INTERVAL_MS, window=window).told(ANYWHERE)
     except (TypeError, IndexError) as error:

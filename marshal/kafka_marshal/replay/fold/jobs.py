@@ -25,7 +25,7 @@ from kafka_marshal.replay.sources import Chunk
 WINDOW_BYTES: Final = 32 << 20
 """Bytes of rows that are looked at together, at least: 100,000 records, or far more in runs."""
 WINDOW_BYTES_MAX: Final = 8 * WINDOW_BYTES
-"""Bytes at which rows of one coordinating partition are split, if the partition has more.
+"""Bytes at which a window ends in the middle of one coordinating partition, if it is that long.
 
 A claim that is steady is kept in columns within one window: what lies in the next one is folded
 as an object of Python, at ten times the cost.
