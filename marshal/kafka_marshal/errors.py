@@ -29,15 +29,16 @@ class InvalidOption(MarshalError):
 
 
 def in_words(error: BaseException) -> str:
-    """The type of an application's exception and what it says, if that can be asked for.
+    """The type of an application's exception and its text, as text that every stream can take.
 
     >>> in_words(ValueError("no such parcel"))
     'ValueError: no such parcel'
     """
     try:
-        return f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:

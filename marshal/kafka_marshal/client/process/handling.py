@@ -177,7 +177,7 @@ class DeadLetters:
         Raises:
             BrokerFailed: it could not be appended.
         """
-        failed_of = in_words(error)[:1000].encode("utf-8", "backslashreplace")
+        failed_of = in_words(error)[:1000].encode()
         headers: list[tuple[str, str | bytes | None]] = [
             *message.headers,
             ("marshal-dead-topic", message.topic),
