@@ -249,7 +249,7 @@ def test_nothing_of_it_is_left_when_it_is_closed_and_errors_are_those_of_the_con
                 await consumer.add_topic("nowhere")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(aiter(consumer)), 0.2)
-        with pytest.raises(InvalidOption, match="client_id must not be empty"):
+        with pytest.raises(InvalidOption, match="client_id must be a name without"):
             await consumer_of(stage, "a/b").__aenter__()
         with pytest.raises(InvalidOption, match="async with"):
             consumer_of(stage, "w2").stop()

@@ -250,7 +250,7 @@ def test_what_makes_no_sense_is_said_at_once(stage: Stage) -> None:
         topic = stage.topic(partitions=1, messages=1)
         with pytest.raises(InvalidOption, match="has 1 partitions, and no 7"):
             consumer.add_topic(topic, 7)
-    with pytest.raises(InvalidOption, match="client_id must not be empty"):
+    with pytest.raises(InvalidOption, match="client_id must be a name without"):
         stage.consumer("a/b")
     with pytest.raises(InvalidOption, match="heartbeat_every_s must be greater than 0 and at most"):
         stage.consumer("w1", heartbeat_every_s=2)

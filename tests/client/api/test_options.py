@@ -55,7 +55,7 @@ async def promises(_: Message) -> None:
 def test_an_option_that_makes_no_sense_is_named(
     kafka: Kafka, name: str, options: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidOption, match=f"^{name} is "), kafka.consumer(**options):
+    with pytest.raises(InvalidOption, match=f"^{name} must be "), kafka.consumer(**options):
         pass
     assert kafka.threads == []
 

@@ -31,7 +31,7 @@ def refuse_async(**callbacks: object) -> None:
     """
     for option, callback in callbacks.items():
         if iscoroutinefunction(callback):
-            raise InvalidOption(f"{option} is a plain function: nobody awaits an async one")
+            raise InvalidOption(f"{option} must be a plain function: nobody awaits an async one")
 
 
 class Callbacks(Observer):
