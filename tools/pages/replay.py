@@ -317,42 +317,18 @@ as long merely to split the values into columns. `make bench-replay ARGS="--scal
 From 10,000,000 to 30,000,000 that is 3.0 million records a second. Some 1.3 s are the same for
 every size.
 
-`--engine local` on the same machine, with two processes and nothing else at work. Two runs of
-`make bench-replay ARGS="--scale 1000000 10000000 --here"`, with 30,000,000 and 100,000,000 in the
-second:
+`--engine local` on the same machine, with two processes and nothing else at work: one run of
+`make bench-replay ARGS="--scale 1000000 10000000 100000000 --here"`.
 
-| records | wall s | records/s | CPU us a record |
-|---|---|---|---|
-| 1,000,000 | 1.3 | 786,000 | 1.32 |
-| 10,000,000 | 3.9 | 2,573,000 | 0.69 |
-| 30,000,000 | 9.3 | 3,223,000 | 0.58 |
-| 100,000,000 | 30.9 | 3,236,000 | 0.58 |
+| records | wall s | records/s | CPU us a record | command MB | other process MB |
+|---|---|---|---|---|---|
+| 1,000,000 | 1.0 | 989,000 | 1.03 | 510 | |
+| 10,000,000 | 3.5 | 2,843,000 | 0.62 | 540 | 373 |
+| 100,000,000 | 28.3 | 3,530,000 | 0.54 | 660 | 458 |
 
-No start is in these. The command `marshal replay --engine local` as a user runs it took 5.6 s for
-the 10,000,000 records, and 0.9 s for the 236 of `d3_late_heartbeat_theft.jsonl`. Before runs were
-joined, 10,000,000 and 30,000,000 took 8.4 and 17.0 s.
-
-All this was before processes were copies of the command, and before commands began and ended with
-less. Processor time with all processes, means of three runs before and after in turn. The load was
-11 to 13, which makes it more:
-
-| | before | now |
-|---|---|---|
-| the 236 records of `d3_late_heartbeat_theft.jsonl` | 1.36 s | 0.89 s |
-| 1,000,000 generated records | 3.76 s | 2.87 s |
-| 10,000,000 generated records | 11.35 s | 8.79 s |
-
-Memory does not grow with the log, as far as it was looked at. Proportional set size of a command at
-its peak, looked at four times a second; mapped files are code and what waits to be folded:
-
-| records | command MB | other process MB | mapped files of these, at most |
-|---|---|---|---|
-| 10,000,000 | 454 | 403 | 30 |
-| 100,000,000 | 552 | 466 | 55 |
-| 100,000,000 with windows of 128 MB | 1,136 | 1,149 | 110 |
-
-Runs of two million records are joined at once, where it was up to sixteen million before. While
-chunks are read, memory stays the same.
+No start is in these. The command `marshal replay` as a user runs it took 0.6 to 0.7 s for the 236
+records of `d3_late_heartbeat_theft.jsonl`, and 7.2 s of processor time for the 10,000,000.
+Memory hardly grows with the log: runs of at most two million records are joined at once.
 
 One coordinating partition keeps both cores busy, too. `make bench-replay ARGS="--scale 30000000
 --here --hot 1.0"` took 11.8 s. The same under `taskset -c 0`, with one process, took 21.7 s, so two
@@ -366,9 +342,10 @@ work. `make bench-replay ARGS="--phases 10000000"`, and the same with `--phases 
 
 | CPU us a record | 2,048 claims | 200,000 claims |
 |---|---|---|
-| merely to read the columns | 0.19 | 0.16 |
-| to read and to collapse, the above with it | 0.35 | 1.52 |
-| to fold 46,306 rows, or 2,000,064 | 0.10 | 1.28 |
+| merely to read the columns | 0.21 | 0.17 |
+| to read and to collapse, the above with it | 0.37 | 1.24 |
+| to fold 46,306 rows, or 2,000,064 | 0.10 | 1.44 |
+| the whole command, start and outputs with it | 0.72 | 5.91 |
 
 Rows are claims times chunks of 500,000 records. Before they are folded, runs that go on from chunk
 to chunk are joined: 46,306 rows of ten million records become 7,400. Where a chunk holds a claim

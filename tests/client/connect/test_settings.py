@@ -104,7 +104,7 @@ def test_settings_go_to_another_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "decided"), [({}, 4096), ({"batch.size": "9"}, 9), ({"batch.size": "9999"}, 4096)]
+    ("wanted", "decided"), [({}, 16384), ({"batch.size": "9"}, 9), ({"batch.size": "99999"}, 16384)]
 )
 def test_a_batch_is_as_large_as_its_topic_takes_or_smaller_where_the_user_says_so(
     wanted: dict[str, str], decided: int

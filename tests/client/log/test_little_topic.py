@@ -69,10 +69,10 @@ def test_letters_that_are_put_aside_and_come_back(settings: Settings, topic: str
 def test_a_producer_that_sends_larger_batches_is_told_what_to_do(
     settings: Settings, topic: str
 ) -> None:
-    records = [ProducerRecord(topic, b"x" * 500, partition=0) for _ in range(20)]
+    records = [ProducerRecord(topic, b"x" * 500, partition=0) for _ in range(60)]
     too_large = pytest.raises(NotAppended, match=r"max\.message\.bytes.*a lower batch\.size")
     with Producer(settings=settings) as producer, too_large:
         producer.send(*records).result(30)
     smaller = {**settings.values, "batch.size": str(TOPIC_BYTES_MIN)}
     with Producer(settings=smaller) as producer:
-        assert len(producer.send(*records).result(30)) == 20
+        assert len(producer.send(*records).result(30)) == 60

@@ -37,7 +37,7 @@ A broker that has only just heard of a topic may refuse the first request, and a
 the beginning of the sequence. It then takes the first, when sent again, for a duplicate: the
 records are lost, and librdkafka reports them as delivered, without an offset.
 """
-TOPIC_BYTES_MIN: Final = 4_096
+TOPIC_BYTES_MIN: Final = 16_384
 """The smallest `max.message.bytes` allowed for a topic of ours. A message of the protocol is a
 line of ids: it is smaller, even with long names and headers."""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
