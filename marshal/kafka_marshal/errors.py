@@ -5,7 +5,9 @@ A command turns them into one sentence and exit code 2. This module does not kno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from kafka_marshal.core.group_intervals import OtherInterval
@@ -39,6 +41,16 @@ def in_words(error: BaseException) -> str:
     except Exception:
         return type(error).__name__
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError of what is written name the file: a full disk has no name by itself."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:

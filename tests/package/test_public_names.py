@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import textwrap
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,18 @@ def test_a_name_that_is_imported_later_is_there(name: str) -> None:
     module = import_module(f"kafka_marshal.{kafka_marshal._LATER[name]}")
     assert getattr(kafka_marshal, name) is getattr(module, name)
     assert name in dir(kafka_marshal)
+
+
+def test_examples_in_the_docstrings_of_public_modules_are_python() -> None:
+    examples = {
+        name: textwrap.dedent("\n".join(re.findall(r"^    .*", doc, re.MULTILINE)))
+        for name in sorted(set(kafka_marshal._LATER.values()))
+        if (doc := import_module(f"kafka_marshal.{name}").__doc__ or "")
+    }
+    given = {name: code for name, code in examples.items() if code and ">>>" not in code}
+    assert {"client.api.aio", "client.api.consumer", "client.produce.producer"} <= given.keys()
+    for name, code in given.items():
+        compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_every_error_of_the_top_level_is_a_marshal_error() -> None:

@@ -6,7 +6,9 @@ do not wait for the loop. `consumer` and `handling` still decide what is claimed
 done.
 
     async with AsyncConsumer("localhost:9092", group_id="billing", client_id="w1") as consumer:
-    await consumer.add_topic("events") async for message in consumer: await handle(message)
+        await consumer.add_topic("events")
+        async for message in consumer:
+            await handle(message)
 """
 
 from __future__ import annotations

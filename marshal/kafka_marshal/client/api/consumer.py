@@ -5,7 +5,9 @@ for users of Kafka's consumer. This module handles the calls of the application'
 `coordinator` and `fetcher` decide what is claimed, fetched, reported and released.
 
     with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
-    consumer.add_topic("events") for message in consumer: handle(message)
+        consumer.add_topic("events")
+        for message in consumer:
+            handle(message)
 """
 
 from __future__ import annotations

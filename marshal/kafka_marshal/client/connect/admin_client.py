@@ -38,7 +38,7 @@ from kafka_marshal.client.connect.reader import (
     patiently,
 )
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, in_words
 
 T = TypeVar("T")
 
@@ -407,8 +407,7 @@ class ClusterClient:
         except TimeoutError:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer")) from None
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"
-            raise KafkaException(KafkaError(KafkaError._FAIL, words)) from error
+            raise KafkaException(KafkaError(KafkaError._FAIL, in_words(error))) from error
 
     @contextmanager
     def _plainly(self, about: str) -> Iterator[None]:

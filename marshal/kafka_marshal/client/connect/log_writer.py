@@ -31,7 +31,7 @@ from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, in_words
 from kafka_marshal.group_codec.records import encode_record
 from kafka_marshal.machines.ranges.effects import SendRecord
 from kafka_marshal.range_codec import encode_range, encode_range_headers
@@ -261,7 +261,7 @@ class RecordWriter:
         if self._on_failure is not None:
             # First: who looks at `failed` would give another reason for the same end.
             self._on_failure(error)
-        self.failed = f"{self._about}: {type(error).__name__}: {error}"
+        self.failed = f"{self._about}: {in_words(error)}"
         self._closing.set()
         self._no_more_outcomes(self.failed)
 

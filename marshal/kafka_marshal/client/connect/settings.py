@@ -17,7 +17,7 @@ from attrs import field, frozen
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.core.validators import is_text
-from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.errors import BrokerFailed, InvalidOption, in_words
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
 _SECRET: Final = re.compile(r".*(password|secret|token|pem|jaas|config).*")
@@ -144,7 +144,7 @@ class Settings:
             raise BrokerFailed(
                 self.without_secrets(
                     f"{self.values.get('bootstrap.servers')}: oauth_cb got no token: "
-                    f"{type(error).__name__}: {error}"
+                    f"{in_words(error)}"
                 )
             ) from error
         return lambda config: first.pop() if first else ask(config)

@@ -43,7 +43,7 @@ from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity
 from kafka_marshal.client.observe.observers import Observer
-from kafka_marshal.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed
+from kafka_marshal.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed, in_words
 from kafka_marshal.machines.consumer.consumer import Mode
 
 T = TypeVar("T")
@@ -307,7 +307,7 @@ class Coordinator:
             return error
         failed = ThreadFailed(
             f"the consumer of group {self._group} ended, since its thread "
-            f"{self._threads.current_name} met {type(error).__name__}: {error}"
+            f"{self._threads.current_name} met {in_words(error)}"
         )
         failed.__cause__ = error
         return failed

@@ -33,7 +33,7 @@ from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.errors import InvalidOption
+from kafka_marshal.errors import InvalidOption, naming
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
@@ -172,11 +172,8 @@ class RecordedMember(Member):
         with self._writing:
             if self._file.closed:
                 return False
-            try:
+            with naming(self.path):
                 self._add(*events, at_once=at_once)
-            except OSError as error:
-                error.filename = str(self.path)  # a full disk has no name by itself
-                raise
             return True
 
     def _add(self, *events: Fields, at_once: bool = True) -> None:

@@ -3,8 +3,9 @@
 This module knows serializers, tokens and the memory limit for records. `connect.log_writer` knows
 how they get to the brokers, and what an error means.
 
-    with Producer("localhost:9092") as producer: response = producer.send(ProducerRecord("orders",
-    b"3 apples", key=b"ada")) print(response.result(timeout_s=30)[0].offset)
+    with Producer("localhost:9092") as producer:
+        response = producer.send(ProducerRecord("orders", b"3 apples", key=b"ada"))
+        print(response.result(timeout_s=30)[0].offset)
 """
 
 from __future__ import annotations

@@ -18,11 +18,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_marshal.client.connect.client_errors import not_taken
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, naming
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
-from kafka_marshal.replay.state.checkpoint import naming
 
 FLUSH_S: Final = 30.0
 

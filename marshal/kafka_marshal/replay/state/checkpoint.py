@@ -29,6 +29,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.errors import naming
 from kafka_marshal.markup import visible
 from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.places import UriPath, reason_of
@@ -231,16 +232,6 @@ def replace_whole(path: Path, data: bytes) -> None:
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)  # where the disk is full it must not fill it further
-        raise
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an OSError of what is written name the file: a full disk has no name by itself."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = str(path)
         raise
 
 
