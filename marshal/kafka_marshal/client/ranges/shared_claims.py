@@ -135,7 +135,7 @@ class RangeMachine:
     """Its first message was allowed, and is the only one in hand."""
     taken_back: bool = False
     """What nobody has begun of it was taken back from the application."""
-    given_out: bool = False
+    delivered: bool = False
     """The application was given all of it."""
 
     @property
@@ -193,11 +193,11 @@ class RangeMachine:
         """Have the log hear at once of what is done."""
         return self.shared.commit(now_ms)
 
-    def was_given_out(self, now_ms: int) -> Effects:
+    def was_delivered(self, now_ms: int) -> Effects:
         """The application was given all of it, and does not handle it in threads."""
-        if self.given_out:
+        if self.delivered:
             return []
-        self.given_out = True
+        self.delivered = True
         return self.shared._allow(now_ms)
 
 
@@ -357,7 +357,7 @@ class SharedClaim:
         if held.finished:
             return True
         machine = self.ranges.get(held.id)
-        return machine is not None and machine.given_out and held.begun == held.to
+        return machine is not None and machine.delivered and held.begun == held.to
 
     def _finished(self) -> Effects:
         """Ranges that are not held any more, and were not lost: all of them is done."""
