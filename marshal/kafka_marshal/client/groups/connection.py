@@ -7,7 +7,7 @@ addresses and the codes that send a client to another server. It does not know g
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, cast
@@ -272,8 +272,11 @@ class Controllers:
         tls: ssl.SSLContext | None = None,
         environment: Environment = REAL,
         option: str = "controllers",
+        on_unreachable: Callable[[ServerUnreachable], None] = lambda _: None,
     ) -> None:
         """Connect to nothing yet; any of the servers will do to find the others.
+
+        `on_unreachable` takes why a server does not answer, each time before another try.
 
         Raises:
             InvalidOption: one is no `host:port`, or there is none.
@@ -281,6 +284,7 @@ class Controllers:
         self.client_id = client_id
         self.tls = tls
         self.environment = environment
+        self._on_unreachable = on_unreachable
         self._servers = list(addresses_of(servers, option))
         self._kept: ServerConnection | None = None
 
@@ -397,10 +401,11 @@ class Controllers:
             except AnswerMissing:
                 self._drop()
                 raise
-            except ServerUnreachable:  # it has died, and the log still names it
+            except ServerUnreachable as error:  # it has died, and the log still names it
                 self._drop()
                 if not deadline.left_s:
                     raise
+                self._on_unreachable(error)
             else:
                 if answer.code not in GO_AGAIN:
                     return answer, address
@@ -431,6 +436,7 @@ class Controllers:
                 lost = isinstance(error, AnswerMissing) and api not in _REPEATABLE
                 if lost or deadline.left_s <= AGAIN_S:  # too late to try another server
                     raise
+                self._on_unreachable(error)
             self.environment.threads.sleep(AGAIN_S)
 
     def _any(self, deadline: Deadline) -> ServerConnection:
