@@ -355,8 +355,8 @@ winner, is kept in columns until something else happens to it, or the log ends. 
 some 13 microseconds. Any other claim is an object of Python, with its tenure and its rows, which
 takes 130 to 160.
 
-Of 2,000,000 records of 2,048 claims, in one process and without its start, the page takes 0.7 of 1.6
-s of processor time (load 5 to 10). A third of that reads its claims' rows from the tables. Of
+Of 2,000,000 records of 2,048 claims, in one process and without its start, the page takes 0.7 of
+1.6 s of processor time (load 5 to 10). A third of that reads its claims' rows from the tables. Of
 200,000 claims, two fifths of a profile's wall time (load 11) move rows, of 308 bytes each: they are
 sorted, written, read again and put together. The values are 103 of these bytes, the headers 88, and
 the columns of runs 41, which are empty.
