@@ -534,7 +534,9 @@ def catch_up(place: Place) -> None:
     count = place.scaled(1_000_000)
     for of, certified in ((1, False), (1, True), (10, False)):
         coordination, group = place.coordination(), place.name("catch-up")
-        producer = kafka.Producer({"bootstrap.servers": place.bootstrap, "linger.ms": 50})
+        # Without idempotence batches may change places: another log, and a slower one.
+        in_order = {"enable.idempotence": True, "linger.ms": 50}
+        producer = kafka.Producer({"bootstrap.servers": place.bootstrap, **in_order})
         for where, value, headers in _log_of(group, count, of, certified):
             while True:
                 try:
