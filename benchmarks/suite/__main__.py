@@ -58,11 +58,13 @@ def bench(
     now = attrs.evolve(now, parts=_ratios(ran))
     stored = ratios.read(stored_in)
     found = ratios.compared(stored, now, [part.name for part in PARTS])
+    shown = folder / "index.html"
+    # Also before the second runs: nothing that was measured is lost if those are interrupted.
+    shown.write_text(page(now, ran, found, stored), encoding="utf-8")
     names = {change.name for change in found.fell}
     fell = [part for part in parts if names & now.parts.get(part.name, {}).keys()]
     again = [_run(part, now.scale, folder / "again") for part in fell]
     found = ratios.confirmed(found, _ratios(again))
-    shown = folder / "index.html"
     shown.write_text(page(now, ran, found, stored), encoding="utf-8")
     say("", *found.lines())
     failed = [each.part for each in ran if each.failure]

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.suite.figures import TARGET, Figure
 from benchmarks.suite.parts import Ran
 from benchmarks.suite.plots import Dot, bars, overview
-from benchmarks.suite.ratios import FALL_MAX, Comparison, Run, history
+from benchmarks.suite.ratios import FALL_MAX, Comparison, Run, history, value_before
 
 from kafka_marshal.markup import Html, base_style, el, join
 
@@ -47,7 +47,7 @@ def page(run: Run, ran: Sequence[Ran], found: Comparison, stored: Sequence[Run])
 
 _LEGEND: Final = (
     "How many times better ours is than a peer, on a logarithmic axis; right of 1 ours is better. "
-    "A hollow dot is the last stored ratio, a dashed mark the target."
+    "A hollow dot is the median of the last five stored ratios, a dashed mark the target."
 )
 
 
@@ -94,14 +94,13 @@ def _dots(ran: Sequence[Ran], found: Comparison, stored: Sequence[Run]) -> list[
     dots = []
     for figure in (figure for each in ran for figure in each.figures):
         for peer, ratio in figure.ratios.items():
-            before = history(stored, figure.name, peer)
             target = figure.target
             aimed = target is not None and target.peer == (None if peer == TARGET else peer)
             dots.append(
                 Dot(
                     f"{figure.name} × {peer}",
                     ratio,
-                    before[-1] if before else None,
+                    value_before(stored, figure.name, peer),
                     (1.0 if peer == TARGET else target.value) if target and aimed else None,
                     (figure.name, peer) in fell,
                 )

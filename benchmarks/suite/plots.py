@@ -34,7 +34,7 @@ class Dot:
     label: str
     now: float
     before: float | None
-    """The stored one; None if there is none."""
+    """The median of the last stored ones; None without one."""
     target: float | None
     fell: bool
 

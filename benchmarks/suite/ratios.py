@@ -129,7 +129,7 @@ def compared(stored: Sequence[Run], now: Run, known: Sequence[str]) -> Compariso
             was, is_ = (ratios.get(name, {}).get(peer) for ratios in (before, after))
             if was is not None:
                 alike = [run for run in same if peer != TARGET or run.where == latest[part].where]
-                was = statistics.median(history(alike, name, peer)[-COMPARED_MAX:])
+                was = value_before(alike, name, peer)
             change = Change(name, peer, was, is_)
             if change.now is None:
                 vanished.append(change)
@@ -169,6 +169,12 @@ def history(stored: Sequence[Run], name: str, peer: str) -> list[float]:
     """The stored values of a ratio, the oldest first."""
     found = (figures.get(name, {}).get(peer) for run in stored for figures in run.parts.values())
     return [ratio for ratio in found if ratio is not None]
+
+
+def value_before(stored: Sequence[Run], name: str, peer: str) -> float | None:
+    """The median of the last stored values of a ratio; None without one."""
+    found = history(stored, name, peer)[-COMPARED_MAX:]
+    return statistics.median(found) if found else None
 
 
 def _keys(*each: Ratios) -> list[tuple[str, str]]:

@@ -91,6 +91,7 @@ def test_a_topic_as_init_makes_it_is_fine() -> None:
         ("min.insync.replicas", "1", "warning"),
         ("min.insync.replicas", "3", "warning"),
         ("max.message.bytes", "500", "warning"),
+        ("max.message.bytes", "16384", "note"),
         ("compression.type", "gzip", "note"),
         ("message.format.version", "0.10.2", "error"),
     ],

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE, Popen
 from threading import Thread
 
 import pytest
@@ -86,7 +88,7 @@ def test_a_group_is_created_described_rewound_and_deleted(fleet: Fleet, at: str)
         (("rewind", "g", "t"), "'t' must be TOPIC[:PARTITION]=WHERE; WHERE is an offset, earliest"),
         (("list", "--controller", "x"), "--controller must be host:port, not 'x'"),
         (
-            ("list", "--controller", "127.0.0.1:1", "--timeout", "0.2"),
+            ("list", "--controller", "127.0.0.1:1", "--timeout", "0.05"),
             "no controller can be reached: 127.0.0.1:1: Connection refused",
         ),
         (("list", "--tls-ca", "nowhere"), "--tls-ca nowhere: No such file or directory"),
@@ -99,16 +101,25 @@ def test_a_mistake_is_one_sentence(at: str, arguments: tuple[str, ...], said: st
     assert found.count("\n") == 1
 
 
-def test_a_port_of_kafka_is_named(kafka_broker: Broker) -> None:
+@pytest.mark.parametrize("arguments", [("describe", "g"), ("create", "g", "t")])
+def test_a_port_of_kafka_is_named_at_once(kafka_broker: Broker, arguments: tuple[str, ...]) -> None:
     at = kafka_broker.bootstrap
-    code, said = group(at, "describe", "g", "--timeout", "0.5")
-    assert code == 2
-    assert said.endswith(
-        f"; {at} is a broker of Kafka: name the address at which `marshal controller` listens\n"
+    assert group(at, *arguments, "--timeout", "1h") == (
+        2,
+        f"marshal: {at} is a broker of Kafka: name the address at which `marshal controller` "
+        "listens\n",
     )
-    assert "within 0 s" not in said
-    code, said = group(at, "create", "g", "t", "--timeout", "0.5")
-    assert "it is not known whether CreateGroup was carried out; " in said
+
+
+def test_that_nobody_listens_is_noted_while_it_is_tried_again() -> None:
+    begins = [sys.executable, "-m", "kafka_marshal.cli", "group", "list", "--timeout", "1h"]
+    with Popen([*begins, "--controller", "127.0.0.1:1"], stderr=PIPE, text=True) as command:
+        assert command.stderr is not None
+        assert command.stderr.readline() == (
+            "Note: no controller can be reached: 127.0.0.1:1: Connection refused; trying again "
+            "for 1h\n"
+        )
+        command.terminate()
 
 
 @contextmanager

@@ -386,7 +386,7 @@ class Process:
     def _silent(self, claim: Claim) -> bool:
         """Its last heartbeat that was read back is so old that others may take it."""
         assert self.consumer is not None
-        tenure = self.consumer._coordinator.held._tenures.any_of(claim)
+        tenure = self.consumer._coordinator.ownership._tenures.any_of(claim)
         if tenure is None or not self.looks:
             return False
         now_ms = self.consumer._environment.steady_ms()
@@ -399,7 +399,7 @@ class Process:
         if self.way not in ONE_BY_ONE or not self.looks:
             self._turn = None
             return 0.0
-        tenure = self.consumer._coordinator.held._tenures.any_of(claim)
+        tenure = self.consumer._coordinator.ownership._tenures.any_of(claim)
         buffers = self.consumer._fetcher._buffers
         waits = tenure is not None and buffers.ready_beside(tenure.fetched)
         in_flight, before = self.consumer.delivery.in_flight, self._turn

@@ -340,7 +340,7 @@ class World:
             since_ms = 0 if process.keyring is None else process.keyring.signed_since_ms or 0
             if self.setting.signing == "required" and self.forged_ms >= since_ms:
                 history.trusting.append(process.name)
-            tenures = process.consumer._coordinator.held._tenures.all
+            tenures = process.consumer._coordinator.ownership._tenures.all
             newest = {each.claim.key: each for each in tenures}
             history.outlived += [
                 f"{process.name} kept {each.claim}, and a later one has decided it"

@@ -1,9 +1,9 @@
 """Pauses a group, ends a pause, and ends ownership: sends ReleaseGroups and reads them back.
 
 A ReleaseGroup ends every claim of its group on one coordinating partition, and pauses those claims
-until it expires; a second one replaces the first. So it frees a claim together with all others of
-the group on the same coordinating partition: the protocol has nothing smaller that needs no consent
-of the owner. A pause is ended claim by claim, which frees nobody.
+until it expires; a second one replaces the first. So it frees a claim only together with all others
+of the group there: the protocol has no smaller way without the owner's consent. A pause is ended
+claim by claim, which takes no claim from its owner.
 """
 
 from __future__ import annotations
@@ -39,41 +39,41 @@ from kafka_marshal.machines.consumer.consumer import (
 from kafka_marshal.machines.consumer.effects import Send
 
 EXPIRED: Final = 0
-"""An expiry, in unix seconds, that has passed by everybody's clock."""
+"""An expiry, in Unix seconds, that is in the past by every clock."""
 
 
 @frozen
 class FreedClaim:
-    """A claim that had an owner."""
+    """A claim that had an owner, who lost it."""
 
     key: ClaimKey
     owner_client: str
     owner_instance: str
-    """Of a shared claim both are its anchor's."""
+    """For a shared claim, both ids are the anchor's."""
     shared_by: tuple[str, ...] | None = None
-    """The instances that share it, whose ranges sleep now; empty if they are not known, and None
-    if nothing shows that it is shared."""
+    """The instances that share it, whose ranges sleep now. Empty if they are unknown; None if the
+    claim is not shared, as far as is known."""
 
 
 @frozen
 class GroupRelease:
-    """What a ReleaseGroup did to one coordinating partition, as its log says."""
+    """The effect of a ReleaseGroup on one coordinating partition, by its log."""
 
     coordinating_partition: int
     freed: tuple[FreedClaim, ...]
     paused_until_ms: int | None
     """None if it pauses nothing."""
     at_ms: int
-    """When it was appended, by the broker's clock."""
+    """When it was appended, by the broker's clock, Unix milliseconds."""
     not_held: tuple[ClaimKey, ...] = ()
-    """Claims whose clock is at the expiry or past it, so that it paused everything but these. It
-    was ahead for a while: a broker's clock was."""
+    """Claims that it did not pause, because their clock has reached the expiry: a broker's clock
+    was ahead for a while."""
     holds_above_ms: int | None = None
-    """A pause that ends after this holds on those claims, too, unix ms."""
+    """A pause that ends after this time pauses those claims, too, Unix milliseconds."""
 
 
 class PartlyReleased(BrokerFailed):
-    """It took effect on some coordinating partitions; `reason` names what is known of others."""
+    """It took effect on some coordinating partitions; `reason` tells about the others."""
 
     def __init__(self, done: tuple[GroupRelease, ...], reason: str) -> None:
         partitions = "1 coordinating partition" if len(done) == 1 else f"{len(done)} others"
@@ -83,11 +83,11 @@ class PartlyReleased(BrokerFailed):
 
 
 def _unless_read_back(done: tuple[GroupRelease, ...], sent: Collection[Sent]) -> None:
-    """Say what became of these records, which were not read back.
+    """Report these records, which were not read back.
 
     Raises:
-        PartlyReleased: something else was done.
-        BrokerFailed: nothing was.
+        PartlyReleased: other records took effect.
+        BrokerFailed: none did.
     """
     if not sent:
         return
@@ -104,35 +104,35 @@ def _error(outcome: Future[RecordMetadata]) -> BaseException | None:
 def new_administrator(
     rules: Rules, environment: Environment, *, number: int | None = None
 ) -> InstanceConfig:
-    """Somebody new: an id is of one operation, since what is in flight belongs to that one."""
+    """A new administrator: each operation has its own id, so records in flight belong to it."""
     name = f"marshal-admin-{environment.new_id()[:8]}" + ("" if number is None else f"-{number}")
     return InstanceConfig(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
 
 
 def paused_until_ms(fold: ClaimsFold, group: str) -> int | None:
-    """Until when the log says that the group is paused; None if it is not, as far as it goes."""
+    """Until when the group is paused by the log; None if it is not, at the time of the log."""
     until_ms = fold.newborn(group).claim.paused_until_ms
     return until_ms if until_ms is not None and log_ms(fold, group) < until_ms else None
 
 
 def log_ms(fold: ClaimsFold, group: str) -> int:
-    """How far the clocks of the group's claims have come, unix ms."""
+    """The latest clock of the group's claims, Unix milliseconds."""
     readers = (fold.newborn(group), *fold.claims(group).values())
     return max(reader.claim.clock_ms for reader in readers)
 
 
-# --- what an operator asks for --------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 
 
 def pause(view: View, log: LogWriter, group: str, for_ms: int) -> list[GroupRelease]:
-    """Pause the group on every coordinating partition, so also for topics that come later.
+    """Pause the group on every coordinating partition, and so for later topics, too.
 
-    The clock of each log measures `for_ms` and judges when the pause is over; this machine's clock
-    plays no part.
+    `for_ms` is measured by the clock of each log, which also decides when the pause is over. This
+    machine's clock has no influence.
 
     Raises:
-        InvalidOption: longer than the longest pause.
-        PartlyReleased: not on all of them, or nobody knows.
+        InvalidOption: it is longer than the longest pause.
+        PartlyReleased: it is not paused on all of them, or that is unknown.
     """
     if for_ms > view.rules.pause_max_ms:
         raise InvalidOption(
@@ -145,10 +145,10 @@ def pause(view: View, log: LogWriter, group: str, for_ms: int) -> list[GroupRele
 def _pause_for(
     view: View, log: LogWriter, group: str, for_ms: int, at_least_s: Mapping[int, int]
 ) -> list[GroupRelease]:
-    """Pause these coordinating partitions, and none for less than to this expiry.
+    """Pause these coordinating partitions, each at least until its given expiry.
 
-    What time a log has now only a new record of it says. So the first ReleaseGroup counts from the
-    group's last record, and where that was wrong by more than a second another one replaces it.
+    Only a new record shows the current time of a log. So the first ReleaseGroup counts from the
+    group's last record. If that was wrong by more than a second, another one replaces it.
     """
 
     def expires_s(partition: int, log_ms: int) -> int:
@@ -186,28 +186,27 @@ def _pause_for(
 
 
 def expiry_s(log_ms: int, for_ms: int) -> int:
-    """The expiry of a pause that begins when the log's clock shows this, in whole unix seconds."""
+    """The expiry of a pause that begins at `log_ms`, in whole Unix seconds."""
     return -(-(log_ms + for_ms) // 1000)
 
 
 def shared_of(view: View, group: str) -> dict[ClaimKey, FoldedSharedClaim]:
-    """The claims of a group that several consumers share, or may."""
+    """The claims of a group that are shared, or may be."""
     found = {key: view.folds[number].shared(key) for number, key in view.claims(group)}
     return {key: shared for key, shared in found.items() if shared is not None}
 
 
 def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
-    """End the pause of every claim that the log knows and says to be paused; an empty list if none.
+    """End the pause of every claim that is paused by the log; an empty list if there is none.
 
-    Nobody who has won since loses a claim by it, however old the view is. Only the pauser's own win
-    ends the pause of one claim (R8a), so each is claimed under the pauser's instance id and given
-    back where it was found. If somebody else owns it by then, that request is refused. A
-    ReleaseGroup would end their ownership. `paused_until_ms` says until when claims stay paused
-    that nobody knows yet. The pauser's win ends the ranges of a shared claim, which sleep through a
-    pause that runs out.
+    However old the view is, no new owner loses a claim by it. Only the pauser's own win ends the
+    pause of one claim (R8a). So each claim is won under the pauser's instance id, and released at
+    the same position. If another instance owns it by then, that request is refused; a ReleaseGroup
+    would end that ownership. Claims without a record yet stay paused until `paused_until_ms`. The
+    pauser's win ends the ranges of a shared claim, which otherwise sleep through a pause.
 
     Raises:
-        PartlyReleased: not all were read back.
+        PartlyReleased: not all records were read back.
         BrokerFailed: none was.
     """
     ending = PauseEnding(log, new_administrator(view.rules, view.settings.environment).client_id)
@@ -229,29 +228,29 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
 
 
 class PauseEnding:
-    """Ends the pauses of single claims: each is won by its pauser (R8a), and given back.
+    """Ends the pauses of single claims: each is won by its pauser (R8a), and released.
 
-    Where somebody else owns a claim by the time its request lands, the request is refused. Spec:
-    MCResume, from any view; MCEndPause, after positions were set.
+    If another instance owns a claim when its request lands, the request is refused. Spec: MCResume,
+    from any view; MCEndPause, after positions were set.
     """
 
     def __init__(self, log: LogWriter, name: str) -> None:
-        """`name` is a client id that nothing else was sent under: what has it was sent here."""
+        """`name` is a new client id, so every record with it was sent here."""
         self.failed: set[ClaimKey] = set()
-        """Claims of which a record could not be appended, or nobody knows."""
+        """Claims with a record that was not appended, or may not have been."""
         self._log, self._name = log, name
         self._under_way: dict[ClaimKey, tuple[int, Future[RecordMetadata]]] = {}
         self._folds: dict[int, ClaimsFold] = {}
         self._beside: set[ClaimKey] = set()
         self.requests: set[ClaimKey] = set()
-        """Claims of which the request was not read back."""
+        """Claims whose request was not read back."""
 
     def begin(
         self, fold: ClaimsFold, partition: int, group: str, own: Collection[ClaimKey] = ()
     ) -> None:
-        """Claim what is paused there, and of `own` also what its pauser owns still.
+        """Claim the paused claims there, and those of `own` that their pauser still owns.
 
-        That settles what was sent under an earlier win: the log has it by then, or it is void.
+        After that win, records sent under an earlier one are in the log, or have no effect.
         """
         self._folds[partition] = fold
         work, paused = fold.work(group), paused_until_ms(fold, group) is not None
@@ -268,7 +267,7 @@ class PauseEnding:
                 self._send(key, partition, sent)
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
-        """The next record of these coordinating partitions, and what it did."""
+        """Read the next record of these coordinating partitions, and its changes."""
         message = record.message
         if message.client_id != self._name or isinstance(message, ReleaseGroup):
             return
@@ -277,13 +276,13 @@ class PauseEnding:
         self.requests.discard(key)
         won = reader.known and reader.claim.epoch == record.offset
         if isinstance(message, ClaimingPartition) and won:
-            # Given back by who won it: the group may have another pauser since the request.
+            # Its winner releases it: the group may have another pauser since the request.
             me = self._named(message.instance_id)
             consumer = ConsumerState(reader, record.offset + 1)
             sent = releasing_partition_sent(me, consumer, key)
             work = self._folds[record.partition].work(key.group)
             if work.set and key in self._beside and reader.claim.position_set:
-                # Without the header it would look like one that was to be set, and was not.
+                # Without the header it would look like a position that should be set, and was not.
                 sent = position_sent(me, consumer, key, reader.claim.position)
             self._send(key, record.partition, sent)
         else:
@@ -291,22 +290,22 @@ class PauseEnding:
 
     @property
     def over(self) -> bool:
-        """Everything was read back, or `failed`."""
+        """Whether all records were read back, or `failed`."""
         self.failed |= {key for key, (_, sent) in self._under_way.items() if _error(sent)}
         return self.failed >= self._under_way.keys()
 
     @property
     def not_read_back(self) -> list[Sent]:
-        """What was sent and not read back."""
+        """The records that were sent and not read back."""
         return list(self._under_way.values())
 
     @property
     def partitions(self) -> set[int]:
-        """Coordinating partitions where something was not read back."""
+        """Coordinating partitions with records that were not read back."""
         return {partition for partition, _ in self._under_way.values()}
 
     def _named(self, pauser: str) -> InstanceConfig:
-        """Who may end this one's pause, under our name."""
+        """The instance that may end this pauser's pause, under our name."""
         return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True)
 
     def _send(self, key: ClaimKey, partition: int, sent: Send) -> None:
@@ -314,9 +313,9 @@ class PauseEnding:
 
 
 def may_end_pause(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
-    """It is paused, and it is known by whom and where it is: a pauser's release sets the position.
+    """Whether it is paused, with a known pauser and position: the pauser's release sets both.
 
-    One that its pauser owns is not paused any more, and is the pauser's to give back.
+    A claim that its pauser owns is not paused any more, and only the pauser may release it.
     """
     needed = Field.OWNER | Field.PAUSER | Field.POSITION
     known = reader.claim.paused_until_ms is not None and needed in reader.certain
@@ -324,10 +323,10 @@ def may_end_pause(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
 
 
 def _left_over(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
-    """Positions were set under this pause, and nobody ever set one of this claim.
+    """Whether positions were set under this pause, but never one of this claim.
 
-    So it was not among the targets. Given back without a position it would look like one of them,
-    and it must not be given one.
+    So it was not a target. Released without a position it would look like one, and it must not get
+    a position.
     """
     return bool(work.set) and key not in work.claimed and not reader.claim.position_set
 
@@ -346,10 +345,10 @@ def _ended(view: View, partition: int, group: str) -> GroupRelease:
 def release(
     view: View, log: LogWriter, group: str, named: list[tuple[str, int | None]], hold_ms: int = 0
 ) -> list[GroupRelease]:
-    """End the ownership of these claims, and of all others of the group beside them.
+    """End the ownership of these claims, and of all others of the group on their partitions.
 
-    With `hold_ms` nobody claims them for that long. A pause that is in force stays in force. An
-    empty list if nobody owns one of those that were named.
+    With `hold_ms` they stay paused for that long. A current pause stays. Returns an empty list if
+    none of the named claims has an owner.
 
     Raises:
         InvalidOption: the group has no such claim.
@@ -364,7 +363,7 @@ def release(
 
 
 def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[ClaimKey]:
-    """Which claims of a topic, or of one partition, somebody owns.
+    """The claims of a topic, or of one partition, that have an owner.
 
     Raises:
         InvalidOption: the group has no such claim.
@@ -381,9 +380,9 @@ def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[
 
 
 def kept_expiry_s(fold: ClaimsFold, group: str) -> int:
-    """The expiry that a further ReleaseGroup needs, to leave a pause as it is.
+    """The expiry with which another ReleaseGroup leaves a pause unchanged.
 
-    A pause that was ended claim by claim is over, although claims that nobody knows are paused.
+    A pause that was ended claim by claim is over, although claims without a record are paused.
     """
     until_ms, work, claims = paused_until_ms(fold, group), fold.work(group), fold.claims(group)
     in_force = not claims or any(
@@ -403,7 +402,7 @@ def release_group(
     expires_unix_s: Mapping[int, int],
     me: InstanceConfig | None = None,
 ) -> list[GroupRelease]:
-    """Send a ReleaseGroup to these coordinating partitions and read what each of them did.
+    """Send a ReleaseGroup to these coordinating partitions, and read back their effects.
 
     Raises:
         PartlyReleased: not all were read back.

@@ -1,7 +1,7 @@
 """The current state of the coordination topic: owners, positions, lag, silent owners.
 
-It folds the topic to where it ends, and further if asked, and looks up where the data topics end.
-It decides nothing, and does not know how it is shown.
+It folds the topic to its current end, or follows it, and looks up the end offsets of data topics.
+It decides nothing, and does not know how its results are shown.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from kafka_marshal.machines.consumer.intervals import Intervals, OwnerReport
 from kafka_marshal.range_codec import is_claiming_range
 
 Ends = Mapping[tuple[str, int], int]
-"""Where partitions of data topics end, by topic and number."""
+"""End offsets of data topics' partitions, by topic and partition."""
 _NO_ENDS: Final[Ends] = {}
 
 
 class NoSuchGroup(MarshalError):
-    """No record is of this group; the message names those that there are."""
+    """The log has no record of this group; the message names the groups that exist."""
 
 
 @frozen
 class ListedClaim:
-    """One claim. What is not certain is a guess; `knowledge` and `position_certain` say so."""
+    """One claim. Uncertain values are guesses: see `knowledge` and `position_certain`."""
 
     group: str
     topic: str
@@ -59,24 +59,24 @@ class ListedClaim:
     owner_instance: str | None
     epoch: int | None
     position: int
-    """Next offset to consume; 0 until somebody sets it."""
+    """The next offset to consume; 0 until it is set."""
     position_certain: bool
     end: int | None
-    """Where the data topic's partition ends; None if nobody can tell."""
+    """The end offset of the data topic's partition; None if unknown."""
     lag: int | None
     last_heartbeat_ms: int | None
-    """When the owner was last heard of, by the brokers' clock, unix ms."""
+    """The time of the owner's last heartbeat by the brokers' clock, Unix milliseconds."""
     age_ms: int | None
-    """How long ago that is by this machine's clock."""
+    """How long ago that was by this machine's clock, in milliseconds."""
     paused_until_ms: int | None
     pauser: str | None
     heartbeat_interval_ms: float
-    """By which the claim is judged: what the log says, else what was given."""
+    """The interval by which staleness is judged: the log's, or else the given one."""
     intervals_ms: tuple[float, ...]
-    """What the group's live owners say; with more than one, messages are processed twice."""
+    """The intervals of the group's live owners. If they differ, messages are processed twice."""
     ranges: ListedRanges | None = None
-    """Of a claim that several consumers share; then nobody owns it alone, so `owner_client` and
-    `owner_instance` are None. None of other claims."""
+    """The ranges of a shared claim; None for other claims. A shared claim has no single owner, so
+    `owner_client` and `owner_instance` are None."""
 
 
 @frozen
@@ -90,20 +90,20 @@ class ListedGroup:
     stale: int
     free: int
     owners: int
-    """Instances that own something and are not stale, or share a claim and are not silent."""
+    """The number of instances that own a claim and are not stale, or share one and are alive."""
     not_certain: int
-    """Claims of which the owner is not certain."""
+    """The number of claims with an uncertain owner."""
     lag: int | None
-    """Of all claims whose end is known; None if none is."""
+    """The sum over all claims with a known end; None without one."""
     paused_until_ms: int | None
-    """Until when at least one of its claims is paused."""
+    """When the last pause of its claims ends."""
     left_undone: int
-    """Claims that an administrator has left, or is still working on."""
+    """The number of claims that an administrator is working on, or has left unfinished."""
     last_record_ms: int | None
     heartbeat_interval_ms: float
-    """By which the group is judged: what the log says, else what was given."""
+    """The interval by which staleness is judged: the log's, or else the given one."""
     intervals_ms: tuple[float, ...]
-    """What its live owners say; with more than one, messages are processed twice."""
+    """The intervals of its live owners. If they differ, messages are processed twice."""
 
 
 class View:
@@ -119,27 +119,27 @@ class View:
         group: str | None = None,
         verify: bool = False,
     ) -> None:
-        """Connect; read from `since_ms` on (None: all there is).
+        """Connect; read from `since_ms` on (None: from the start).
 
-        With a `group` it is a view of that group alone. What of a long log says nothing new of it
-        is then not even decoded. `verify` looks whether records are authentic, by the keyring of
-        the settings; without a keyring nothing is verified.
+        With a `group` it is a view of that group only, and skips records of a long log that cannot
+        change it. `verify` checks whether records are authentic, by the keyring of the settings;
+        without a keyring nothing is verified.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or there is no such topic.
         """
         self.settings, self.topic = settings, topic
         self.rules = rules
-        """By which groups are judged that say no heartbeat interval in the log."""
+        """The rules for groups whose records hold no heartbeat interval."""
         self._group = group
         self._tail = CoordinationReader(settings, topic)
         self.partitions = len(self._tail.partitions)
-        """How many the coordination topic had when this was made."""
+        """The number of the coordination topic's partitions when the view was made."""
         try:
             extents = self._tail.extents()
             starts = {number: extent.low for number, extent in extents.items()}
             if since_ms is not None:
-                # Of the topic's own offsets at that time, the first whose record is not older.
+                # The first offset of each partition whose record is not older.
                 cluster = ClusterClient(settings)
                 at = cluster.offsets_at([(topic, n) for n in extents], since_ms)
                 starts = {n: at.get((topic, n), extents[n].high) for n in extents}
@@ -149,18 +149,18 @@ class View:
         self.next = starts
         """The next offset to read, of each coordinating partition."""
         self.ends = {number: extents[number].high for number in self.next}
-        """Where each ended when this was made."""
+        """The end offset of each when the view was made."""
         self.folds = {number: ClaimsFold(start, rules) for number, start in self.next.items()}
         self._intervals: dict[tuple[int, str], Intervals] = {}
         self.records = 0
-        """How many were read."""
+        """The number of records that were read."""
         self.malformed = 0
-        """How many of those that had to be decoded hold no message."""
+        """The number of decoded records without a valid message."""
         self.signed_groups: set[str] = set()
-        """Groups of which a record carries a MAC, whatever its worth."""
+        """Groups with any record that carries a MAC, valid or not."""
         keyring = settings.keyring if verify else None
         self.unauthentic = None if keyring is None else AuthenticityChecks(keyring)
-        """Records that are not authentic, of the group if there is one. None: not verified."""
+        """Counts records (of the group, if given) that are not authentic. None: not verified."""
 
     def __enter__(self) -> Self:
         return self
@@ -174,24 +174,24 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Disconnect from the cluster."""
         self._tail.close()
 
     @property
     def headless(self) -> tuple[int, ...]:
-        """Coordinating partitions whose first records were not read: gone, or passed over."""
+        """Coordinating partitions whose first records were not read: they are gone, or skipped."""
         return tuple(number for number, fold in self.folds.items() if fold.first > 0)
 
     # --- reading ----------------------------------------------------------------------------------
 
     def read(self) -> Self:
-        """Fold everything to where the topic ended when this was made."""
+        """Fold everything up to the topic's end when the view was made."""
         for _ in self.changes(self.ends):
             pass
         return self
 
     def follow(self, stopped: Callable[[], bool]) -> Iterator[list[ClaimChange]]:
-        """Fold what comes, batch by batch; an empty one now and then when nothing comes.
+        """Fold new records, batch by batch; batches are empty while none arrive.
 
         Raises:
             BrokerFailed: the topic has more partitions than it had: claims have moved away from
@@ -205,7 +205,7 @@ class View:
     def changes(
         self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[list[tuple[Record, list[ClaimChange]]]]:
-        """What each record did, batch by batch; to `ends`, or for ever."""
+        """Yield each record with its changes, batch by batch: up to `ends`, or without an end."""
         log_filter = None if ends is None else self._thinning()
         for batch in self._tail.records(dict(self.next), ends, stopped, log_filter):
             if log_filter is None:
@@ -222,7 +222,7 @@ class View:
                 for number in ends:
                     if self.next[number] < ends[number]:
                         self.folds[number].pass_gap(ends[number])
-            # The last ones may have been left out.
+            # The filter may have left out the last records.
             self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
 
     def _thinning(self) -> LogFilter[Message] | None:
@@ -241,7 +241,7 @@ class View:
         return LogFilter(group, whole, fetched)
 
     def check_partitions(self) -> None:
-        """Look whether the topic has grown.
+        """Check that the topic still has as many partitions.
 
         Raises:
             BrokerFailed: it has.
@@ -256,7 +256,7 @@ class View:
     def _fold(
         self, raw: RawRecord, gaps: Mapping[int, deque[int]] | None = None
     ) -> Iterator[tuple[Record, list[ClaimChange]]]:
-        """`gaps` is where gaps end, if not every record comes here."""
+        """Fold a record. `gaps` gives the ends of gaps if records were filtered."""
         fold = self.folds[raw.partition]
         if gaps is None:
             if raw.offset > self.next[raw.partition]:
@@ -274,25 +274,25 @@ class View:
             else:
                 self.malformed += 1
             return
-        if not self._hears(raw, record.message.group_id, fetched=gaps is not None):
+        if not self._concerns(raw, record.message.group_id, fetched=gaps is not None):
             return
-        speaks_of_ranges = any(name in wire.OF_RANGES for name, _ in raw.headers)
-        changes = fold.apply(record, raw.log_entry() if speaks_of_ranges else None)
-        self._hear_interval(record, changes)
+        has_ranges = any(name in wire.OF_RANGES for name, _ in raw.headers)
+        changes = fold.apply(record, raw.log_entry() if has_ranges else None)
+        self._read_interval(record, changes)
         yield record, changes
 
     def _fold_range(self, fold: ClaimsFold, raw: RawRecord, *, fetched: bool) -> None:
-        """A request for a range reaches no claim, so nothing else is reported of it."""
+        """Fold a request for a range. It changes no claim, so it is not reported."""
         record = raw.decoded_with_ranges()
         message = record.message
         assert isinstance(message, ClaimingRange)
-        if self._hears(raw, message.group_id, fetched=fetched):
+        if self._concerns(raw, message.group_id, fetched=fetched):
             fold.claiming_range(record, message)
 
-    def _hears(self, raw: RawRecord, group: str, *, fetched: bool) -> bool:
-        """The record is of a group that is looked at; then look at its signature, too.
+    def _concerns(self, raw: RawRecord, group: str, *, fetched: bool) -> bool:
+        """Whether the record is of a viewed group; if so, verify it, too.
 
-        What the log's filter has `fetched` was verified there.
+        Records that the filter has `fetched` are verified already.
         """
         if self._group not in (None, group):
             return False
@@ -302,7 +302,7 @@ class View:
             self.signed_groups.add(group)
         return True
 
-    def _hear_interval(self, record: Record, changes: list[ClaimChange]) -> None:
+    def _read_interval(self, record: Record, changes: list[ClaimChange]) -> None:
         key = record.partition, record.message.group_id
         intervals = self._intervals.get(key)
         if intervals is None:
@@ -316,15 +316,15 @@ class View:
         ):
             intervals.won(record)
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every group that had a record."""
+        """All groups with a record."""
         return tuple(sorted({group for fold in self.folds.values() for group in fold.groups}))
 
     def intervals_of(self, group: str) -> list[OwnerReport]:
-        """The heartbeat intervals that live owners of a group say, each by its last sender."""
+        """The heartbeat intervals of a group's live owners, each with its last sender."""
         found: dict[float, OwnerReport] = {}
         for (number, name), intervals in self._intervals.items():
             last_ms = self.folds[number].last_ms(group)
@@ -336,7 +336,7 @@ class View:
         return [found[interval_ms] for interval_ms in sorted(found)]
 
     def interval_mismatches(self) -> list[str]:
-        """A sentence for each group whose live owners say two intervals."""
+        """A sentence for each group whose live owners have different intervals."""
         warnings = []
         for group in self.groups:
             reports = self.intervals_of(group)
@@ -351,10 +351,10 @@ class View:
         return warnings
 
     def check_interval(self) -> None:
-        """Stop unless every group that says its interval lives under that of `rules`.
+        """Check that every group with an interval in the log has that of `rules`.
 
         Raises:
-            InvalidOption: one lives under another.
+            InvalidOption: a group has another interval.
         """
         for group in self.groups:
             for fold in self.folds.values():
@@ -363,9 +363,9 @@ class View:
                     raise contradicted(other)
 
     def rules_of(self, group: str, partition: int | None = None) -> Rules:
-        """By which a group is judged now: at the interval that its newest records say.
+        """The rules of a group, with the interval of its newest records.
 
-        Of a coordinating partition on which it says none, another one's; else `rules`.
+        If it has none on this coordinating partition, another one's is taken, or else `rules`.
         """
         folds = [self.folds[partition]] if partition is not None else []
         folds += sorted(
@@ -377,7 +377,7 @@ class View:
         return self.rules
 
     def check_group(self, group: str) -> None:
-        """Stop unless the log has a record of this group.
+        """Check that the log has a record of this group.
 
         Raises:
             NoSuchGroup: it has none.
@@ -390,7 +390,7 @@ class View:
             raise NoSuchGroup(f"no record of {self.topic} is of group {group!r}; {others}")
 
     def check_topic(self, group: str, topic: str) -> None:
-        """Stop unless the group has a claim of this data topic.
+        """Check that the group has a claim of this data topic.
 
         Raises:
             NoSuchGroup: it has none.
@@ -403,7 +403,7 @@ class View:
             )
 
     def claims(self, group: str | None = None) -> dict[tuple[int, ClaimKey], Reader]:
-        """The claims of a group, or all, by coordinating partition and key, in order."""
+        """The claims of a group, or of all, by coordinating partition and key, in order."""
         found = {
             (number, key): reader
             for number, fold in self.folds.items()
@@ -415,7 +415,7 @@ class View:
     def data_ends(
         self, cluster: ClusterClient, group: str | None = None
     ) -> dict[tuple[str, int], int]:
-        """Where the partitions end that are claimed; those that nobody can tell are left out."""
+        """The end offsets of claimed partitions; unknown ones are left out."""
         there = cluster.topics()
         claimed = {(key.topic, key.topic_partition) for _, key in self.claims(group)}
         return cluster.ends(
@@ -425,7 +425,7 @@ class View:
     def rows(
         self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS
     ) -> list[ListedClaim]:
-        """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
+        """Every claim of a group, or of all groups, at the time `now_ms` of this machine."""
         claims = self.claims(group)
         intervals_ms = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
         return [
@@ -492,7 +492,7 @@ class View:
         )
 
     def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[ListedGroup]:
-        """Every group, as it stands at `now_ms` of this machine."""
+        """Every group, at the time `now_ms` of this machine."""
         return [
             self._group_row(group, self.rows(now_ms, group, ends), now_ms) for group in self.groups
         ]
@@ -523,7 +523,7 @@ class View:
 
 
 def _live(row: ListedClaim) -> set[str | None]:
-    """Instances that own a claim that is not stale: one, or those that share it."""
+    """The instances that own a claim that is not stale, or share it."""
     if row.ranges is None or row.ranges.knowledge == "unknown":
         return {row.owner_instance}
     return {one.instance for one in row.ranges.holders if not one.silent}

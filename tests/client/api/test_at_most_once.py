@@ -229,7 +229,7 @@ def test_a_grant_that_is_read_after_its_claim_was_given_back_is_reported(
         until(lambda: kafka.said(ClaimingMessages))
         [key] = [claim.key for claim in consumer.claims]
         coordinator = consumer._coordinator
-        held = coordinator.held
+        held = coordinator.ownership
         coordinator.call(lambda: held.carry_out(held.session.member.release(key, held.now_ms)))
         until(lambda: kafka.said(ReleasingPartition))
         kafka.flow()

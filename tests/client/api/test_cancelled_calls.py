@@ -229,7 +229,7 @@ def test_what_was_fed_last_is_given_out_again_also_where_all_before_it_is_done()
         handling.done(begun)
         kafka.produce("events", 1)
         fed(consumer, handling)
-        consumer.give_again(handling)
+        consumer.redeliver(handling)
         again = consumer.poll(5.0)
         assert again is not None
         assert again.offset == 1

@@ -92,7 +92,7 @@ def returns_when_the_log_has_it(kafka: Kafka) -> None:
         committing = begun(consumer)
         until(lambda: 3 in beats(kafka))
         consumer._coordinator.call(lambda: None)
-        assert consumer._coordinator.held._commits
+        assert consumer._coordinator.ownership._commits
         assert not committing.done()
         assert message.claim.committed == 0
         kafka.flow()
@@ -141,7 +141,7 @@ def shares_heartbeats(kafka: Kafka) -> None:
         for _ in range(10):
             polled(consumer)
             committing.append(begun(consumer))
-            until(lambda: len(consumer._coordinator.held._commits) == len(committing))
+            until(lambda: len(consumer._coordinator.ownership._commits) == len(committing))
         assert beats(kafka) == [0, 1, 2]
         kafka.flow()
         for each in committing:
@@ -167,7 +167,7 @@ def test_what_is_acknowledged_waits_for_the_next_heartbeat(kafka: Kafka) -> None
     with kafka.consumer() as consumer:
         first_owned(consumer)
         consumer.ack(polled(consumer, 2))
-        consumer._coordinator.call(consumer._coordinator.held.look)
+        consumer._coordinator.call(consumer._coordinator.ownership.look)
         assert beats(kafka) == [0]
         kafka.clock.ahead_s += 60
         until(lambda: beats(kafka) == [0, 2])
@@ -220,7 +220,7 @@ def test_a_commit_that_nobody_waits_for_is_not_kept(kafka: Kafka) -> None:
     with kafka.consumer() as consumer:
         first_owned(consumer)
         kafka.hold_log()
-        held = consumer._coordinator.held
+        held = consumer._coordinator.ownership
         for _ in range(10):
             consumer.commit(polled(consumer), asynchronous=True)
         with pytest.raises(OutcomeUnknown, match="done below 10, and in the log below 0"):
@@ -324,7 +324,7 @@ def test_what_a_commit_said_of_a_claim_that_it_lost_the_next_one_does_not_say_ag
         polled(consumer, 2)
         kafka.appends = lambda said: LOST if isinstance(said, Heartbeat) else LANDS
         committing = begun(consumer)
-        until(lambda: consumer._coordinator.held._commits)
+        until(lambda: consumer._coordinator.ownership._commits)
         taken_over(kafka)
         assert isinstance(committing.exception(WITHIN_S), ClaimLost)
         consumer.commit()
@@ -339,7 +339,7 @@ def test_what_was_done_of_a_lost_claim_is_not_forgotten_before_somebody_commits(
         taken_over(kafka)
         until(lambda: not consumer.claims)
         consumer.ack()
-        until(lambda: message.claim not in consumer._coordinator.held.undrained)
+        until(lambda: message.claim not in consumer._coordinator.ownership.undrained)
         consumer.commit(asynchronous=True)
         with pytest.raises(ClaimLost, match="done below 2"):
             consumer.commit()
@@ -406,9 +406,9 @@ def outlives_a_late_word(kafka: Kafka) -> None:
         consumer.stop()
         committing = begun(consumer, message=message)
         until(lambda: len(kafka.said(ReleasingPartition)) == 2)
-        until(lambda: consumer._coordinator.held._commits)
+        until(lambda: consumer._coordinator.ownership._commits)
         kafka.deliver()
-        until(lambda: not consumer._coordinator.held.under_way)
+        until(lambda: not consumer._coordinator.ownership.under_way)
         consumer._coordinator.call(lambda: None)
         assert not committing.done()
         kafka.flow()
@@ -453,7 +453,7 @@ def test_a_claim_that_others_took_after_an_unknown_release_is_lost(kafka: Kafka)
         with pytest.raises(OutcomeUnknown):
             consumer.commit(message)
         taken_over(kafka)
-        driver = consumer._coordinator.held.session.member.driver(message.claim.key)
+        driver = consumer._coordinator.ownership.session.member.driver(message.claim.key)
         until(lambda: driver.consumer.known.owner_client == "c9")
         with pytest.raises(ClaimLost):
             consumer.commit(message)
@@ -470,7 +470,7 @@ def test_a_reader_that_can_only_guess_who_owns_a_claim_commits_nothing(kafka: Ka
         first_owned(consumer)
         message = polled(consumer, 2)
         polled(consumer)  # is in hand, so the claim is not forgotten
-        driver = consumer._coordinator.held.session.member.driver(message.claim.key)
+        driver = consumer._coordinator.ownership.session.member.driver(message.claim.key)
 
         def forget() -> None:
             """It began in the middle of the log, and does not know the time."""

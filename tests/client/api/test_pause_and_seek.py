@@ -32,7 +32,7 @@ def polled(consumer: Consumer, number: int) -> list[int]:
 
 def may_take(consumer: Consumer, messages: int) -> bool:
     """Whether this number of messages waits and may be taken."""
-    fetcher, [tenure] = consumer._fetcher, consumer._coordinator.held._tenures
+    fetcher, [tenure] = consumer._fetcher, consumer._coordinator.ownership._tenures
     return fetcher.buffered(tenure.fetched)[0] == messages and fetcher._buffers.ready
 
 
@@ -98,15 +98,15 @@ def test_what_is_taken_at_that_very_moment_is_given_out_once(
     kafka = Kafka()
     kafka.create("events", messages=1)
     taken, noted = threading.Event(), threading.Event()
-    note = Ownership.in_hand
+    note = Ownership.accept
 
-    def in_hand(held: Ownership, in_flight: InFlight) -> bool:
+    def accept(held: Ownership, in_flight: InFlight) -> bool:
         if in_flight.start == 1 and not taken.is_set():
             taken.set()
             assert noted.wait(20)
         return note(held, in_flight)
 
-    monkeypatch.setattr(Ownership, "in_hand", in_hand)
+    monkeypatch.setattr(Ownership, "accept", accept)
     with kafka.consumer() as consumer:
         consumer.add_topic("events")
         found = polled(consumer, 1)

@@ -85,7 +85,7 @@ def begins_nothing(ends: Callable[[Kafka, Consumer], None]) -> None:
             assert again is not None
             assert again.message.offset == 1
             handling.finish(again)
-        consumer.give_again(handling)
+        consumer.redeliver(handling)
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda each: each.__name__)

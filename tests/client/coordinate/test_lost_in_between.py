@@ -27,7 +27,8 @@ def test_what_was_finished_and_not_looked_at_before_a_loss_is_not_called_committ
         assert [consumer.poll(timeout_s=5.0) is not None for _ in range(3)] == [True] * 3
         monkeypatch.setattr(consumer_loop, "LOOK_EVERY_MS", 60_000)
         scheduler.sleep(0.5)
-        consumer._coordinator.held.ack(None)  # as `commit` does, before the coordinator is asked
+        # As `commit` does, before the coordinator is asked.
+        consumer._coordinator.ownership.ack(None)
         now_s = settings.environment.unix_ms() // 1000
         pause = ReleaseGroup(1, now_s, "a1", "a", "g", "", Partition(0), now_s + 600)
         kafka.append(COORDINATION_TOPIC, 0, encode(pause))

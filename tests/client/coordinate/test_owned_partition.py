@@ -138,7 +138,7 @@ def test_at_most_once_a_lost_tenure_keeps_nothing_beyond_its_grant(paused: bool)
         consumer.add_topic("events")
         first = consumer.poll(10.0)
         assert first is not None
-        [tenure] = consumer._coordinator.held._tenures
+        [tenure] = consumer._coordinator.ownership._tenures
         until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] == 99 - 3)
         if paused:
             consumer.pause("events")
@@ -164,7 +164,7 @@ def test_at_most_once_what_a_lost_tenure_is_granted_after_all_is_fetched_again()
     with kafka.consumer(semantics=AMO, batch=4) as consumer:
         consumer.add_topic("events")
         assert consumer.poll(10.0) is not None
-        [tenure] = consumer._coordinator.held._tenures
+        [tenure] = consumer._coordinator.ownership._tenures
         release_group(kafka)
         until(lambda: tenure.claim.lost is not None)
         until(lambda: consumer._fetcher.buffered(tenure.fetched)[0] <= 3)

@@ -155,7 +155,7 @@ def test_at_most_once_a_tenure_does_not_ask_for_what_is_heard_late_of_the_one_be
         again = consumer.consume(10, 10.0)
         assert again.claim is not first
         consumer.ack()
-        held = consumer._coordinator.held
+        held = consumer._coordinator.ownership
         consumer._coordinator.call(lambda: held.fetched(first, 100))
         kafka.produce("events", 1)
         assert [message.offset for message in consumer.consume(10, 10.0)] == [3]

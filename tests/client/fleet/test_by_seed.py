@@ -145,7 +145,7 @@ def counts_as_done_what_is_in_hand(patch: Patch) -> None:
     patch.setattr(
         OwnedPartition,
         "reached",
-        lambda owned: max([reached(owned), *[hand.end for hand in owned.hands]]),
+        lambda owned: max([reached(owned), *[chunk.end for chunk in owned.chunks]]),
     )
 
 
@@ -175,7 +175,7 @@ def commits_nothing_after_the_first(patch: Patch) -> None:
     commit = ConsumerLoop.commit_positions
 
     def once(loop: ConsumerLoop) -> None:
-        if not getattr(loop, "committed_once", False) and loop.held.to_commit:
+        if not getattr(loop, "committed_once", False) and loop.ownership.to_commit:
             loop.committed_once = True  # type: ignore[attr-defined]
             commit(loop)
 

@@ -31,7 +31,7 @@ NEVER: Final[dict[type, dict[str, str]]] = {
         "processing": "`run` calls what it calls, for every message.",
         "remove_topic": "`unsubscribe` removes topics by the same `_remove`.",
         "seek_to_time": "It looks an offset up, and calls `seek`.",
-        "give_again": "Not for applications: `run` calls it.",
+        "redeliver": "Not for applications: `run` calls it.",
         "handling": "Not for applications: `run` calls it.",
         "positions_of": "Not for applications: a controller of groups calls it.",
     },

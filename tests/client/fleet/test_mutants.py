@@ -83,7 +83,7 @@ def forgets_what_was_granted(patch: Patch) -> None:
 
 def shares_what_is_in_hand(patch: Patch) -> None:
     """Two threads go over one deque."""
-    patch.setattr(OwnedPartition, "hands", property(lambda tenure: tenure._hands))
+    patch.setattr(OwnedPartition, "chunks", property(lambda tenure: tenure._chunks))
 
 
 def asks_with_a_batch_in_hand(patch: Patch) -> None:
@@ -122,12 +122,12 @@ def forgets_what_is_given_back(patch: Patch) -> None:
 
 def counts_waiting_for_a_turn(patch: Patch) -> None:
     """A claim does not move while it waits for its turn, and is called wedged."""
-    standing = OwnedPartition.standing
+    progress = OwnedPartition.progress
 
     def alone(tenure: OwnedPartition, *seen: Any, others_busy: bool) -> Any:
-        return standing(tenure, *seen, others_busy=False)
+        return progress(tenure, *seen, others_busy=False)
 
-    patch.setattr(OwnedPartition, "standing", alone)
+    patch.setattr(OwnedPartition, "progress", alone)
 
 
 def polled() -> None:
@@ -184,7 +184,7 @@ def mixes_ways_in_one_chunk(patch: Patch) -> None:
 
 def keeps_what_a_run_left(patch: Patch) -> None:
     """What a run had not done when it ended is nobody's before the consumer is closed."""
-    patch.setattr(Ownership, "give_again", lambda *_: None)
+    patch.setattr(Ownership, "redeliver", lambda *_: None)
 
 
 def gives_again_what_is_being_handled(patch: Patch) -> None:

@@ -175,7 +175,7 @@ class Walk:
             self.done.add((begun.message.partition, begun.message.offset))
             handling.finish(begun)
             handling.done(begun)
-        consumer.give_again(handling)
+        consumer.redeliver(handling)
 
     def commit(self, client: str, consumer: Consumer) -> None:
         # Also the message that a loop is at. At most once it is done from here on, whatever becomes

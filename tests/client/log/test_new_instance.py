@@ -92,7 +92,7 @@ def sends_unheard(kafka: Kafka, consumer: Consumer) -> None:
 @pytest.fixture
 def looked(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Callable[[Consumer], None]:
     """Lets a consumer look, once more, how its claims stand."""
-    seen, stand = threading.Semaphore(0), Ownership.stand
+    seen, stand = threading.Semaphore(0), Ownership.report_progress
 
     def stands(held: Ownership, ends: object) -> None:
         stand(held, ends)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def looked(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Callable[[Consumer]
             assert seen.acquire(timeout=WITHIN_S)
         consumer._coordinator.call(lambda: None)
 
-    monkeypatch.setattr(Ownership, "stand", stands)
+    monkeypatch.setattr(Ownership, "report_progress", stands)
     return looks
 
 

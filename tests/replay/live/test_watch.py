@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, deque
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescription
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
-from kafka_marshal.replay.live import sinks
+from kafka_marshal.replay.live import sinks, watch_context
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.watch import WatchOptions, WatchResult, watch
@@ -346,6 +347,7 @@ def test_a_topic_that_lost_its_end_or_was_made_anew_is_not_gone_on_with(
     append(kafka_broker, "lost", list(many_nights(1, 1)))
     watched(kafka_broker, "lost", checkpoint=folder)
     options = WatchOptions(settings_of(kafka_broker.bootstrap), "lost", _fenced())
+    monkeypatch.setattr(watch_context, "TOPIC_CHECK_S", 0.0)
     with ExitStack() as opened:
         running = WatchContext(options, opened)
         admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
@@ -353,7 +355,7 @@ def test_a_topic_that_lost_its_end_or_was_made_anew_is_not_gone_on_with(
         time.sleep(1)
         make_topic(kafka_broker, "lost")
         with pytest.raises(BrokerFailed, match="topic lost was deleted and made anew"):
-            running.check_count()
+            deque(iter(running.check_topic, ""), 0)  # until the answer is there
     with pytest.raises(ReplayError, match="the checkpoint was made with topic id"):
         watched(kafka_broker, "lost", checkpoint=folder)
     folder = tmp_path / "of brokers that give topics no id"
@@ -365,6 +367,38 @@ def test_a_topic_that_lost_its_end_or_was_made_anew_is_not_gone_on_with(
     make_topic(kafka_broker, "lost")
     with pytest.raises(ReplayError, match="but the topic ends at 0: it lost its end or is another"):
         watched(kafka_broker, "lost", checkpoint=folder)
+
+
+def test_a_watch_ends_though_no_broker_answers_about_its_topic(
+    kafka_broker: Broker, night: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is kept: a later watch goes on from there."""
+    began, asked, may_answer = (threading.Event() for _ in range(3))
+    topic = ClusterClient.topic
+    answered: list[str] = []
+
+    def waits(client: ClusterClient, name: str) -> TopicDescription | None:
+        if began.is_set():
+            asked.set()
+            may_answer.wait(20)
+            answered.append(name)
+        return topic(client, name)
+
+    def stopped() -> bool:
+        began.set()
+        return asked.is_set()
+
+    monkeypatch.setattr(ClusterClient, "topic", waits)
+    monkeypatch.setattr(watch_context, "TOPIC_CHECK_S", 0.0)
+    folder = tmp_path / "checkpoint"
+    first = watch(
+        WatchOptions(settings_of(kafka_broker.bootstrap), night, BOTH, checkpoint=folder), stopped
+    )
+    assert not answered
+    may_answer.set()
+    monkeypatch.undo()
+    second = watched(kafka_broker, night, checkpoint=folder)
+    assert first.records + second.records == len(list(many_nights(8, 2)))
 
 
 def test_a_topic_to_tell_to_must_be_there(kafka_broker: Broker, night: str) -> None:

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from benchmarks import bench_client, bench_ranges
 from benchmarks.groups import protocol
+from benchmarks.suite import __main__ as suite
 from benchmarks.suite import parts, ratios
 from benchmarks.suite.__main__ import bench, main
 from benchmarks.suite.figures import Around, Better, Figure, Target
@@ -92,6 +93,24 @@ def test_a_fall_that_a_second_run_does_not_show_is_no_error(
     assert html.escape(line) in page_of_it
 
 
+def test_an_interrupted_second_run_leaves_the_page_of_the_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, runs = folder / "ratios.json", suite._run
+    ratios.store(attrs.evolve(NOW, parts={"well": {"well.first": {"peer": 4.0}}}), stored)
+
+    def interrupted(part: Part, scale: str, where: Path) -> Ran:
+        if where.name == "again":
+            raise KeyboardInterrupt
+        return runs(part, scale, where)
+
+    monkeypatch.setattr(suite, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench([part(folder, "well", 2.0)], NOW, folder / "out", stored)
+    page_of_it = html.unescape((folder / "out" / "index.html").read_text())
+    assert "well.first × peer: 4.00 before, 2.00 now (-50.0%)" in page_of_it
+
+
 def test_a_part_that_hangs_is_ended_and_one_that_gives_nothing_is_no_success(folder: Path) -> None:
     (folder / "hangs.py").write_text("import time; print('begun', flush=True); time.sleep(600)")
     ran = parts.run(Part("hangs", "hangs", [], []), "quick", folder, longest_s=1.0)
@@ -151,7 +170,7 @@ def test_the_page_shows_peers_targets_falls_and_history() -> None:
         "not reached",
         "Twice.",
         "3.00, 2.50, 2.00",  # the history
-        "2.00, stored 2.50",
+        "2.00, stored 2.75",  # the median
     ):
         assert words in drawn
     assert "<peer>" not in drawn

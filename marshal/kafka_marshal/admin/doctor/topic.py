@@ -11,7 +11,7 @@ from kafka_marshal.client.connect.coordination_topic import (
     retention_needed_ms,
     retention_suffices,
 )
-from kafka_marshal.client.connect.settings import TOPIC_BYTES_MIN
+from kafka_marshal.client.connect.settings import SHARED_TOPIC_BYTES_MIN, TOPIC_BYTES_MIN
 from kafka_marshal.core.state import Rules
 from kafka_marshal.errors import init_command
 
@@ -55,7 +55,16 @@ def of_settings(
             "max.message.bytes",
             f"max.message.bytes is {limit}",
             "heartbeats with long names, or sent together, are refused, and their consumer ends",
-            f"set it to at least {TOPIC_BYTES_MIN}",
+            f"set it to at least {SHARED_TOPIC_BYTES_MIN}",
+        )
+    elif limit.isdecimal() and int(limit) < SHARED_TOPIC_BYTES_MIN:
+        yield CheckFinding(
+            CheckSeverity.NOTE,
+            "max.message.bytes",
+            f"max.message.bytes is {limit}",
+            "nothing, unless consumers share partitions: heartbeats with hundreds of ranges are "
+            "refused, and their consumer ends",
+            f"set it to at least {SHARED_TOPIC_BYTES_MIN} before partitions are shared",
         )
     if hold.get("compression.type", "producer") not in ("producer", "uncompressed"):
         yield CheckFinding(

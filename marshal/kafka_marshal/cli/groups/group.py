@@ -149,7 +149,19 @@ def _asking(
         if tls_ca is not None or tls_cert is not None:
             tls = client_context(tls_ca, tls_cert, tls_key)
         servers = controller or os.environ.get("MARSHAL_CONTROLLERS") or _AT
-        with Controllers(servers, "marshal-cli", tls=tls, option="--controller") as controllers:
+        seen = list[ServerUnreachable]()
+
+        def unreachable(error: ServerUnreachable) -> None:
+            """Report it at once, and end if another server listens there: that will not pass."""
+            if not seen:
+                seen.append(error)
+                if (found := controllers.strangers()) is not None:
+                    fail(found)
+                errors.print(f"Note: {error}; trying again for {duration_text(timeout_s * 1000)}")
+
+        with Controllers(
+            servers, "marshal-cli", tls=tls, option="--controller", on_unreachable=unreachable
+        ) as controllers:
             try:
                 yield _Asking(controllers, timeout_s)
             except ServerUnreachable as error:

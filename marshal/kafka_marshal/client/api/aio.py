@@ -285,7 +285,7 @@ class AsyncConsumer:
                 await tasks.cancel()
             finally:  # also where it is cancelled once more
                 if not consumer.delivery.ended:
-                    await asyncio.shield(self._in_thread(partial(consumer.give_again, handling)))
+                    await asyncio.shield(self._in_thread(partial(consumer.redeliver, handling)))
         consumer.delivery.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure

@@ -452,12 +452,12 @@ class Consumer:
             InvalidOption: the partition is not claimed.
             ConsumerClosed: the consumer is closed.
         """
-        self._unless_stopped(lambda: self._coordinator.held.release(topic, partition))
+        self._unless_stopped(lambda: self._coordinator.ownership.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
         """The claims that we own now, as far as the log was read; the epoch is a fencing token."""
-        return self._coordinator.held.claims
+        return self._coordinator.ownership.claims
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that we own now, as Kafka's consumer returns them; see `claims`."""
@@ -469,7 +469,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._coordinator.held.claimed(topic, partition).claim.committed
+        return self._coordinator.ownership.claimed(topic, partition).claim.committed
 
     def position(self, topic: str, partition: int) -> int:
         """The offset after the last delivered message of a claim that we own.
@@ -477,7 +477,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._coordinator.held.claimed(topic, partition).given_end
+        return self._coordinator.ownership.claimed(topic, partition).delivered_end
 
     def lag(self, topic: str, partition: int) -> int | None:
         """The number of unfinished offsets of a claim that we own, up to its partition's end.
@@ -488,7 +488,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._coordinator.held.lag(topic, partition)
+        return self._coordinator.ownership.lag(topic, partition)
 
     @property
     def instance_id(self) -> str:
@@ -544,7 +544,7 @@ class Consumer:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
             self.delivery.pop()
-            self.delivery.gave_out(in_flight)
+            self.delivery.delivered_more(in_flight)
         return None
 
     def ack(self, message: Message | None = None) -> None:
@@ -559,7 +559,7 @@ class Consumer:
             ConsumerClosed: the consumer was closed, which gave back unacknowledged messages.
         """
         self.delivery.raise_if_closed()
-        self._coordinator.held.ack(message)
+        self._coordinator.ownership.ack(message)
 
     def commit(
         self,
@@ -592,7 +592,7 @@ class Consumer:
         commit = Commit()
         if asynchronous:
             commit.future.cancel()
-        coordinator.do(partial(coordinator.held.commit, message, commit))
+        coordinator.do(partial(coordinator.ownership.commit, message, commit))
         if asynchronous:
             return
         try:
@@ -602,7 +602,7 @@ class Consumer:
             if self.delivery.closed:
                 raise
             commit = Commit()
-            coordinator.held.commit(message, commit)
+            coordinator.ownership.commit(message, commit)
         if commit.future.cancel():
             raise OutcomeUnknown(
                 commit.progress_of(commit.left) or f"nothing was begun within {timeout_s:g} s"
@@ -632,7 +632,7 @@ class Consumer:
                 return Messages((), None)
             taken = in_flight.take(num_messages)
             if taken:
-                self.delivery.gave_out(in_flight)
+                self.delivery.delivered_more(in_flight)
                 return Messages(taken, in_flight.claim)
             self.delivery.finish(in_flight)
         return Messages((), None)
@@ -723,7 +723,7 @@ class Consumer:
             try:
                 pool.end(timeout_s)
             finally:  # also where a signal interrupts that
-                self.give_again(handling)
+                self.redeliver(handling)
         self.delivery.raise_failure()
         if pool.failure is not None:
             raise pool.failure
@@ -738,11 +738,11 @@ class Consumer:
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Deliver nothing of the partition for now; the claim stays ours."""
-        self._each(topic, partition, self._coordinator.held.pause)
+        self._each(topic, partition, self._coordinator.ownership.pause)
 
     def resume(self, topic: str, partition: int | None = None) -> None:
         """Continue after `pause`."""
-        self._each(topic, partition, self._coordinator.held.resume)
+        self._each(topic, partition, self._coordinator.ownership.resume)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """At least once: skip the messages before this offset, as if they were done.
@@ -753,7 +753,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed, or the offset is below the position.
         """
-        self._coordinator.call(lambda: self._coordinator.held.seek(topic, partition, offset))
+        self._coordinator.call(lambda: self._coordinator.ownership.seek(topic, partition, offset))
 
     def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
         """At least once: skip the messages before this time; all, if none is later.
@@ -766,7 +766,7 @@ class Consumer:
         if at.tzinfo is None:
             raise InvalidOption(f"at has a time zone, and {at!r} has none")
         one = (topic, partition)
-        self._coordinator.held.claimed(topic, partition)
+        self._coordinator.ownership.claimed(topic, partition)
         found = self._coordinator.cluster.offsets_at([one], int(at.timestamp() * 1000))
         offset = found.get(one)
         if offset is None:
@@ -787,7 +787,7 @@ class Consumer:
             self.delivery.stop()
         self._coordinator.stop()
         if self._config.mode is Mode.AT_MOST_ONCE:
-            self._coordinator.do(self._coordinator.held.say_what_is_paused)
+            self._coordinator.do(self._coordinator.ownership.note_paused_grants)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Release the claims, so that others can take them at once, and disconnect.
@@ -810,12 +810,12 @@ class Consumer:
             in_flight = self.delivery.pop()
             coordinator.stop()
             if in_flight is not None:
-                coordinator.do(lambda: coordinator.held.abandon(in_flight))
-            coordinator.do(coordinator.held.abandon_rest)
+                coordinator.do(lambda: coordinator.ownership.abandon(in_flight))
+            coordinator.do(coordinator.ownership.abandon_rest)
             deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(coordinator.ended.wait)
         elif not coordinator.ended.is_set():
             self.delivery.pop()
-            coordinator.do(partial(coordinator.held.abandon_rest, release=False))
+            coordinator.do(partial(coordinator.ownership.abandon_rest, release=False))
         if coordinator.failure is not None:  # nothing that is under way counts any more
             deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
         coordinator.leave()
@@ -868,38 +868,38 @@ class Consumer:
             if dead_letter_topic is None
             else DeadLetters(self._config.settings, checked(dead_letter_topic))
         )
-        held = self._coordinator.held
+        ownership = self._coordinator.ownership
         if max_deliveries is not None:
-            self._unless_stopped(partial(held.begin_alone, max_deliveries))
+            self._unless_stopped(partial(ownership.begin_alone, max_deliveries))
         return Handling(
             kept,
             retrying,
             dead,
             self.delivery.may_begin,
-            self._coordinator.held.given_up,
-            self._coordinator.held.progressed,
+            self._coordinator.ownership.given_up,
+            self._coordinator.ownership.progressed,
             lambda in_flight: self._coordinator.do(
-                partial(self._coordinator.held.abandon, in_flight)
+                partial(self._coordinator.ownership.abandon, in_flight)
             ),
             lambda claim, outlasted: self._coordinator.do(
-                partial(self._coordinator.held.handlers_left, claim, at_work=outlasted)
+                partial(self._coordinator.ownership.handlers_left, claim, at_work=outlasted)
             ),
             self._coordinator.observers,
             self._environment.threads.rlock(),
         )
 
-    def give_again(self, handling: Handling) -> None:
+    def redeliver(self, handling: Handling) -> None:
         """Deliver again what a `run` left unfinished when it ended. Not for applications."""
         left = handling.end()
-        held = self._coordinator.held
+        ownership = self._coordinator.ownership
         with suppress(MarshalError):  # it has ended, so nobody gets any more
-            self._coordinator.call(partial(held.give_again, left))
-            self._coordinator.call(partial(held.begin_alone, None))
+            self._coordinator.call(partial(ownership.redeliver, left))
+            self._coordinator.call(partial(ownership.begin_alone, None))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [
             claim
-            for claim in self._coordinator.held.undrained
+            for claim in self._coordinator.ownership.undrained
             if claim.topic == topic and partition in (None, claim.partition)
         ]
         if not found:

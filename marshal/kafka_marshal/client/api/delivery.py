@@ -42,7 +42,7 @@ class Delivery:
 
     def __init__(self, coordinator: Coordinator, fetcher: Fetcher) -> None:
         self._coordinator, self._fetcher = coordinator, fetcher
-        self._held_may_begin = coordinator.held.may_begin
+        self._may_begin = coordinator.ownership.may_begin
         environment = coordinator.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
         self._steady_ms, self._new_lock = environment.steady_ms, environment.threads.lock
@@ -69,7 +69,7 @@ class Delivery:
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether any thread or task may begin a message of the claim now."""
-        return not (self.stopped or self.closed) and self._held_may_begin(claim)
+        return not (self.stopped or self.closed) and self._may_begin(claim)
 
     def take(
         self, timeout_s: float | None, way: DeliveryMode = DeliveryMode.LOOP, maximum: int = CHUNK
@@ -95,7 +95,7 @@ class Delivery:
 
     def share_of(self, messages: int) -> int:
         """How many of these messages to take from one claim, so that every claim gets some."""
-        return min(CHUNK, max(1, messages // max(1, self._coordinator.held.count)))
+        return min(CHUNK, max(1, messages // max(1, self._coordinator.ownership.count)))
 
     def pop(self) -> InFlight | None:
         """Return the current chunk and forget it; the caller takes it over."""
@@ -107,12 +107,12 @@ class Delivery:
         if self.in_flight is in_flight:
             self.in_flight = None
         in_flight.finish()
-        self._coordinator.held.progressed(in_flight)
+        self._coordinator.ownership.progressed(in_flight)
 
-    def gave_out(self, in_flight: InFlight) -> None:
+    def delivered_more(self, in_flight: InFlight) -> None:
         """The application received more of the chunk and has not finished it; ranges go on."""
         if in_flight.claim.range is not None:
-            self._coordinator.held.progressed(in_flight)
+            self._coordinator.ownership.progressed(in_flight)
 
     def raise_failure(self) -> None:
         """Raise the error that ended the consumer, if there is one."""
@@ -132,16 +132,16 @@ class Delivery:
         elif self._way is not DeliveryMode.POLL:
             self.finish(before)
         if rest is not None:
-            self._give_out(rest, way, before.since_ms)
+            self._deliver(rest, way, before.since_ms)
 
-    def _give_out(
+    def _deliver(
         self, chunk: MessageChunk[Claim, Fetched], way: DeliveryMode, since_ms: int
     ) -> InFlight | None:
         """Make it the current chunk, unless that was prevented meanwhile."""
         in_flight = InFlight(
             chunk, self._new_lock(), by_commit=way is not DeliveryMode.LOOP, since_ms=since_ms
         )
-        if not self._coordinator.held.in_hand(in_flight):
+        if not self._coordinator.ownership.accept(in_flight):
             return None
         self.in_flight, self._way = in_flight, way
         if self.stopped or self.closed:
@@ -149,7 +149,7 @@ class Delivery:
         if not in_flight.finished:
             return in_flight
         self.in_flight = None
-        self._coordinator.held.progressed(in_flight)
+        self._coordinator.ownership.progressed(in_flight)
         return None
 
     def _next(self, timeout_s: float | None, way: DeliveryMode, maximum: int) -> InFlight | None:
@@ -165,7 +165,7 @@ class Delivery:
             else:
                 taken = self._fetcher.take(maximum, max(0.0, left))
             if taken is not None:
-                if (in_flight := self._give_out(taken, way, self._steady_ms())) is not None:
+                if (in_flight := self._deliver(taken, way, self._steady_ms())) is not None:
                     return in_flight
                 continue
             if self._coordinator.ended.is_set():

@@ -1,7 +1,7 @@
 """Queries and changes a cluster: brokers, topics, offsets.
 
-It knows Kafka's admin client and turns its errors into one sentence. It does not know what any of
-it is good for.
+It knows Kafka's admin client, and turns each of its errors into one sentence. It does not know why
+its callers ask.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kafka_marshal.errors import BrokerFailed, in_words
 T = TypeVar("T")
 
 FIRST_TRY_S: Final = 2.0
-"""How long a question waits at first, in seconds; after each time-out it waits twice as long."""
+"""The first timeout of a request, in seconds; it doubles after each timeout."""
 _OTHER_LEADER: Final = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
@@ -52,17 +52,17 @@ _OTHER_LEADER: Final = frozenset(
         KafkaError._NOENT,
     }
 )
-"""Another leads than the client believes, or in another epoch, or it believes that nobody does."""
+"""The client has outdated metadata: another leader, another epoch, or none."""
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
-"""What a user of the coordination topic may need; Kafka's words."""
+"""The operations that a user of the coordination topic may need, by Kafka's names."""
 
 
 @frozen
 class PartitionDescription:
-    """One partition of a topic, by number of broker."""
+    """One partition of a topic; brokers are given by number."""
 
     leader: int | None
-    """None while there is none: nobody can read or append."""
+    """None if it has no leader, and can neither be read nor appended to."""
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
 
@@ -74,23 +74,23 @@ class TopicDescription:
     name: str
     partitions: Mapping[int, PartitionDescription]
     allowed: frozenset[str] | None
-    """What the user of these settings may do with it, in Kafka's words; None if not reported."""
+    """The allowed operations for the user of these settings; None if not reported."""
     topic_id: str | None = None
-    """A topic that is deleted and made again gets a new one. None if the brokers give none."""
+    """A topic that is deleted and created again gets a new id. None if brokers report none."""
 
     @property
     def led(self) -> bool:
-        """Every partition has a leader."""
+        """Whether every partition has a leader."""
         return all(one.leader is not None for one in self.partitions.values())
 
     @property
     def copies(self) -> int:
-        """The fewest copies that one of its partitions has."""
+        """The least number of replicas of its partitions."""
         return min(len(one.replicas) for one in self.partitions.values())
 
 
 class NotAuthorized(BrokerFailed):
-    """The user of these settings may not even see it."""
+    """The user of these settings may not describe it."""
 
 
 class TopicExists(BrokerFailed):
@@ -98,10 +98,10 @@ class TopicExists(BrokerFailed):
 
 
 class ClusterClient:
-    """Asks one cluster, and changes it. Nothing is cached."""
+    """Queries and changes one cluster. Nothing is cached."""
 
     def __init__(self, settings: Settings) -> None:
-        """Connect at the first question.
+        """Create the client; it connects at the first request.
 
         Raises:
             BrokerFailed: a setting is not one of librdkafka's.
@@ -117,24 +117,24 @@ class ClusterClient:
     # --- brokers and topics -----------------------------------------------------------------------
 
     def brokers(self) -> tuple[int, ...]:
-        """The numbers of the brokers that are up.
+        """The numbers of the live brokers.
 
         Raises:
-            BrokerFailed: the cluster did not answer; so do all methods.
+            BrokerFailed: the cluster did not answer. All methods raise it.
         """
         return tuple(sorted(self._metadata().brokers))
 
     def topics(self) -> dict[str, int]:
-        """Every topic that this user can see, and how many partitions it has."""
+        """The number of partitions of every topic that this user may describe."""
         return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
 
     def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicDescription | None:
         """The topic; None if there is no such topic.
 
-        A broker may not know a new topic yet, so "no such topic" is asked again for `spreads_s`.
+        A broker may not know a new topic yet, so it asks again for `spreads_s` seconds.
 
         Raises:
-            NotAllowed: the user of these settings may not see it.
+            NotAuthorized: the user of these settings may not describe it.
         """
         try:
             found = self._answer_of_any(partial(self._describe, name), spreads_s)
@@ -172,7 +172,7 @@ class ClusterClient:
         return cast("Future[Any]", asked[name])
 
     def topic_settings(self, name: str) -> dict[str, str]:
-        """The topic's settings as they hold, also the brokers' defaults."""
+        """The topic's settings in effect, including the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         with self._plainly(f"settings of topic {name}"):
             found = self._answer_of_any(
@@ -190,10 +190,10 @@ class ClusterClient:
         settings: Mapping[str, str],
         brokers: Sequence[int] = (),
     ) -> None:
-        """Create it; with `brokers` partition n lies on the n-th of them alone.
+        """Create a topic; with `brokers`, partition n has one replica, on the n-th of them.
 
         Raises:
-            TopicExists: it is there already.
+            TopicExists: it exists already.
         """
         placed: dict[str, Any] = {"replication_factor": copies}
         if brokers:
@@ -210,14 +210,14 @@ class ClusterClient:
                 raise
 
     def delete_topic(self, name: str) -> None:
-        """Delete it."""
+        """Delete a topic."""
         with self._plainly(f"deleting {name}"):
             self._answer(lambda: self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
 
     # --- offsets ----------------------------------------------------------------------------------
 
     def extents(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
-        """What these partitions of topics hold now, without those that no broker answers for."""
+        """The offsets that these partitions hold now; those without an answer are left out."""
         lows = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         highs = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {one: Watermarks(lows[one], highs[one]) for one in lows if one in highs}
@@ -225,17 +225,17 @@ class ClusterClient:
     def ends(
         self, partitions: Sequence[tuple[str, int]], within_s: float = CONNECT_S
     ) -> dict[tuple[str, int], int]:
-        """Where these partitions of topics end now, without those that no broker answers for."""
+        """The current end offsets of these partitions; those without an answer are left out."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._offsets(partitions, latest, within_s=within_s)
 
     def offsets_at(
         self, partitions: Sequence[tuple[str, int]], at_ms: int
     ) -> dict[tuple[str, int], int]:
-        """The first offset whose record is not older than this; left out where there is none.
+        """The first offset of each partition whose record is not older; left out without one.
 
         Raises:
-            BrokerFailed: of one of them nobody can tell.
+            BrokerFailed: there was no answer for one of them.
         """
         with self._plainly("offsets at a time"):
             found = self._all_offsets(partitions, OffsetSpec.for_timestamp(at_ms))
@@ -244,7 +244,7 @@ class ClusterClient:
     def _all_offsets(
         self, partitions: Sequence[tuple[str, int]], spec: OffsetSpec
     ) -> dict[tuple[str, int], int]:
-        """What is answered of all of them: no answer says nothing about the offset."""
+        """The answers for all of them; raises if one is missing."""
 
         def ask(within_s: float) -> dict[tuple[str, int], int]:
             failed: list[KafkaException] = []
@@ -262,7 +262,7 @@ class ClusterClient:
         failed: Callable[[KafkaException], None] = lambda _: None,
         within_s: float = CONNECT_S,
     ) -> dict[tuple[str, int], int]:
-        """What is answered; `failed` takes each error, and what it is of is left out."""
+        """The answers; `failed` is called with each error, and its partition is left out."""
         found: dict[tuple[str, int], int] = {}
         for is_last in (False, True):
             left = [one for one in partitions if one not in found]
@@ -273,9 +273,9 @@ class ClusterClient:
                 for error in errors:
                     failed(error)
                 break
-            # librdkafka 2.16 asks nobody who leads what it knows already. After a restart of a
-            # broker it names the leader's old epoch, and of a new topic that nobody leads it.
-            self._look_who_leads()
+            # librdkafka 2.16 does not update the metadata of a topic that it knows. After a
+            # restart of a broker it sends the old leader epoch, and a new topic has no leader.
+            self._update_leaders()
         return found
 
     def _offsets_once(
@@ -306,14 +306,14 @@ class ClusterClient:
                 failed(error)
         return found
 
-    def _look_who_leads(self) -> None:
-        """Learn anew which broker leads what; that nobody answers is no error."""
+    def _update_leaders(self) -> None:
+        """Update the metadata about leaders, if any broker answers."""
         with suppress(KafkaException):
-            # Of all topics: a question for one of them might create it.
+            # Of all topics: a request for one might create it.
             self._asked(partial(self._admin.list_topics, timeout=FIRST_TRY_S))
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
-        """What the user of these settings may do with a group, in Kafka's words, READ and DESCRIBE.
+        """The allowed operations on a group for the user of these settings, by Kafka's names.
 
         None if not reported.
         """
@@ -333,7 +333,7 @@ class ClusterClient:
         return allowed | ALL_OPERATIONS if AclOperation.ALL.name in allowed else allowed
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set the group's committed offsets, which Kafka's own tools show."""
+        """Set the group's committed offsets, which Kafka's own tools display."""
         wanted = [TopicPartition(*one, offset) for one, offset in sorted(offsets.items())]
         with self._plainly(f"committing offsets of group {group}"):
             answered = self._answer(
@@ -360,19 +360,19 @@ class ClusterClient:
     def _answer_of_any(
         self, question: Callable[[float], Future[T]], spreads_s: float = SPREADS_S
     ) -> T:
-        """The answer to a question that takes a time-out, of whichever broker may give it.
+        """The answer to a request with a timeout, from any broker that has it.
 
         Raises:
-            NotLetIn: there will be none.
+            NotLetIn: the cluster refuses this client.
             KafkaException: there is no answer, for any reason.
         """
         return self._ask_any(lambda within_s: self._answer(partial(question, within_s)), spreads_s)
 
     def _ask_any(self, ask: Callable[[float], T], spreads_s: float = SPREADS_S) -> T:
-        """Ask patiently, and after each time-out look anew which broker is whose leader.
+        """Retry, and update the metadata about leaders after each timeout.
 
-        librdkafka asks the one that it knows as controller, or as leader, and waits for it until
-        the request times out, even if that broker has died. It does not look for another one.
+        librdkafka asks the broker that it knows as controller or leader, and waits until the
+        request times out, even if that broker has died. It does not look for another one.
         """
         within_s = FIRST_TRY_S
 
@@ -383,23 +383,23 @@ class ClusterClient:
             except KafkaException as error:
                 if code_of(error) == KafkaError._TIMED_OUT:
                     within_s = min(2 * within_s, CONNECT_S)
-                    self._look_who_leads()
+                    self._update_leaders()
                 raise
 
         return patiently(one_try, self.settings.environment, spreads_s)
 
     def _answer(self, question: Callable[[], Future[T]]) -> T:
-        """The answer to a question.
+        """The answer to a request.
 
         Raises:
-            NotLetIn: there will be none.
+            NotLetIn: the cluster refuses this client.
             KafkaException: there is no answer, for any reason.
         """
         poll = partial(self._admin.poll, 0)
         return self._asked(lambda: self._client_errors.wait(question(), poll, 2 * CONNECT_S))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        """What it returns; every error but our own is one of Kafka's, so nobody expects others."""
+        """The result of `ask`; errors that are not our own become KafkaException."""
         try:
             return ask()
         except (KafkaException, BrokerFailed):
@@ -418,7 +418,7 @@ class ClusterClient:
 
     def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
-            self._admin.poll(0)  # lets the client say what it has on its mind
+            self._admin.poll(0)  # runs the client's pending error callbacks
         return self._client_errors.failed(exception, about)
 
 

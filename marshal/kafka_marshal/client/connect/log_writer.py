@@ -1,9 +1,10 @@
-"""Appending to topics: in order, idempotently, and what became of each record.
+"""Appends records to topics, in order and idempotently, and reports the outcome of each.
 
-An append has an outcome: where the record lies, or one of two failures, and the protocol depends
-on the difference. Either the broker refused the record, so it is nowhere (`NotAppended`); or nobody
-knows, and it may still land (`OutcomeUnknown`). `RecordWriter` appends any record, for
-`client.produce`; `LogWriter` those of the protocol. This room does not know what a record does.
+An outcome is the record's offset, or one of two failures, and the protocol depends on the
+difference. Either the broker refused the record, so it is in no log (`NotAppended`). Or it is
+unknown whether it was appended, and it may still be (`OutcomeUnknown`). `RecordWriter` appends any
+record, for `client.produce`; `LogWriter` those of the protocol. This module does not know what a
+record means.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ _Encoded: TypeAlias = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
 """Key, value and headers."""
 
 CLOSE_S: Final = 10.0
-"""How long closing waits for what is under way, in seconds."""
+"""How long `close` waits for outcomes, in seconds."""
 PURGE_S: Final = 1.0
-"""How long closing waits to hear of what it gave up, in seconds."""
+"""How long `close` then waits for the outcomes of purged records, in seconds."""
 _POLL_S: Final = 0.1
 _IDLE_S: Final = 0.5
-"""How often the client is served while nothing is under way, in seconds: it reports errors."""
+"""How often the client is polled without pending appends, in seconds: it reports errors."""
 _FULL_S: Final = 0.05
 _LOOK_S: Final = 0.01
 
@@ -67,48 +68,48 @@ REFUSED: Final = frozenset(
         KafkaError._AUTHENTICATION,
     }
 )
-"""After these a record is nowhere. After any other error its outcome is unknown."""
+"""After these errors a record is in no log. After any other one its outcome is unknown."""
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
-"""Those of them for a topic that is gone, or for a new one that not every broker knows yet."""
+"""The errors for a topic that is gone, or that not every broker knows yet."""
 
 
 @frozen
 class RecordMetadata:
-    """Where a record lies, as the broker reported it."""
+    """The partition and offset of a record, as the broker reported them."""
 
     partition: int
     offset: int
     seconds: float = 0.0
-    """How long it took until the broker confirmed it."""
+    """The time until the broker confirmed it, in seconds."""
     timestamp_ms: int | None = None
-    """What the broker stored as its time, Unix milliseconds."""
+    """The timestamp that the broker stored, Unix milliseconds."""
 
 
 class NotAppended(BrokerFailed):
-    """The record was refused for sure: it is nowhere, and will not be."""
+    """The record was refused: it is in no log, and never will be."""
 
 
 class TopicMissing(NotAppended):
-    """The record is nowhere, since the topic is gone, or was made anew a moment ago."""
+    """The record was refused, since the topic is gone, or was created again a moment ago."""
 
 
 class OutcomeUnknown(BrokerFailed):
-    """Nobody knows whether the record was appended; it may still be."""
+    """It is unknown whether the record was appended; it may still be."""
 
 
 Outcome: TypeAlias = RecordMetadata | BrokerFailed
-"""What became of a record: where it lies, or `NotAppended`, or `OutcomeUnknown`."""
+"""The outcome of an append: the record's offset, `NotAppended` or `OutcomeUnknown`."""
 
 
 class RecordWriter:
-    """Topics to append to; close it, or use it as a context manager. Any thread may append.
+    """Appends to topics; close it, or use it as a context manager. Any thread may append.
 
-    What one `RecordWriter` appended to a partition lies in the order of its calls, and once. Where
-    the outcome of a record is unknown, others that were under way then may lie there twice:
-    librdkafka begins a new sequence, and the broker cannot know them again. Outcomes are reported
-    in a thread of its own, so what is called with one must be short.
+    The records that one `RecordWriter` appends to a partition lie there once, in the order of its
+    calls. If an outcome is unknown, other records that were pending then may lie there twice:
+    librdkafka begins a new sequence, so the broker cannot recognise them. A thread of its own
+    reports outcomes, so callbacks must be short.
     """
 
     def __init__(
@@ -120,12 +121,12 @@ class RecordWriter:
         on_failure: Callable[[BaseException], None] | None = None,
         decided: Mapping[str, str] | None = None,
     ) -> None:
-        """Connect; `on_error` takes sentences about the cluster, never secrets.
+        """Connect.
 
-        `about` names the topics in errors. `on_statistics` takes what librdkafka says of itself,
-        `on_failure` what ended the thread that reports outcomes: from then on `failed` says why,
-        and nothing can be appended. `decided` goes before the settings, as in
-        `Settings.for_client`.
+        `about` names the topics in errors. `on_error` is called with sentences about the cluster,
+        without secrets, and `on_statistics` with librdkafka's statistics. `on_failure` is called
+        with the error that ended the thread for outcomes; from then on nothing can be appended,
+        and `failed` is the reason. `decided` overrides the settings, as in `Settings.for_client`.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -134,7 +135,7 @@ class RecordWriter:
         self._about = about
         self._on_error = on_error
         self.failed: str | None = None
-        """Why nothing can be appended any more; None while all is well."""
+        """Why nothing can be appended any more; None if that is possible."""
         try:
             self._producer = settings.environment.appender(
                 {
@@ -150,12 +151,12 @@ class RecordWriter:
         self._closing = settings.environment.threads.event()
         self._lock = settings.environment.threads.lock()
         self._busy = settings.environment.threads.condition(self._lock)
-        """Notified when there is something to serve."""
+        """Notified when an append begins, or at the end."""
         self._open: dict[Callable[[Outcome], object], None] = {}
-        """What hears of appends without an outcome so far. Who takes one out, by `_take`, gives its
-        outcome."""
+        """The callbacks of appends without an outcome. The thread that removes one, with `_take`,
+        calls it."""
         self._silent: str | None = None
-        """Why nobody reports outcomes any more; None while the thread does."""
+        """Why outcomes are not reported any more; None while the thread runs."""
         self._on_failure = on_failure
         name = f"marshal-log-{about.removeprefix('topic ')}".replace(" ", "-")
         self._thread = settings.environment.start(name, self._serve, self._ended)
@@ -172,7 +173,7 @@ class RecordWriter:
         self.close()
 
     def reports_here(self) -> bool:
-        """Whether the calling thread is the one that reports outcomes: it must wait for none."""
+        """Whether the calling thread reports outcomes, and so must not wait for one."""
         return self.settings.environment.threads.is_current(self._thread)
 
     def write(
@@ -185,10 +186,10 @@ class RecordWriter:
         key: bytes | None = None,
         partition: int = -1,
     ) -> None:
-        """Append a record; `hear` is called once with its outcome, and is no other record's.
+        """Append a record; `hear` is called once with its outcome, and belongs to no other record.
 
-        A partition below 0 is chosen by the key. What is refused at once is heard of before this
-        returns.
+        A partition below 0 is chosen by the key. If the record is refused at once, `hear` is called
+        before this returns.
         """
         with self._lock:
             silent = self._silent
@@ -219,11 +220,11 @@ class RecordWriter:
             return
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until everything is appended or failed; False if that takes longer."""
+        """Wait until every append has an outcome; False if that takes longer than `timeout_s`."""
         return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
 
     def _left_after(self, deadline: Deadline) -> int:
-        """How many are still under way then.
+        """The number of pending appends at the deadline.
 
         Our own thread polls. The client's `flush` would call back with the exception of a fatal
         error pending, and the callback would break (confluent-kafka 2.16).
@@ -233,7 +234,7 @@ class RecordWriter:
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait at most `timeout_s` for what is under way; the outcome of the rest is unknown."""
+        """Wait at most `timeout_s` for outcomes; those of the other appends are unknown."""
         if self._closing.is_set():
             return
         environment = self.settings.environment
@@ -257,16 +258,16 @@ class RecordWriter:
                 self._error(error.args[0])
 
     def _ended(self, error: BaseException) -> None:
-        """Nobody reports outcomes any more, so nothing that is appended has one."""
+        """The thread has failed, so no append gets an outcome any more."""
         if self._on_failure is not None:
-            # First: who looks at `failed` would give another reason for the same end.
+            # Before `failed` is set: its readers would report another reason for the same end.
             self._on_failure(error)
         self.failed = f"{self._about}: {in_words(error)}"
         self._closing.set()
         self._no_more_outcomes(self.failed)
 
     def _no_more_outcomes(self, why: str) -> None:
-        """The thread has ended: what it did not report stays unknown, and no append begins."""
+        """The thread has ended: pending outcomes are unknown, and no append begins."""
         with self._lock:
             self._silent = why
             left = list(self._open)
@@ -278,7 +279,7 @@ class RecordWriter:
             hear(error)
 
     def _take(self, hear: Callable[[Outcome], object]) -> bool:
-        """Whether the calling thread gives its outcome, and no other thread did."""
+        """Whether the calling thread is the one that must call it."""
         with self._lock:
             if hear not in self._open:
                 return False
@@ -298,7 +299,7 @@ class RecordWriter:
             return
         partition, offset = it.partition(), it.offset()
         if partition is None or offset is None:
-            # The broker takes it for a copy of what it has, and may be wrong: see `ONE_AT_A_TIME`.
+            # The broker considers it a duplicate, and may be wrong: see `ONE_AT_A_TIME`.
             words = f"{self.settings.bootstrap}: topic {topic}: confirmed without an offset"
             self._fail(hear, OutcomeUnknown(f"{words}: appended before, or never"))
         elif self._take(hear):
@@ -324,11 +325,10 @@ class RecordWriter:
 
 
 class LogWriter(RecordWriter):
-    """A coordination topic to append to.
+    """Appends to a coordination topic.
 
-    Headers protect the protocol from records that lie there twice (`copies_max` in MCFaults.tla).
-    Futures are resolved in the thread that reports outcomes, so a callback of one must not wait for
-    another.
+    The headers protect the protocol from duplicates of a record (`copies_max` in MCFaults.tla).
+    The thread for outcomes resolves futures, so a callback of one must not wait for another.
     """
 
     def __init__(
@@ -340,17 +340,17 @@ class LogWriter(RecordWriter):
         on_failure: Callable[[BaseException], None] | None = None,
         batch_bytes_max: int = TOPIC_BYTES_MIN,
     ) -> None:
-        """Connect, as `RecordWriter` does, to a topic that takes batches of `batch_bytes_max`.
+        """Connect like `RecordWriter`, to a topic that accepts batches of `batch_bytes_max` bytes.
 
         Raises:
             BrokerFailed: the settings are refused.
         """
         self.topic = topic
         decided = {
-            # A grant waits for its record; what is sent together shares a request anyway.
+            # A grant waits for its record. Records sent together share a request anyway.
             "linger_ms": settings.values.get("linger.ms", "0"),
             **settings.batches(batch_bytes_max),
-            # How long an outcome may be open; then it is unknown. The option has two names.
+            # After this time an outcome is unknown. The option has two names.
             "message_timeout_ms": settings.values.get(
                 "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
             ),
@@ -360,10 +360,9 @@ class LogWriter(RecordWriter):
     def append(self, partition: int, message: Said, headers: Headers) -> Future[RecordMetadata]:
         """Append a message to this partition, stamped with this machine's time.
 
-        Only the original's rules look at that stamp (`unix_s`), as the time of sending.
-        The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
-        the partition is the protocol's choice. It is signed where the settings have a keyring that
-        signs.
+        Only the original's rules use that stamp (`unix_s`), as the time of sending. The future
+        fails with NotAppended or OutcomeUnknown. The record's key is null: no reader uses it, and
+        the protocol chooses the partition. With a keyring that signs, the record is signed.
         """
 
         def encoded(unix_s: int) -> _Encoded:
@@ -372,7 +371,7 @@ class LogWriter(RecordWriter):
         return self._append(partition, encoded)
 
     def append_of_ranges(self, partition: int, send: SendRecord) -> Future[RecordMetadata]:
-        """`append` what a participant of a shared claim sends."""
+        """Like `append`, for a record of a participant in a shared claim."""
 
         def encoded(unix_s: int) -> _Encoded:
             pairs = encode_range_headers(send.headers, send.range_headers, send.checkpoint)
@@ -381,7 +380,7 @@ class LogWriter(RecordWriter):
         return self._append(partition, encoded)
 
     def append_event(self, record: EventRecord) -> Future[RecordMetadata]:
-        """`append` an event of `__marshal_groups`: its key is the group. Nothing is stamped."""
+        """Like `append`, for an event of `__marshal_groups`: its key is the group, and no stamp."""
         return self._append(record.partition, lambda _: encode_record(record))
 
     def _append(self, partition: int, encoded: Callable[[int], _Encoded]) -> Future[RecordMetadata]:
@@ -401,7 +400,7 @@ class LogWriter(RecordWriter):
 
 
 def _resolve(future: Future[RecordMetadata], outcome: Outcome) -> None:
-    """Let the future have the outcome."""
+    """Complete the future with the outcome."""
     if isinstance(outcome, RecordMetadata):
         future.set_result(outcome)
     else:

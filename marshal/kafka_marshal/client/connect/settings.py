@@ -39,7 +39,12 @@ records are lost, and librdkafka reports them as delivered, without an offset.
 """
 TOPIC_BYTES_MIN: Final = 16_384
 """The smallest `max.message.bytes` allowed for a topic of ours. A message of the protocol is a
-line of ids: it is smaller, even with long names and headers."""
+line of ids: it is smaller, even with long names and headers. A heartbeat of a shared claim may be
+larger."""
+SHARED_TOPIC_BYTES_MIN: Final = 65_536
+"""The smallest `max.message.bytes` that suffices for heartbeats of shared claims. Such a heartbeat
+carries a checkpoint, which takes some 50,000 bytes where 512 instances have the most ranges that
+the protocol allows, at the highest offsets."""
 _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
 """Different names of librdkafka for the same setting."""
 

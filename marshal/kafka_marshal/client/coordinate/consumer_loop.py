@@ -116,7 +116,7 @@ class ConsumerLoop:
         self._noted_waiting = False
         self.session = session
         """The current session."""
-        self.held = Ownership(
+        self.ownership = Ownership(
             config.me, self._group, session, fetcher, log, health_monitor, post, new_lock
         )
         """The claims that we own."""
@@ -141,24 +141,24 @@ class ConsumerLoop:
         Raises:
             MarshalError: the consumer cannot continue.
         """
-        self.held.now_ms = now_ms
+        self.ownership.now_ms = now_ms
         match given:
             case RecordsRead(session, result):
                 self._read(session, result)
             case LogTruncated(session, reason):
                 self._truncated(session, reason)
             case AppendFinished():
-                self.held.appended(given)
+                self.ownership.appended(given)
             case MessagesFetched(claim, end):
-                self.held.fetched(claim, end)
+                self.ownership.fetched(claim, end)
             case MessagesGone(claim, first, extent):
-                self.held.gone(claim, first, extent)
+                self.ownership.gone(claim, first, extent)
             case EndsSeen(ends, report):
-                self._stand(ends) if report else self.held.ends(ends)
+                self._report_progress(ends) if report else self.ownership.ends(ends)
             case SharedEndSeen(topic, partition, end):
-                self.held.shared_end(ClaimKey(self._group, topic, partition), end)
+                self.ownership.shared_end(ClaimKey(self._group, topic, partition), end)
             case Progressed(owned):
-                self.held.look_at(owned)
+                self.ownership.look_at(owned)
             case PartitionsCounted(topic, partitions):
                 self._counted(topic, partitions)
             case SessionOpened(session, committed):
@@ -166,7 +166,7 @@ class ConsumerLoop:
             case CallRequested(do):
                 do()
             case StopRequested():
-                self.held.stop()
+                self.ownership.stop()
             case LeaveRequested():
                 self.over = True
             case _:
@@ -186,7 +186,7 @@ class ConsumerLoop:
         if self._looked_ms is None:
             return 0
         soon_ms = self._looked_ms + LOOK_EVERY_MS
-        until_ms = self.held.rests_until_ms
+        until_ms = self.ownership.rests_until_ms
         if until_ms is None or self._config.claiming.release_when_behind:
             return soon_ms
         return max(soon_ms, until_ms)
@@ -194,7 +194,7 @@ class ConsumerLoop:
     @property
     def _timer_ms(self) -> int | None:
         """When the machine is due; never after its log lost records, since it sends no more."""
-        if self.held.log_lost:
+        if self.ownership.log_lost:
             return None
         session = self.session
         due = (session.member.next_timer_ms, session.shared.next_timer_ms)
@@ -206,18 +206,18 @@ class ConsumerLoop:
         Raises:
             MarshalError: the consumer cannot continue.
         """
-        self.held.now_ms = now_ms
+        self.ownership.now_ms = now_ms
         session = self.session
         if now_ms >= self._look_at_ms:
             self._looked_ms = now_ms
             self._health_monitor.look(now_ms)
-            self.held.look()
+            self.ownership.look()
             if self._config.claiming.release_when_behind:
                 self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=False)))
         due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
-            self.held.carry_out(session.member.timer(now_ms))
-            self.held.carry_out(session.shared.timer(now_ms))
+            self.ownership.carry_out(session.member.timer(now_ms))
+            self.ownership.carry_out(session.shared.timer(now_ms))
         if now_ms >= self._commit_at_ms:
             self._commit_at_ms = now_ms + COMMIT_EVERY_MS
             self.commit_positions()
@@ -226,18 +226,18 @@ class ConsumerLoop:
             self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=True)))
         if self._anew_at_ms is not None and now_ms >= self._anew_at_ms:
             self._anew_at_ms = None
-            if not self.held.stopping:
+            if not self.ownership.stopping:
                 self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
         session.rest(self._log_may_wait_ms / 1000)
-        if self.held.stopping and (self._drained or self._waited(now_ms)):
+        if self.ownership.stopping and (self._drained or self._waited(now_ms)):
             self.over = True
 
     @property
     def _log_may_wait_ms(self) -> int:
         """How long records may stay unread: 0 unless all topics are shared."""
-        if self.held.stopping or not all(each.shared for each in self._topics.values()):
+        if self.ownership.stopping or not all(each.shared for each in self._topics.values()):
             return 0
         return self.session.shared.log_may_wait_ms
 
@@ -246,12 +246,12 @@ class ConsumerLoop:
         """After `stop`: nothing is left to be sent, read back or delivered."""
         # A machine whose log lost records sends nothing more, and reads no answer.
         session = self.session
-        sent = self.held.log_lost or (session.member.drained and session.shared.drained)
-        return sent and self.held.drained
+        sent = self.ownership.log_lost or (session.member.drained and session.shared.drained)
+        return sent and self.ownership.drained
 
     def _waited(self, now_ms: int) -> bool:
         """After `stop`: whether it has waited for the log alone for long enough."""
-        if not self.held.idle:
+        if not self.ownership.idle:
             self._idle_since_ms = None
             return False
         if self._idle_since_ms is None:
@@ -303,12 +303,12 @@ class ConsumerLoop:
         """
         if self._topics.pop(topic, None) is None:
             raise InvalidOption(f"topic {topic} was not added")
-        self.held.remove_topic(topic)
+        self.ownership.remove_topic(topic)
 
     def commit_positions(self) -> None:
         """Commit the positions in the log to Kafka's group offsets."""
-        if self.held.to_commit:
-            offsets, self.held.to_commit = self.held.to_commit, {}
+        if self.ownership.to_commit:
+            offsets, self.ownership.to_commit = self.ownership.to_commit, {}
             if self._config.commit_to_kafka:
                 self._fetcher.commit(offsets)
 
@@ -317,7 +317,7 @@ class ConsumerLoop:
     def _ends_early(self) -> bool:
         """Whether a stop can end without reading the log, because there is no claim to release."""
         if self._stop_asked():
-            self.held.stop()
+            self.ownership.stop()
             self.over = self.over or self._drained
         return self.over
 
@@ -325,7 +325,7 @@ class ConsumerLoop:
         session.taken()
         if session is not self.session or self._ends_early():
             return
-        member, now_ms = session.member, self.held.now_ms
+        member, now_ms = session.member, self.ownership.now_ms
         gaps = {partition: deque(ends) for partition, ends in result.gaps.items()}
         for number, raw in enumerate(result.records, start=1):
             if number % LOOK_UP_EVERY == 0 and self._ends_early():
@@ -334,26 +334,26 @@ class ConsumerLoop:
             ends = gaps.get(raw.partition)
             while ends and raw.offset >= ends[0]:
                 self._pass_gap(session, raw.partition, ends.popleft())
-            self.held.carry_out(session.shared.record(raw, now_ms, member.folded))
+            self.ownership.carry_out(session.shared.record(raw, now_ms, member.folded))
             if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
                 continue  # to a member it is malformed, and most records are such ones
             try:
                 record = raw.decoded()
             except MalformedRecord:
                 continue
-            self.held.carry_out(member.record(record, now_ms))
+            self.ownership.carry_out(member.record(record, now_ms))
             if member.differs is not None:
                 raise self._mismatch(member.differs)
             if record.message.instance_id == member.me.instance_id:
-                self.held.read_back(record)
+                self.ownership.read_back(record)
         for partition, ends in gaps.items():
             for first in ends:
                 self._pass_gap(session, partition, first)
         session.folded(result)
         for partition in result.ended:
             if partition in member.coordinating_partitions:
-                self.held.carry_out(member.caught_up(partition, now_ms))
-            self.held.carry_out(session.shared.caught_up(partition, now_ms))
+                self.ownership.carry_out(member.caught_up(partition, now_ms))
+            self.ownership.carry_out(session.shared.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._noted_waiting:
             self._noted_waiting = True
@@ -370,8 +370,8 @@ class ConsumerLoop:
         )
         session.pass_gap(partition, first)
         # The member first: a recording has the gap before what it means for participants.
-        self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
-        self.held.carry_out(session.shared.pass_gap(partition, first))
+        self.ownership.carry_out(session.member.pass_gap(partition, first, self.ownership.now_ms))
+        self.ownership.carry_out(session.shared.pass_gap(partition, first))
 
     def _differ(self, alive: OwnerReport) -> str:
         own_s = self._config.me.rules.heartbeat_interval_ms / 1000
@@ -395,9 +395,9 @@ class ConsumerLoop:
             # A new instance would be granted once more what this one has processed.
             raise self.log_lost(reason)
         self._health_monitor.note(f"{reason}; beginning anew as a new instance")
-        self.held.truncated()
+        self.ownership.truncated()
         self.commit_positions()
-        self._anew_at_ms = self.held.now_ms + ANEW_AFTER_MS
+        self._anew_at_ms = self.ownership.now_ms + ANEW_AFTER_MS
 
     def log_lost(self, reason: str) -> LogLost:
         """The reason why an at-most-once consumer ends, for users."""
@@ -408,39 +408,39 @@ class ConsumerLoop:
         )
 
     def _begin_anew(self, session: Session, committed: Mapping[tuple[str, int], int]) -> None:
-        if self.held.stopping:
+        if self.ownership.stopping:
             return  # there is nothing to begin; who opened it ends it
         self.session = session
-        self.held.begin_anew(session)
+        self.ownership.begin_anew(session)
         for topic, known in self._topics.items():
             # Where nobody set a position, Kafka's is the best we have.
             known.starts.update({n: at for (each, n), at in committed.items() if each == topic})
             self._tell_topic(topic, known)
 
     def _tell_topic(self, topic: str, known: _Topic) -> None:
-        if self.held.log_lost:
+        if self.ownership.log_lost:
             return  # the next instance hears of it
         session = self.session
         if known.shared:
-            session.member.begin_to_read(session.shared.home(topic), self.held.now_ms)
+            session.member.begin_to_read(session.shared.home(topic), self.ownership.now_ms)
             session.member.stand_by(topic)
             session.shared.add(
                 topic,
                 known.partitions,
                 lambda partition: known.starts.get(partition, 0),
                 session.member.folded,
-                self.held.now_ms,
+                self.ownership.now_ms,
             )
             self._fetcher.share()
             for number in range(known.partitions):
                 self._fetcher.watch_end(topic, number)
             self._want(session)
             return
-        self.held.carry_out(
+        self.ownership.carry_out(
             session.member.add_topic(
                 topic,
                 known.partitions,
-                self.held.now_ms,
+                self.ownership.now_ms,
                 only=None if known.only is None else sorted(known.only),
                 start=lambda partition: known.starts.get(partition, 0),
             )
@@ -463,11 +463,11 @@ class ConsumerLoop:
 
     # --- how it stands ----------------------------------------------------------------------------
 
-    def _stand(self, ends: Mapping[Claim, int]) -> None:
-        self.held.stand(ends)
-        if self.held.stopping or self.held.log_lost:
+    def _report_progress(self, ends: Mapping[Claim, int]) -> None:
+        self.ownership.report_progress(ends)
+        if self.ownership.stopping or self.ownership.log_lost:
             return  # the machine wants nothing more, and knows of no topic that came since
-        member, now_ms = self.session.member, self.held.now_ms
+        member, now_ms = self.session.member, self.ownership.now_ms
         keys = [
             ClaimKey(self._group, topic, number)
             for topic, known in self._topics.items()

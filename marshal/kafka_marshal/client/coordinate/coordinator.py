@@ -119,7 +119,7 @@ class Coordinator:
             threads.lock,
             lambda: self.stop_asked,
         )
-        self.held = self.loop.held
+        self.ownership = self.loop.ownership
         """The claims that we own."""
         self._partition_watcher = PartitionWatcher(
             self.cluster,
@@ -160,7 +160,7 @@ class Coordinator:
     @property
     def stopping(self) -> bool:
         """Whether all claims are being released."""
-        return self.held.stopping
+        return self.ownership.stopping
 
     def call(self, do: Callable[[], T]) -> T:
         """Run this in the coordinator's thread, and wait until it is done.
@@ -269,8 +269,8 @@ class Coordinator:
             if self.loop.over:
                 self.ended.set()
         if self.failure is not None:
-            self.held.drop()
-        self.held.ended()
+            self.ownership.drop()
+        self.ownership.ended()
         self.loop.commit_positions()
         self.loop.session.put_aside(at_once=True)
         self.fetcher.wake()
@@ -314,7 +314,7 @@ class Coordinator:
 
     def _died(self, error: BaseException) -> None:
         self.failed(error)
-        self.held.drop()
+        self.ownership.drop()
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Coordinator:
         if topic != self._topic:
             self.post(PartitionsCounted(topic, partitions))
             return
-        if self.held.log_lost:
+        if self.ownership.log_lost:
             return  # it may have been made anew, and the next session knows how many that has
         before = self.loop.session.member.partitions
         if partitions != before:

@@ -69,80 +69,80 @@ class OwnedPartition:
     """The application was processing some of it at the last check."""
     _lock: Lock = field(kw_only=True)
     """Held while chunks are added and removed."""
-    _given: int = field(default=0, init=False)
-    """Delivered messages of removed chunks that `newly_given` has not counted."""
-    _hands: deque[InFlight] = field(factory=deque, init=False)
-    _given_of_range: list[tuple[int, int]] = field(factory=list, init=False)
+    _newly_delivered: int = field(default=0, init=False)
+    """Delivered messages of removed chunks that `newly_delivered` has not counted."""
+    _chunks: deque[InFlight] = field(factory=deque, init=False)
+    _delivered_of_range: list[tuple[int, int]] = field(factory=list, init=False)
     """For a range: what was delivered of removed chunks, as intervals."""
 
     @property
     def untouched(self) -> bool:
-        """Whether the application has no messages of it, and `newly_given` has counted all it had.
+        """Whether the application has no messages of it, and `newly_delivered` counted all it had.
 
         It takes no lock, so it may miss a chunk that is being taken at this moment. To be certain,
-        use `hands`.
+        use `chunks`.
         """
-        return not self._hands and not self._given
+        return not self._chunks and not self._newly_delivered
 
     @property
-    def hands(self) -> list[InFlight]:
+    def chunks(self) -> list[InFlight]:
         """The chunks that the application is processing, in the order in which it took them."""
         with self._lock:
-            return list(self._hands)
+            return list(self._chunks)
 
     def take(self, in_flight: InFlight, kept: Callable[[FetchedPartition, InFlight], bool]) -> bool:
         """Add a chunk that the application has taken, if it is `kept`. Any thread may call this."""
         with self._lock:
             found = kept(self.fetched, in_flight)
             if found:
-                self._hands.append(in_flight)
+                self._chunks.append(in_flight)
             return found
 
     def reached(self) -> int:
         """The next offset after what the application has finished. Removes finished chunks."""
         with self._lock:
             offset = self.next
-            while self._hands and self._hands[0].finished and not self._hands[0].abandoned:
-                done = self._hands.popleft()
-                self._given += done.newly_given()
+            while self._chunks and self._chunks[0].finished and not self._chunks[0].abandoned:
+                done = self._chunks.popleft()
+                self._newly_delivered += done.newly_delivered()
                 if self.claim.range is not None:
-                    _add(self._given_of_range, done.start, done.end)
+                    _add(self._delivered_of_range, done.start, done.end)
                 offset = max(offset, done.end)
-            first = self._hands[0] if self._hands else None
+            first = self._chunks[0] if self._chunks else None
         return offset if first is None else max(offset, first.next)
 
-    def newly_given(self) -> int:
+    def newly_delivered(self) -> int:
         """The number of messages delivered since the last call."""
         with self._lock:
-            before, self._given = self._given, 0
-            return before + sum(in_flight.newly_given() for in_flight in self._hands)
+            before, self._newly_delivered = self._newly_delivered, 0
+            return before + sum(in_flight.newly_delivered() for in_flight in self._chunks)
 
     @property
-    def handed_over(self) -> list[tuple[int, int]]:
+    def delivered(self) -> list[tuple[int, int]]:
         """For a range at most once: the delivered offsets as intervals, in order."""
         with self._lock:
-            found = list(self._given_of_range)
-            for in_flight in self._hands:
-                _add(found, in_flight.start, in_flight.given_end)
+            found = list(self._delivered_of_range)
+            for in_flight in self._chunks:
+                _add(found, in_flight.start, in_flight.delivered_end)
             return found
 
     @property
-    def given_end(self) -> int:
+    def delivered_end(self) -> int:
         """Everything below this offset was delivered. Any thread may ask."""
-        return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
+        return max([self.next, *(in_flight.delivered_end for in_flight in self.chunks)])
 
     @property
-    def given_out(self) -> bool:
+    def range_delivered(self) -> bool:
         """For a range: whether its last message was delivered, for the application to process."""
-        hands, its = self.hands, self.claim.range
-        if its is None or not hands or hands[-1].handled:
+        chunks, its = self.chunks, self.claim.range
+        if its is None or not chunks or chunks[-1].handled:
             return False
-        return hands[-1].end >= its.end and not hands[-1].left
+        return chunks[-1].end >= its.end and not chunks[-1].left
 
     @property
-    def in_hand(self) -> bool:
+    def unfinished(self) -> bool:
         """Whether the application has messages of it that it has not finished."""
-        return any(not in_flight.finished for in_flight in self.hands)
+        return any(not in_flight.finished for in_flight in self.chunks)
 
     @property
     def may_land(self) -> bool:
@@ -174,24 +174,24 @@ class OwnedPartition:
 
     def cut(self) -> list[int]:
         """Deliver no more of the current chunks. Returns where each chunk ends now."""
-        return [in_flight.cut() for in_flight in self.hands]
+        return [in_flight.cut() for in_flight in self.chunks]
 
     @property
     def handled(self) -> list[InFlight]:
         """The chunk that a `run` took and has not finished."""
-        return [each for each in self.hands if each.handled and not each.finished]
+        return [each for each in self.chunks if each.handled and not each.finished]
 
-    def hands_from(self, first: InFlight) -> list[InFlight]:
+    def chunks_from(self, first: InFlight) -> list[InFlight]:
         """This chunk and those taken after it; empty if it was removed."""
-        hands = self.hands
-        return hands[hands.index(first) :] if first in hands else []
+        chunks = self.chunks
+        return chunks[chunks.index(first) :] if first in chunks else []
 
-    def forget(self, hands: Collection[InFlight]) -> None:
+    def forget(self, chunks: Collection[InFlight]) -> None:
         """Remove these chunks, which will never be finished."""
         with self._lock:
-            self._hands = deque(in_flight for in_flight in self._hands if in_flight not in hands)
+            self._chunks = deque(in_flight for in_flight in self._chunks if in_flight not in chunks)
 
-    def standing(
+    def progress(
         self, end: int | None, buffered: tuple[int, int], *, others_busy: bool
     ) -> ClaimProgress:
         """Its progress.
@@ -201,13 +201,13 @@ class OwnedPartition:
             buffered: the number of messages in its buffer, and their bytes.
             others_busy: whether the application is processing messages of any claim of ours.
         """
-        hands = [] if self.untouched else self.hands
+        chunks = [] if self.untouched else self.chunks
         return ClaimProgress(
             self.next,
             max(end or 0, self.allowed_end),
             sum(
                 max(0, in_flight.end - in_flight.next)
-                for in_flight in hands
+                for in_flight in chunks
                 if not in_flight.finished
             ),
             *buffered,

@@ -1,9 +1,9 @@
-"""Our claims, from the win until nothing of them is in hand.
+"""The claims of one consumer, each from its win until the application has none of its messages.
 
-This room does what the machine asks for: it sends records, fetches claims from where they were won,
-and hands messages over when that is allowed. It reports to the machine what the application does
-with them. It does not know how the log is read, nor when it is time for anything. Only the loop
-calls (`consumer_loop`), except where a docstring allows any thread.
+This module carries out the machine's effects: it sends records, fetches a claim from the position
+at which it was won, and delivers messages once the machine allows it. It reports to the machine
+what the application has finished. It knows neither how the log is read nor when work is due. Only
+`consumer_loop` calls it, except where a docstring allows any thread.
 """
 
 from __future__ import annotations
@@ -59,20 +59,19 @@ from kafka_marshal.machines.ranges.effects import (
 from kafka_marshal.validate import run
 
 READ_BACK_MS: Final = 2_000
-"""How long the end waits until a release is read back: only then Kafka hears of its position."""
+"""How long `stop` waits until a release is read back, in milliseconds. Only then is its position
+committed to Kafka."""
 WAKE_PARTS: Final = 16
-"""Parts of a window: when one is done, the coordinator is notified before it looks itself."""
+"""When this fraction of the window is done, the coordinator is notified at once."""
 RANGE_PROGRESS_MS: Final = 10
 """How often the coordinator is notified of progress in the middle of a range, in milliseconds."""
-
-
 TURN_MS: Final = 700
-"""How long a claim's messages are given out one by one while another claim waits for its turn. The
-coordinator looks every 0.25 s, so a turn ends within a second, or with the message in hand."""
+"""How long a claim's messages are delivered one by one while another claim waits for its turn. The
+coordinator checks every 0.25 s, so a turn ends within a second, or with the current message."""
 
 
 class IdUsedTwice(MarshalError):
-    """Two live processes use one client id in one group: they would take turns for ever."""
+    """Two live processes use one client id in one group: they would take each other's claims."""
 
 
 _LOST: Final = {
@@ -102,63 +101,66 @@ class Ownership:
         post: Callable[[Input], None],
         new_lock: Callable[[], Lock],
     ) -> None:
-        """What is posted is given to the loop later; a tenure gets a lock of `new_lock`."""
+        """`post` adds an input for the loop; each tenure gets its own lock from `new_lock`."""
         self._me, self._group, self._new_lock = me, group, new_lock
         self._fetcher, self._log, self._post = fetcher, log, post
         self._health_monitor, self._observers = health_monitor, health_monitor.observers
         self._wake_after = max(1, me.window // WAKE_PARTS)
         self._coordinating: dict[str, int] = {}
         self.session = session
-        """Whose machine is asked."""
+        """The session whose machines decide."""
         self.now_ms = 0
-        """The time of what is handled now, by a clock that never steps back."""
+        """The time of the current input, by a clock that never steps back."""
         self.log_lost = False
-        """What this session has sent says no more how far it is."""
+        """The log lost records, so it no longer holds all that this session has sent."""
         self._tenures = OwnedPartitions()
         self.to_commit: dict[ClaimKey, int] = {}
-        """Positions that the log has, and Kafka's group offsets have not."""
+        """Positions that the log holds, and that are not committed to Kafka yet."""
         self._commits: list[Commit] = []
-        """Commits that somebody waits for."""
+        """Pending commits."""
         self.under_way = 0
-        """Records that were sent, and nobody knows yet what became of them."""
+        """The number of sent records without an outcome."""
         self.stopping = False
         self._abandons = False
-        """At most once: nothing that is or will be granted will be processed."""
+        """At most once: the application processes nothing more, whatever is granted."""
         self._alone_from: int | None = None
         self._any_busy = False
-        """Something of a claim of ours was in work when it was last looked."""
+        """The application was processing messages of any claim at the last check."""
         self._ends: Mapping[Claim, int] = {}
-        """Where partitions ended when that was last looked."""
+        """The end offset of each claim's partition when it was last looked up."""
         self._buffered: Mapping[OwnedPartition, tuple[int, int]] = {}
-        """How many messages waited in buffers then, and their bytes; empty where none did."""
+        """The number of messages in each claim's buffer at that time, and their bytes."""
         self._rests = False
-        """Nothing was in hand or given up when it was last looked: what changes that has the loop
-        look."""
+        """At the last check the application had no messages, and no claim was being given up. A
+        change of that triggers the next check."""
         self._gave_back = 0
-        """How many claims the member had begun to give back then."""
+        """How many claims the member had begun to give back at that time."""
         self._rests_until_ms = 0
-        """When a heartbeat is late by then, claims are to be looked at often."""
+        """When the first heartbeat is late. From then on claims are checked often."""
 
     @property
     def claims(self) -> list[Claim]:
-        """What is ours now, as far as was read. Any thread may ask."""
+        """The claims that we own, as far as the log was read. Any thread may ask."""
         return [tenure.claim for tenure in self._tenures if tenure.claim.owned]
 
     @property
     def count(self) -> int:
-        """How many are ours, or were and are not handed over to the end. Any thread may ask."""
+        """The number of `undrained` claims. Any thread may ask."""
         return len(self._tenures)
 
     @property
     def undrained(self) -> list[Claim]:
-        """What is ours, and what was and is not handed over to the end. Any thread may ask."""
+        """The claims that we own, and lost ones of which the application still has messages.
+
+        Any thread may ask.
+        """
         return [tenure.claim for tenure in self._tenures]
 
     def claimed(self, topic: str, partition: int) -> OwnedPartition:
-        """What is ours of this partition. Any thread may ask.
+        """The tenure in which we own this partition. Any thread may ask.
 
         Raises:
-            InvalidOption: nothing.
+            InvalidOption: we do not own it.
         """
         tenure = self._tenures.newest(ClaimKey(self._group, topic, partition))
         if tenure is None or not tenure.claim.owned:
@@ -166,7 +168,9 @@ class Ownership:
         return tenure
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How far it is from the end of its partition, when that was last seen. Any thread may.
+        """The number of offsets up to the last known end of the partition; None if unknown.
+
+        Any thread may ask.
 
         Raises:
             InvalidOption: the partition is not claimed.
@@ -177,32 +181,32 @@ class Ownership:
 
     @property
     def drained(self) -> bool:
-        """No append is under way, and every release was read back or waited for long enough.
+        """Whether every append has an outcome, and no release is waited for any longer.
 
-        At most once, all that was granted is done or abandoned.
+        At most once, all granted messages are also finished or abandoned.
         """
         granted = self._me.mode is Mode.AT_MOST_ONCE and len(self._tenures)
         return not self.under_way and not granted and not any(map(self._unread, self._tenures.all))
 
     @property
     def idle(self) -> bool:
-        """The application has nothing in hand, and nothing that was granted is left for it."""
+        """Whether the application has no messages, and no granted ones are left for it."""
         granted = self._me.mode is Mode.AT_MOST_ONCE
         return not any(
-            tenure.in_hand or (granted and tenure.next < tenure.allowed_end)
+            tenure.unfinished or (granted and tenure.next < tenure.allowed_end)
             for tenure in self._tenures
         )
 
     def _unread(self, tenure: OwnedPartition) -> bool:
-        """Its release is about to be read back."""
+        """Whether its release is about to be read back."""
         until_ms = None if tenure.release is None else tenure.release.until_ms
         return until_ms is not None and until_ms > self.now_ms
 
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
-        """At least once: what this session has read does not hold any more."""
-        # The next owner goes on from Kafka's offsets, if nobody set a position.
+        """At least once: the log lost records, so this session's view of it is wrong."""
+        # The next owner continues from Kafka's offsets, unless a position was set.
         for tenure in self._tenures:
             if tenure.claim.lost is None and tenure.claim.range is None:
                 self.look_at(tenure)
@@ -212,7 +216,7 @@ class Ownership:
         self.carry_out(self.session.shared.truncated())
 
     def begin_anew(self, session: Session) -> None:
-        """Another instance goes on."""
+        """Continue with another session, as a new instance."""
         for tenure in self._tenures:
             self.lost(tenure, Lost.LOG_LOST_RECORDS)
         self.session, self.log_lost = session, False
@@ -223,14 +227,14 @@ class Ownership:
         self._coordinating.clear()  # the topic may have another number of partitions
         self._settle()
 
-    # --- what is handed over ----------------------------------------------------------------------
+    # --- delivery ---------------------------------------------------------------------------------
 
-    def in_hand(self, in_flight: InFlight) -> bool:
-        """Whether the application may have the chunk that it has taken. Any thread may ask.
+    def accept(self, in_flight: InFlight) -> bool:
+        """Add a chunk that the application has taken. Any thread may call it.
 
-        Not where its claim was lost, paused, given up or moved meanwhile. The thread that decides
-        that first changes it at `fetcher`, and then looks at what is in hand. So the chunk is
-        either in hand by then, or is refused here.
+        Returns False if its claim was lost, paused, given up or moved meanwhile. The thread that
+        decides so first tells `fetcher`, and then checks the current chunks. So it either finds
+        this chunk there, or the chunk is refused here.
         """
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None or not tenure.take(in_flight, self._fetcher.keeps):
@@ -241,27 +245,27 @@ class Ownership:
         return True
 
     def may_begin(self, claim: Claim) -> bool:
-        """Whether the application may begin a message of it now. Any thread may ask."""
+        """Whether the application may begin a message of the claim now. Any thread may ask."""
         tenure = self._tenures.any_of(claim)
         return tenure is not None and tenure.fetched.may_begin
 
     def given_up(self, claim: Claim) -> bool:
-        """At least once: it is ours until what is begun of it is done. Any thread may ask."""
+        """At least once: whether we own it until begun messages are done. Any thread may ask."""
         tenure = self._tenures.of(claim)
         return tenure is not None and tenure.withdrawn
 
     def progressed(self, in_flight: InFlight) -> None:
-        """The application got further with this. Any thread may call it.
+        """The application has finished more of this chunk. Any thread may call it.
 
-        While nobody waits for it the coordinator finds out when it looks: it is woken when that
-        much of the window is done.
+        The coordinator is notified at once if anything waits for the progress, or if a part of the
+        window is done (`WAKE_PARTS`). Otherwise it finds out at its next check.
         """
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None or tenure.notified:
             return
         claim = in_flight.claim
         waits = claim.lost is not None or tenure.withdrawn or self.stopping
-        if claim.range is not None:  # the next range waits for its end
+        if claim.range is not None:  # the next range waits for the end of this one
             waits |= tenure.fetched.ends_at(in_flight.end)
             much = in_flight.since_ms - tenure.notified_ms >= RANGE_PROGRESS_MS
         else:
@@ -271,10 +275,10 @@ class Ownership:
             tenure.notified, tenure.notified_ms = True, in_flight.since_ms
             self._post(Progressed(tenure))
 
-    # --- carrying out -----------------------------------------------------------------------------
+    # --- effects ----------------------------------------------------------------------------------
 
     def carry_out(self, effects: Sequence[AnyEffect]) -> None:
-        """What the machine asks for, in its order."""
+        """Carry out the machine's effects, in its order."""
         for each in effects:
             match each.effect:
                 case Send() as send:
@@ -332,7 +336,7 @@ class Ownership:
     def _begin(
         self, claim: Claim, machine: TenureMachine, fetched: FetchedPartition, watched: WatchedClaim
     ) -> None:
-        """A claim or a range is ours, from its position on."""
+        """We own a claim or a range, from its position on."""
         begins, lock = claim.position, self._new_lock()
         tenure = OwnedPartition(claim, machine, fetched, watched, begins, begins, lock=lock)
         self._tenures.begin(tenure)
@@ -341,11 +345,11 @@ class Ownership:
         return next(each for each in self._tenures.of_key(key) if each.claim.epoch == range_id)
 
     def _granted(self, key: ClaimKey, granted: RangeGranted) -> None:
-        """A range is ours; nothing of it may be handed over yet."""
+        """We own a range; none of its messages may be delivered yet."""
         id_, from_, to = granted.id, granted.from_, granted.to
         claim = Claim(key, key.topic, key.topic_partition, id_, from_)
         shared = self.session.shared.of(key)
-        assert shared is not None, "what was granted was granted to a participant"
+        assert shared is not None, "a range is granted to a participant"
         claim.range = Range(id_, from_, to, shared.ranges[id_].deliveries)
         fetched = self._fetcher.open(claim, from_, to)
         watched = self._health_monitor.unwatched(claim, self.now_ms)
@@ -364,7 +368,7 @@ class Ownership:
         if tenure is not None and isinstance(send, Send):
             if isinstance(send.message, ReleasingPartition):
                 release = tenure.release = SentRelease()
-            self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
+            self._health_monitor.sent(tenure.watched, send, self._progress(tenure), self.now_ms)
         session = self.session
         session.has_sent = True
         if isinstance(send, Send):
@@ -384,7 +388,7 @@ class Ownership:
         """An append has an outcome.
 
         Raises:
-            NotAppended: the record is nowhere, and will not be.
+            NotAppended: the record is not in the log, and never will be.
         """
         self.under_way -= 1
         key, release, outcome = given.key, given.release, given.outcome
@@ -413,19 +417,19 @@ class Ownership:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
         now_ms, member = self.now_ms, self.session.member
-        # The start policy may begin beyond what the log has, until the first heartbeat is read.
+        # By the start policy it may begin beyond the log's position, until a heartbeat is read.
         machine = ClaimMachine(member, key, member.driver(key))
         claim.committed = min(won.position, machine.known.position)
-        # Before anybody can see that it is ours.
+        # Before other threads can see that we own it.
         fetched = self._fetcher.open(claim, won.position)
         watched = self._health_monitor.watch(claim, now_ms)
         self._begin(claim, machine, fetched, watched)
         self._rests = False
-        self._observers.claimed(claim)  # who may ask for it at once
+        self._observers.claimed(claim)  # an observer may ask for it at once
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._tenures.newest(key)
-        assert tenure is not None, "what was granted was granted to a tenure"
+        assert tenure is not None, "messages are granted to a tenure"
         self._allow(tenure, offsets)
 
     def _allow(self, tenure: OwnedPartition, offsets: range) -> None:
@@ -434,15 +438,15 @@ class Ownership:
             return
         tenure.allowed_end = offsets.stop
         if self._me.mode is Mode.AT_MOST_ONCE:
-            tenure.claim.committed = offsets.stop  # which its grant says
+            tenure.claim.committed = offsets.stop  # the position of the grant
         self._fetcher.allow(tenure.fetched, offsets)
         if self.stopping:
             self._fetch_what_was_granted(tenure)
 
     def _recall(self, tenure: OwnedPartition, *, but_next: bool = False) -> None:
-        """At most once: nothing more of a range may be begun than was handed over by now.
+        """At most once: of a range, nothing more may be begun than was delivered by now.
 
-        The application takes messages meanwhile, so that is decided at the fetcher, under its lock.
+        The application takes messages meanwhile, so the fetcher decides it under its lock.
         """
         machine = tenure.machine
         assert isinstance(machine, RangeMachine)
@@ -454,9 +458,9 @@ class Ownership:
             self.carry_out(machine.recalled(end, self.now_ms))
 
     def lost(self, tenure: OwnedPartition, reason: Lost) -> None:
-        """A claim is not ours any more.
+        """We do not own a claim any more.
 
-        Before anybody can see that, nothing more of it is given out, but for what was granted.
+        Before other threads can see that, delivery ends, except for granted messages.
         """
         claim = tenure.claim
         self._rests = False
@@ -470,7 +474,7 @@ class Ownership:
         else:
             dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
-            tenure.allowed_end = min(tenure.allowed_end, tenure.given_end)
+            tenure.allowed_end = min(tenure.allowed_end, tenure.delivered_end)
         if claim.lost is None and claim.range is not None:
             claim.lost = reason
             self._observers.range_ended(claim, reason)
@@ -480,13 +484,13 @@ class Ownership:
                 claim.released = tenure.machine.released
             claim.lost = reason
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
-                self.to_commit.pop(claim.key, None)  # others say now where the group is
+                self.to_commit.pop(claim.key, None)  # its position is another owner's now
             known = tenure.machine.known
             self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self.now_ms)
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
-        # The application may have got further while observers heard of it.
+        # The application may have finished more while observers were notified.
         self.look_at(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
@@ -496,56 +500,57 @@ class Ownership:
             )
 
     def _forget_if_drained(self, tenure: OwnedPartition) -> None:
+        """Forget a lost tenure once the application has none of its messages."""
         claim = tenure.claim
-        if tenure.drained or claim.lost is None or tenure.in_hand:
+        if tenure.drained or claim.lost is None or tenure.unfinished:
             return
-        self._done(tenure, tenure.reached())  # what was finished since it was last looked
+        self._done(tenure, tenure.reached())  # finished since the last check
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._fetcher.drop(tenure.fetched)
-        self._report_given(tenure)
+        self._report_delivered(tenure)
         if self._me.mode is Mode.AT_MOST_ONCE:
-            self._record_handed_over(tenure)
+            self._record_delivered(tenure)
         since = max(claim.position, tenure.answered)
         done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
         self._tenures.drained(tenure, counts=done)
         if claim.range is None:
             self._observers.drained(claim)
 
-    def _record_handed_over(self, tenure: OwnedPartition) -> None:
-        """Of a range nothing more is handed over."""
+    def _record_delivered(self, tenure: OwnedPartition) -> None:
+        """Record what was delivered of a range, when nothing more will be."""
         claim, member = tenure.claim, self.session.member
         if claim.range is not None and isinstance(member, RecordedMember):
             of = member.me.instance_id, claim.key, claim.epoch
-            member.write(run.handed_over(*of, tenure.handed_over))
+            member.write(run.handed_over(*of, tenure.delivered))
 
     def ended(self) -> None:
-        """At most once: hand over nothing more of ranges, so that it is known what was."""
+        """At most once: end the delivery of ranges, and record what was delivered."""
         for tenure in self._tenures:
             if self._me.mode is Mode.AT_MOST_ONCE and tenure.claim.range is not None:
                 self._fetcher.drop(tenure.fetched)
                 tenure.cut()
-                self._record_handed_over(tenure)
+                self._record_delivered(tenure)
 
-    # --- what the application has done ------------------------------------------------------------
+    # --- progress ---------------------------------------------------------------------------------
 
     def fetched(self, claim: Claim, end: int) -> None:
-        """A claim's messages below this were fetched."""
+        """A claim's messages below `end` were fetched."""
         tenure = self._tenures.of(claim)
         if tenure is not None and claim.lost is None:
             self.carry_out(tenure.machine.available(end, self.now_ms))
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
-        """A claim's messages from `first` on are gone from the topic, which holds others.
+        """A claim's messages from `first` on are gone from the topic, which now holds `extent`.
 
-        What was fetched before is not gone: it is handed over first.
+        Messages that were fetched before are delivered first.
         """
         low, high = extent.low, extent.high
         self._health_monitor.note(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
-        # A lost tenure may be drained by now: nothing is left of it for the application to take.
+        # A lost tenure may be drained by now, with nothing left for the application to take.
         tenure = self._tenures.of(claim)
         if tenure is None or claim.lost is not None:
             return
@@ -554,19 +559,19 @@ class Ownership:
             self._done(tenure, low)
 
     def look_at(self, tenure: OwnedPartition) -> None:
-        """See how far the application got with it."""
-        tenure.notified = False  # before it is looked at, so nothing that comes later is missed
+        """Check how much of it the application has finished."""
+        tenure.notified = False  # before the check, so that later progress is not missed
         if not tenure.untouched:
             reached = tenure.reached()
-            self._report_given(tenure)
+            self._report_delivered(tenure)
             self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
-        elif isinstance(tenure.machine, RangeMachine) and tenure.given_out:
-            self.carry_out(tenure.machine.was_given_out(self.now_ms))
+        elif isinstance(tenure.machine, RangeMachine) and tenure.range_delivered:
+            self.carry_out(tenure.machine.was_delivered(self.now_ms))
 
-    def _report_given(self, tenure: OwnedPartition) -> None:
-        given = tenure.newly_given()
+    def _report_delivered(self, tenure: OwnedPartition) -> None:
+        given = tenure.newly_delivered()
         if given:
             self._observers.handed_over(tenure.claim, given)
 
@@ -583,42 +588,45 @@ class Ownership:
         self.carry_out(tenure.machine.done(offset, self.now_ms))
 
     def ends(self, ends: Mapping[Claim, int]) -> None:
-        """Partitions of ours end here."""
+        """The current end offsets of our partitions."""
         for claim, high in ends.items():
             tenure = self._tenures.of(claim)
             if tenure is not None and claim.lost is None:
                 self.carry_out(tenure.machine.extent(0, high, self.now_ms))
 
     def shared_end(self, key: ClaimKey, end: int) -> None:
-        """A partition that we share ends here."""
+        """The current end offset of a shared partition."""
         shared = self.session.shared.of(key)
         if shared is not None and not self.log_lost:
             self.carry_out(shared.ended_at(end, self.now_ms))
 
-    # --- giving up --------------------------------------------------------------------------------
+    # --- giving claims up -------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Begin to give everything up."""
+        """Begin to give all claims up."""
         if not self.stopping:
             self.stopping, self._rests = True, False
             shared = self.session.shared
             self.carry_out(self.session.member.stop(self.now_ms))
             shared.begin_to_leave()
             self.withdraw_unwanted()
-            # Only now it is known what nobody has begun.
+            # Only now it is known what was not begun.
             self.carry_out(shared.leave(self.now_ms))
             for tenure in self._tenures:
-                if tenure.handlers_left:  # for which `run` has waited
+                if tenure.handlers_left:  # `run` has waited for them
                     self._handlers_done(tenure)
                 self._fetch_what_was_granted(tenure)
 
     def _fetch_what_was_granted(self, tenure: OwnedPartition) -> None:
-        """At most once, after `stop`: nothing else is needed; what is nowhere is not awaited."""
+        """At most once, after `stop`: fetch granted messages only.
+
+        Those that are in no partition any more are not waited for.
+        """
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             self._fetcher.drain(tenure.fetched, tenure.allowed_end)
 
-    def say_what_is_paused(self) -> None:
-        """At most once: the end waits for what was granted, which nobody else will get."""
+    def note_paused_grants(self) -> None:
+        """At most once: report paused grants, for which `stop` waits: nobody else will get them."""
         for tenure in self._tenures:
             if tenure.paused and tenure.next < tenure.allowed_end:
                 self._health_monitor.note(
@@ -628,7 +636,7 @@ class Ownership:
                 )
 
     def withdraw_unwanted(self) -> None:
-        """At least once: what is given up and was not begun is not waited for."""
+        """At least once: give back messages of released claims that were not begun."""
         if self._me.mode is Mode.AT_MOST_ONCE:
             if self._abandons:
                 self._abandon_grants(release=True)
@@ -646,19 +654,19 @@ class Ownership:
             self.carry_out(tenure.machine.hand_back(end, end, self.now_ms))
 
     def release(self, topic: str, partition: int) -> None:
-        """Give one claim up, and leave it to others for a while."""
+        """Give one claim up, and do not request it again for a while."""
         try:
             claim = self.claimed(topic, partition).claim
         except InvalidOption:
             if self.stopping:
                 return  # it was given up already
             raise
-        _refuse_range(claim, "released: remove_topic ends what this consumer does of it")
+        _refuse_range(claim, "released: remove_topic ends this consumer's part in it")
         self.carry_out(self.session.member.release(claim.key, self.now_ms))
         self.withdraw_unwanted()
 
     def remove_topic(self, topic: str) -> None:
-        """Give up what is claimed of a topic, and ask for none of it any more."""
+        """Give up the claims of a topic, and request none of them any more."""
         self._rests = False
         shared = self.session.shared
         if topic in shared.topics:
@@ -670,42 +678,42 @@ class Ownership:
         self.withdraw_unwanted()
 
     def abandon(self, in_flight: InFlight) -> None:
-        """The application will not finish what it has in hand."""
+        """The application will not finish this chunk."""
         in_flight.abandon()
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None:
             return
         self.look_at(tenure)
         if in_flight.claim.lost is None and tenure.withdrawn:
-            self.carry_out(tenure.machine.hand_back(tenure.next, tenure.given_end, self.now_ms))
+            self.carry_out(tenure.machine.hand_back(tenure.next, tenure.delivered_end, self.now_ms))
 
-    def give_again(self, firsts: Iterable[InFlight]) -> None:
-        """At least once: give out again what is not done of these and of what was taken after.
+    def redeliver(self, firsts: Iterable[InFlight]) -> None:
+        """At least once: deliver again what is not done of these chunks and of later ones.
 
-        Only where the claim is still ours; what was given up is handed back. Nothing of what a
-        `seek` has taken back meanwhile.
+        Claims that were given up are handed back instead. Chunks that a `seek` has removed
+        meanwhile are left out.
         """
         for first in firsts:
             tenure = self._tenures.of(first.claim)
-            hands = [] if tenure is None else tenure.hands_from(first)
-            if tenure is None or not hands:
+            chunks = [] if tenure is None else tenure.chunks_from(first)
+            if tenure is None or not chunks:
                 continue
             self._fetcher.seek(tenure.fetched, first.next)
-            for in_flight in hands:
+            for in_flight in chunks:
                 self.abandon(in_flight)
-            tenure.forget(hands)
+            tenure.forget(chunks)
             self.look_at(tenure)
 
     def begin_alone(self, deliveries: int | None) -> None:
-        """Begin one by one what was given to somebody this often, of shared partitions."""
+        """Deliver ranges one at a time that were delivered this often; None ends it."""
         self._alone_from = deliveries
         self.session.shared.begin_alone(deliveries)
 
     def handlers_left(self, claim: Claim, *, at_work: bool) -> None:
-        """A `run` has ended, and handlers of it have some of this claim in hand, or no longer have.
+        """Whether handlers of a `run` that has ended are still processing messages of this claim.
 
-        Meanwhile nothing of it is given out: a message would be in two hands, and those after it
-        would overtake it.
+        Meanwhile nothing of it is delivered: a message would be processed twice at a time, and
+        those after it would overtake it.
         """
         tenure = self._tenures.of(claim)
         if tenure is None or tenure.handlers_left == at_work:
@@ -717,9 +725,9 @@ class Ownership:
             self._handlers_done(tenure)
 
     def _handlers_done(self, tenure: OwnedPartition) -> None:
-        """What handlers of a `run` that has ended had in hand is waited for no longer."""
+        """Handlers of a `run` that has ended have finished, or are waited for no longer."""
         tenure.handlers_left = False
-        self.give_again(tenure.handled[:1])
+        self.redeliver(tenure.handled[:1])
         self._go_on(tenure)
 
     def _go_on(self, tenure: OwnedPartition) -> None:
@@ -727,9 +735,9 @@ class Ownership:
             self._fetcher.resume(tenure.fetched)
 
     def abandon_rest(self, *, release: bool = True) -> None:
-        """The application will finish nothing of what it has in hand, and take nothing more."""
+        """The application will neither finish its current chunks nor take more."""
         for tenure in self._tenures:
-            for in_flight in tenure.hands:
+            for in_flight in tenure.chunks:
                 if not in_flight.finished:
                     self.abandon(in_flight)
         if self._me.mode is Mode.AT_MOST_ONCE:
@@ -737,7 +745,7 @@ class Ownership:
             self._abandon_grants(release=release)
 
     def _abandon_grants(self, *, release: bool) -> None:
-        """At most once: report what was granted and not done, and free the claims if `release`.
+        """At most once: report granted messages that are not done; release the claims if `release`.
 
         The releases name the first offset that is not known to be processed.
         """
@@ -746,10 +754,10 @@ class Ownership:
                 continue
             tenure.abandoned = True
             self._fetcher.drop(tenure.fetched)
-            for in_flight in tenure.hands:
+            for in_flight in tenure.chunks:
                 in_flight.abandon()
-            owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.given_end
-            # What nobody has begun of a range is given back, and not lost.
+            owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.delivered_end
+            # The part of a range that was not begun is given back, and not lost.
             lost_end = begun if release and tenure.claim.range else tenure.allowed_end
             if reached < lost_end:
                 self._observers.abandoned(tenure.claim, range(reached, lost_end))
@@ -759,25 +767,25 @@ class Ownership:
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
-        """What was given out one by one is done, up to this message. Any thread may call it.
+        """Messages that were delivered one by one are done, up to this one. Any thread may call it.
 
         Raises:
-            InvalidOption: another consumer gave the message out.
+            InvalidOption: another consumer delivered the message.
         """
-        # What is lost is not owned any more before it is forgotten.
+        # A lost claim is not `owned` any more before its tenure is forgotten.
         if upto is not None and self._tenures.any_of(upto.claim) is None and upto.claim.owned:
-            raise InvalidOption(f"{upto} was given out by another consumer")
+            raise InvalidOption(f"{upto} was delivered by another consumer")
         for tenure in self._tenures:
             if upto is None or tenure.claim is upto.claim:
-                for in_flight in tenure.hands:
+                for in_flight in tenure.chunks:
                     in_flight.commit(None if upto is None else upto.offset)
                     self.progressed(in_flight)
 
     def commit(self, upto: Message | None, commit: Commit) -> None:
-        """Have the log hear of what is done, of all claims or of this message's.
+        """Send the position of all claims, or of this message's claim, and settle `commit` later.
 
-        At most once there is nothing to wait for: the log granted all of it before it was given
-        out.
+        At most once there is nothing to wait for: the log granted the messages before their
+        delivery.
         """
         done = {}
         if upto is None:
@@ -797,7 +805,7 @@ class Ownership:
         self._settle()
 
     def _settle(self) -> None:
-        """Tell those who wait for a commit what is known by now."""
+        """Settle the commits whose outcome is known by now."""
         left = []
         for commit in self._commits:
             if not commit.settled(self._awaited, self._may_land):
@@ -807,7 +815,7 @@ class Ownership:
         self._commits = left
 
     def _settle_commit(self, commit: Commit) -> None:
-        """The application knows what became of it, so no other commit has to say that."""
+        """The application knows the outcome, so no other commit has to report it."""
         for claim, end in commit.done.items():
             tenure = self._tenures.any_of(claim)
             if tenure is not None and not tenure.may_land:
@@ -816,7 +824,7 @@ class Ownership:
                 self._confirm(tenure)
 
     def _confirm(self, tenure: OwnedPartition) -> None:
-        """It is known how far it got, in the log or by the application."""
+        """Its end is known, from the log or by a commit."""
         tenure.unconfirmed = False
         self._tenures.end_if_over(tenure)
 
@@ -829,7 +837,7 @@ class Ownership:
         return tenure is not None and tenure.may_land
 
     def pause(self, claim: Claim) -> None:
-        """Give out nothing more of it; what was given out stays in hand.
+        """Deliver no more of it; the application keeps the messages that it has.
 
         Raises:
             InvalidOption: it is shared.
@@ -841,26 +849,32 @@ class Ownership:
             self._withhold(tenure)
 
     def _withhold(self, tenure: OwnedPartition) -> None:
-        """Nothing more is taken, then nothing more is given out of what was taken before."""
+        """Stop fetching it, and then stop delivering its current chunks."""
         self._fetcher.pause(tenure.fetched)
-        for in_flight in tenure.hands:
+        for in_flight in tenure.chunks:
             before, end = in_flight.end, in_flight.cut()
             if end < before and in_flight.left:
                 self._fetcher.seek(tenure.fetched, end)
 
     def resume(self, claim: Claim) -> None:
-        """Go on with it."""
+        """Undo `pause`."""
         tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = False
             self._go_on(tenure)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Pass over what lies before this offset."""
+        """Continue at this offset, and skip the messages before it.
+
+        Raises:
+            InvalidOption: it is shared, at most once, not claimed, or done below a later offset.
+        """
         tenure = self.claimed(topic, partition)
         _refuse_range(tenure.claim, "sought in: marshal set-position moves all who share it")
         if self._me.mode is Mode.AT_MOST_ONCE:
-            raise InvalidOption("at most once a consumer takes what was granted to it")
+            raise InvalidOption(
+                "seek is for at_least_once: at most once the log grants messages in order"
+            )
         self.look_at(tenure)
         if offset < tenure.next:
             raise InvalidOption(
@@ -868,10 +882,10 @@ class Ownership:
                 f"set-position goes back"
             )
         self._fetcher.seek(tenure.fetched, offset)
-        hands = tenure.hands
-        for in_flight in hands:
+        chunks = tenure.chunks
+        for in_flight in chunks:
             self.abandon(in_flight)
-        tenure.forget(hands)
+        tenure.forget(chunks)
         offset = max(offset, tenure.next)
         high = max(offset, tenure.allowed_end)
         self.carry_out(tenure.machine.extent(offset, high, self.now_ms))
@@ -880,19 +894,19 @@ class Ownership:
 
     @property
     def rests_until_ms(self) -> int | None:
-        """Until when nothing has to be looked at, unless an input comes; None where something has.
+        """Until when no check is due, unless an input arrives; None if checks are due often.
 
-        An application that has nothing in hand gets no further, so that is most of the time where
-        messages are few.
+        While the application has no messages it makes no progress. So with few messages, checks
+        are rare.
         """
         if not self._rests or self._gave_back != self.session.member.gave_back:
             return None
         return self._rests_until_ms
 
     def look(self) -> None:
-        """See how far the application got with everything."""
+        """Check how much of all claims the application has finished."""
         tenures = list(self._tenures)
-        # Before it is looked: who takes something after that posts it.
+        # Before the check: a thread that takes a chunk after this line posts an input.
         self._rests = not self.stopping
         self._gave_back = self.session.member.gave_back
         self._rests_until_ms = min(
@@ -900,31 +914,31 @@ class Ownership:
         )
         for tenure in tenures:
             self.look_at(tenure)
-        self._hold_back_what_is_silent()
-        # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
-        # others that wait behind it are.
+        self._hold_back_silent()
+        # A busy claim that makes no progress is reported itself, so those waiting behind it are
+        # not. Paused and lost claims are never reported, so those behind them are.
         self._any_busy = False
         for tenure in tenures:
-            hands = [] if tenure.untouched else tenure.hands
+            chunks = [] if tenure.untouched else tenure.chunks
             idle = tenure.withheld or tenure.claim.lost is not None
-            tenure.busy = not idle and any(map(_in_work, hands))
+            tenure.busy = not idle and any(map(_in_work, chunks))
             self._any_busy |= tenure.busy
-            if hands or tenure.claim.lost is not None or not tenure.machine.wants:
+            if chunks or tenure.claim.lost is not None or not tenure.machine.wants:
                 self._rests = False
-            self._end_turn(tenure, hands)
+            self._end_turn(tenure, chunks)
         self.withdraw_unwanted()
 
-    def _end_turn(self, tenure: OwnedPartition, hands: Iterable[InFlight]) -> None:
-        """Whose messages were given out one by one for long enough, waits for its next turn."""
+    def _end_turn(self, tenure: OwnedPartition, chunks: Iterable[InFlight]) -> None:
+        """End its turn if its messages were delivered one by one for long enough."""
         since_ms = self.now_ms - TURN_MS
-        for in_flight in hands:
+        for in_flight in chunks:
             if in_flight.since_ms <= since_ms:
                 self._fetcher.give_back(tenure.fetched, in_flight)
 
-    def _hold_back_what_is_silent(self) -> None:
-        """At least once: begin nothing of what others may take, and would process again.
+    def _hold_back_silent(self) -> None:
+        """At least once: begin no messages of claims that others may already consider stale.
 
-        At most once nobody else is granted the same, so nothing is held back.
+        At most once no other consumer is granted the same messages, so none are held back.
         """
         stale_ms, now_ms = self._me.rules.stale_after_ms, self.now_ms
         if self._me.mode is Mode.AT_MOST_ONCE:
@@ -940,23 +954,23 @@ class Ownership:
         self._health_monitor.silent(found, stale_ms / 1000)
 
     def read_back(self, record: Record) -> None:
-        """A record of ours was read, and the machine knows what it did.
+        """A record of ours was read, and the machine has applied it.
 
-        Kafka's group offsets follow the positions in the log: what was refused moves neither, since
-        somebody may have set the position meanwhile.
+        Kafka's group offsets follow the positions in the log. A refused record moves neither, since
+        an administrator may have set the position meanwhile.
         """
         message = record.message
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
         if self.session.shared.of(key) is not None:
-            return  # it was owned alone to say where to begin
+            return  # it was owned alone, only to set where it begins
         member = self.session.member
         reader = member.driver(key).consumer.reader
         tenures = self._tenures.of_key(key)
-        # A log that lost records may give the epoch of an earlier session's tenure once more.
+        # In a log that lost records, an epoch of an earlier session may occur again.
         its = [each for each in tenures if each.machine.of(member) and each.claim.epoch == epoch]
-        # Where the owner is not certain, epoch and position are guesses.
+        # While the owner is uncertain, epoch and position are guesses.
         if reader.known and epoch == reader.claim.epoch and not self.log_lost:
             position = self.to_commit[key] = reader.claim.position
             for tenure in its:
@@ -973,7 +987,7 @@ class Ownership:
         self._settle()
 
     def _heard(self, tenures: Sequence[OwnedPartition]) -> None:
-        """A heartbeat of ours was read back: the claim is ours, or these ranges of a partition."""
+        """A heartbeat of ours was read back: we own the claim, or these ranges of a partition."""
         self._health_monitor.heard((each.watched for each in tenures), self.now_ms)
         silent = [each for each in tenures if each.claim.silent]
         for tenure in silent:
@@ -984,27 +998,27 @@ class Ownership:
             self._go_on(tenure)
 
     def drop(self) -> None:
-        """It ends by a failure: give out nothing more."""
+        """The consumer ends by a failure: deliver no more."""
         if self._me.mode is Mode.AT_MOST_ONCE:
             self._abandon_grants(release=False)
         for tenure in self._tenures:
             self._fetcher.drop(tenure.fetched)
             tenure.cut()
 
-    def stand(self, ends: Mapping[Claim, int]) -> None:
-        """Tell how all claims stand, given where partitions end."""
+    def report_progress(self, ends: Mapping[Claim, int]) -> None:
+        """Report the progress of all claims, given the end offsets of their partitions."""
         self._ends, self._buffered = ends, {}
         if self._fetcher.any_buffered:
             self._buffered = {each: self._fetcher.buffered(each.fetched) for each in self._tenures}
         for tenure in self._tenures if self._observers.wants_standing else ():
             if tenure.claim.lost is None and tenure.claim.range is None:
-                self._observers.standing(tenure.claim, self._standing(tenure))
+                self._observers.standing(tenure.claim, self._progress(tenure))
 
-    def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
+    def _progress(self, tenure: OwnedPartition) -> ClaimProgress:
         end, buffered = self._ends.get(tenure.claim), self._buffered.get(tenure, (0, 0))
-        return tenure.standing(end, buffered, others_busy=self._any_busy)
+        return tenure.progress(end, buffered, others_busy=self._any_busy)
 
 
 def _in_work(in_flight: InFlight) -> bool:
-    """Whether the application, or a worker, has begun something of it and is not done."""
+    """Whether the application, or a worker, is processing some of it."""
     return not in_flight.finished and not in_flight.idle

@@ -43,7 +43,7 @@ class InFlight:
         self._as_lists = 0
         """The number of messages taken in lists, which `_given` does not count."""
         self._counted = 0
-        """The number of delivered messages that `newly_given` has counted."""
+        """The number of delivered messages that `newly_delivered` has counted."""
         self._lock = lock
         """Held for everything but single delivery, which happens between two steps of the others.
         """
@@ -83,7 +83,7 @@ class InFlight:
             return max(self._last, self._acked) if self.committed is None else self.committed
 
     @property
-    def given_end(self) -> int:
+    def delivered_end(self) -> int:
         """Everything below was delivered, also if it was abandoned afterwards."""
         with self._lock:
             if self.finished and not self.abandoned:
@@ -133,7 +133,7 @@ class InFlight:
             if done == given and (self._count == self._total or self._cut_at is not None):
                 self._finish()
 
-    def newly_given(self) -> int:
+    def newly_delivered(self) -> int:
         """The number of messages delivered since the last call. Only one thread may call it."""
         counted, self._counted = self._counted, self._count
         return self._counted - counted

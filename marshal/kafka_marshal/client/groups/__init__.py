@@ -1,1 +1,1 @@
-"""Groups with a controller: the server that a controller runs in, and what asks it."""
+"""Groups with a controller: the controller's server, and its clients."""

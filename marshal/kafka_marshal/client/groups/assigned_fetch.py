@@ -1,9 +1,8 @@
 """The messages of the partitions that a member of a group owns, as Kafka's client fetches them.
 
-Kafka's client fetches ahead by itself, up to a bound for all partitions together, and gives what it
-has to the thread that asks. Nothing is fetched under a tenure that is over: a partition whose
-tenure ends is unassigned, which drops what was fetched of it. This room does not know who decides
-what is owned.
+Kafka's client prefetches by itself, up to one limit for all partitions. The calling thread takes
+the messages. A partition whose tenure ends is unassigned, which drops its fetched messages. So none
+is delivered for a finished tenure. This module does not know how ownership is decided.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _RESET: Final = KafkaError._AUTO_OFFSET_RESET
 class _Assigned:
     claim: Claim
     offset: int
-    """The next one; NO_POSITION until a message came where nobody had committed."""
+    """The next offset; NO_POSITION until the first message, if no offset was committed."""
 
 
 class AssignedFetch:
@@ -76,15 +75,15 @@ class AssignedFetch:
         self._assign(claim.topic, claim.partition, claim.position)
 
     def stop(self, topic: str, partition: int) -> None:
-        """Fetch a partition no more, and drop what was fetched of it."""
+        """Stop fetching a partition, and drop its fetched messages."""
         if self._assigned.pop((topic, partition), None) is not None:
             self._client.incremental_unassign([TopicPartition(topic, partition)])
 
     def fetched(self, maximum: int, timeout_s: float) -> list[Message]:
-        """Messages that were fetched, in the order of each partition; perhaps none in time.
+        """Fetched messages, in offset order for each partition; none if none came in time.
 
         Raises:
-            NotLetIn: the cluster lets nobody in with these settings. No message is lost by it.
+            NotLetIn: the cluster refuses this client. No message is lost by that.
         """
         if self._assigned and not self._errors.let_in:
             self._knock(*next(iter(self._assigned)), timeout_s)
@@ -107,9 +106,10 @@ class AssignedFetch:
         return found
 
     def _knock(self, topic: str, partition: int, timeout_s: float) -> None:
-        """Ask a partition's leader anything: an error is final only for who was never let in.
+        """Send any request to a partition's leader, to learn whether it accepts this client.
 
-        Where partitions are quiet, no message shows that it was.
+        A refusal is final only for a client that was never accepted, and a partition without
+        messages does not show that.
         """
         with suppress(KafkaException):
             self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)

@@ -1,9 +1,8 @@
-"""Which partitions of `__marshal_groups` this controller may compete for: claims of our own.
+"""A controller's claims: which partitions of `__marshal_groups` it may serve.
 
-Controllers are a group of consumers like any other, with an interval of 1 s. A claim's position is
-the offset from where a reader needs the partition. Nothing is fetched for it: the consumer that
-ships gets a client that fetches nothing, and the log of events has a reader of its own. The room
-does not know what a controller does with a claim.
+Controllers are an ordinary group of consumers, with an interval of 1 s. A claim's position is the
+first offset that a reader needs of the partition. The consumer here fetches no messages, since the
+log of events has a reader of its own. This module does not know what a claim is used for.
 """
 
 from __future__ import annotations
@@ -76,17 +75,17 @@ class Claims:
             on_claimed=lambda claim: claimed(claim.partition),
             on_lost=lost,
             observers=observers,
-            wedged_after_beats=_NEVER,  # nobody takes what lies behind a position
+            wedged_after_beats=_NEVER,  # the application takes no messages
         )
         self._consumer.add_topic(topic)
 
     def positions(self, stopped: Callable[[], bool]) -> dict[int, int]:
-        """From which offset a reader needs each partition; waits until the claims are read.
+        """The first offset that a reader needs of each partition; waits until the claims are read.
 
         Empty once `stopped`.
 
         Raises:
-            MarshalError: what ended the claims.
+            MarshalError: the error that ended the claims.
         """
         while not stopped():
             found = self._consumer.positions_of(self._topic)
@@ -96,15 +95,15 @@ class Claims:
         return {}
 
     def move(self, partition: int, offset: int) -> None:
-        """A reader needs the partition from this offset on; the next heartbeat says so.
+        """Set the first offset that a reader needs; the next heartbeat carries it.
 
-        Nothing happens where the claim was lost meanwhile: its next owner moves it.
+        If the claim was lost meanwhile, nothing happens: its next owner moves it.
         """
         with suppress(MarshalError):
             self._consumer.seek(self._topic, partition, offset)
 
     def raise_failure(self) -> None:
-        """Raise what ended the claims, if something did."""
+        """Raise the error that ended the claims, if there is one."""
         self._consumer.delivery.raise_failure()
 
     def close(self, timeout_s: float) -> None:

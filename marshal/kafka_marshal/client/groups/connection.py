@@ -1,14 +1,13 @@
-"""Asking a controller of groups: a connection, and which server to connect to.
+"""Sends requests to controllers of groups: connections, and the choice of a server.
 
-Sockets block, each call for at most the time that it is given, so one thread is enough. This room
-knows frames, addresses and the codes that ask a client to go elsewhere. It does not know what a
-group or a member is.
+Sockets block, each call at most for its timeout, so one thread is enough. This module knows frames,
+addresses and the codes that send a client to another server. It does not know groups and members.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, cast
@@ -58,7 +57,7 @@ class ServerUnreachable(MarshalError):
 
 
 class AnswerMissing(ServerUnreachable):
-    """A request was sent and has no answer: nobody knows whether it was carried out."""
+    """A request was sent and has no answer: it is unknown whether it was carried out."""
 
 
 class RequestRefused(MarshalError):
@@ -124,7 +123,7 @@ class ServerConnection:
         """Connect.
 
         Raises:
-            ServerUnreachable: nobody accepts, or TLS could not be agreed on.
+            ServerUnreachable: the connection was refused, or TLS failed.
         """
         self.address = address
         self.client_id = client_id
@@ -187,10 +186,10 @@ class ServerConnection:
         return self._last_id
 
     def receive(self, timeout_s: float) -> RpcAnswer | None:
-        """The next answer, to whichever request; None if none is whole within `timeout_s`.
+        """The next answer, to any request; None if none is complete within `timeout_s`.
 
         Raises:
-            ServerUnreachable: the connection is lost, or what came is no answer of ours.
+            ServerUnreachable: the connection is lost, or the bytes are no valid answer.
         """
         deadline = self._environment.deadline(timeout_s)
         while not self._arrived:
@@ -273,8 +272,11 @@ class Controllers:
         tls: ssl.SSLContext | None = None,
         environment: Environment = REAL,
         option: str = "controllers",
+        on_unreachable: Callable[[ServerUnreachable], None] = lambda _: None,
     ) -> None:
         """Connect to nothing yet; any of the servers will do to find the others.
+
+        `on_unreachable` takes why a server does not answer, each time before another try.
 
         Raises:
             InvalidOption: one is no `host:port`, or there is none.
@@ -282,6 +284,7 @@ class Controllers:
         self.client_id = client_id
         self.tls = tls
         self.environment = environment
+        self._on_unreachable = on_unreachable
         self._servers = list(addresses_of(servers, option))
         self._kept: ServerConnection | None = None
 
@@ -330,13 +333,13 @@ class Controllers:
             self.environment.threads.sleep(AGAIN_S)
 
     def described(self, groups: Sequence[str], deadline: Deadline) -> list[dict[str, object]]:
-        """What a server has read of these groups, or of all if none is named; see `groups_of`.
+        """Describe these groups, or all if none is named; see `groups_of`.
 
-        Each group is one answer: all together may not fit a frame. A group that is deleted
-        meanwhile is left out, unless it is named.
+        Each group is one request, since all together may not fit into a frame. A group that is
+        deleted meanwhile is left out, unless it is named.
 
         Raises:
-            RequestRefused: one of them does not exist, or no server has read the log yet.
+            RequestRefused: a group does not exist, or no server has read the log yet.
             ServerUnreachable: no server answered in time.
         """
         names = groups or [str(one["GroupName"]) for one in self.listed((), deadline)]
@@ -378,14 +381,14 @@ class Controllers:
     def asked(
         self, api: str, group: str, body: Mapping[str, object], deadline: Deadline
     ) -> tuple[RpcAnswer, Address]:
-        """What the group's controller answers, and where it is.
+        """The answer of the group's controller, and its address.
 
-        It goes to another server while the answer is that this one is not the controller, or not
-        yet. The answer's code may be any other one.
+        It tries other servers while the answer is that this one is not the controller, or not yet.
+        The returned answer may have any other code.
 
         Raises:
-            RequestRefused: there is no such group, or no controller in time.
-            AnswerMissing: it is not known whether it was carried out.
+            RequestRefused: the group does not exist, or has no controller in time.
+            AnswerMissing: it is unknown whether the request was carried out.
             ServerUnreachable: no server answered in time.
         """
         while True:
@@ -398,10 +401,11 @@ class Controllers:
             except AnswerMissing:
                 self._drop()
                 raise
-            except ServerUnreachable:  # it has died, and the log still names it
+            except ServerUnreachable as error:  # it has died, and the log still names it
                 self._drop()
                 if not deadline.left_s:
                     raise
+                self._on_unreachable(error)
             else:
                 if answer.code not in GO_AGAIN:
                     return answer, address
@@ -413,10 +417,10 @@ class Controllers:
     def asked_any(
         self, api: str, body: Mapping[str, object], deadline: Deadline
     ) -> tuple[RpcAnswer, Address]:
-        """What any of the servers answers, and which one.
+        """The answer of any server, and its address.
 
         Raises:
-            AnswerMissing: it is not known whether it was carried out.
+            AnswerMissing: it is unknown whether the request was carried out.
             ServerUnreachable: none of them answered in time.
         """
         while True:
@@ -430,8 +434,9 @@ class Controllers:
             except ServerUnreachable as error:
                 self._drop()
                 lost = isinstance(error, AnswerMissing) and api not in _REPEATABLE
-                if lost or deadline.left_s <= AGAIN_S:  # too late to hear of anything else
+                if lost or deadline.left_s <= AGAIN_S:  # too late to try another server
                     raise
+                self._on_unreachable(error)
             self.environment.threads.sleep(AGAIN_S)
 
     def _any(self, deadline: Deadline) -> ServerConnection:
@@ -445,9 +450,9 @@ class Controllers:
         raise ServerUnreachable(f"no controller can be reached: {'; '.join(reasons)}")
 
     def strangers(self) -> str | None:
-        """What listens where one of the servers should, and what to do; None if nothing is known.
+        """A sentence about another kind of server at one of the addresses; None if none is found.
 
-        Asked when none of them answers: it takes a while.
+        Call it when no controller answers; it takes a while.
         """
         for each in self._servers:
             found = what_listens(each.host, each.port, self.tls, self.environment)
@@ -462,9 +467,9 @@ class Controllers:
 
 
 def groups_of(answer: RpcAnswer) -> list[dict[str, object]]:
-    """Each group of an answer to ListGroups of version 1, with what version 1 adds to it.
+    """The groups of an answer to ListGroups of version 1, each with the fields of version 1.
 
-    `Host` and `Port` are the controller's, '' and 0 where there is none.
+    `Host` and `Port` are the controller's, or '' and 0 without one.
     """
     first = cast("list[dict[str, object]]", answer.body["GroupsInfo"])
     more = cast("list[dict[str, object]]", answer.body["GroupsInfoV1"])

@@ -1,8 +1,8 @@
-"""A controller of groups at work: feeds the machine, and carries out what it asks for.
+"""Runs a controller of groups: feeds the machine, and carries out its effects.
 
-One event loop has the port, the machine and the time. Threads read the log, append to it, keep the
-claims and ask the cluster; whatever they find comes into the loop. The room decides nothing: the
-machine decides what is appended and answered.
+One event loop runs the port, the machine and the timers. Threads read the log, append to it, keep
+the claims and query the cluster; they pass their results to the loop. This module decides nothing:
+the machine decides what is appended and answered.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _PARKED: Final = "Heartbeat"
 
 @frozen
 class ControllerOptions:
-    """How a controller listens, and what it is called."""
+    """The address, the name and the limits of a controller."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -151,13 +151,13 @@ class ControllerService:
     def run(
         self, stopped: Callable[[], bool], listening: Callable[[str, int], None] = lambda *_: None
     ) -> None:
-        """Serve until `stopped`; `listening` is called with the address once clients may come.
+        """Serve until `stopped`; `listening` is called with the address once clients may connect.
 
-        Then what has landed is answered, and the claims are given back.
+        At the end it answers the requests whose events have landed, and releases the claims.
 
         Raises:
-            InvalidOption: nobody can listen at that address.
-            MarshalError: it cannot go on; another controller takes over.
+            InvalidOption: it cannot listen at that address.
+            MarshalError: it cannot continue; another controller takes over.
         """
         self._environment.run_loop(self._serve(stopped, listening))
         if isinstance(self._failure, MarshalError):
@@ -231,7 +231,7 @@ class ControllerService:
         )
 
     async def _stop(self) -> None:
-        """Answer what has landed, and give the claims back while the machine still runs."""
+        """Answer requests whose events have landed, and release the claims meanwhile."""
         self._port.stop_listening()
         if self._failure is None:
             deadline = self._environment.deadline(DRAIN_S)
@@ -243,9 +243,10 @@ class ControllerService:
             if self._failure is None:
                 self._tick()
             await asyncio.sleep(TICK_S)
-        await asyncio.sleep(0)  # what the last callbacks asked for
+        await asyncio.sleep(0)  # runs what the last callbacks scheduled
         if self._failure is None:
-            for partition in range(PARTITIONS):  # also where the log did not hear of it in time
+            # Also if the log did not confirm the release in time.
+            for partition in range(PARTITIONS):
                 self._unclaimed(partition)
             self._see_what_is_served()
 
@@ -296,7 +297,7 @@ class ControllerService:
     def _note(self, sentence: str) -> None:
         self._soon(partial(self._observers.note, sentence))
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- inputs -----------------------------------------------------------------------------------
 
     def connected(self, connection: int, host: str) -> None:
         """A client is there."""
@@ -310,10 +311,10 @@ class ControllerService:
         self._carry_out(self._server.disconnected(connection, self._now_ms))
 
     def requested(self, connection: int, request: RpcRequest) -> None:
-        """It asks.
+        """A connection sent a request.
 
-        A request that the machine trips over must not end one controller after the other: it is
-        answered UNKNOWN_SERVER_ERROR, and the log says how.
+        A request on which the machine fails must not end one controller after the other. It is
+        answered with UNKNOWN_SERVER_ERROR, and logged with a traceback.
         """
         groups = self._may_use.get(connection)
         if groups is not None and not may_ask(groups, request):
@@ -355,7 +356,7 @@ class ControllerService:
         if partition < PARTITIONS:
             self._carry_out(self._server.unclaimed(partition, self._now_ms))
 
-    # --- what is asked for ------------------------------------------------------------------------
+    # --- effects ----------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -388,7 +389,7 @@ class ControllerService:
                     assert_never(effect)
 
     def _report(self, record: EventRecord, size_bytes: int) -> None:
-        """Report it once of a group and a kind of event: who asked will ask again."""
+        """Report it once for each group and kind of event, since clients repeat their requests."""
         kind = (record.group, type(record.event).__name__)
         if kind in self._too_large or len(self._too_large) >= _TOO_LARGE_MAX:
             return
@@ -416,7 +417,7 @@ class ControllerService:
         self._answered(lambda: self._server.resolved(number, token, found, self._now_ms))
 
     async def _forward(self, connection: int, request: RpcRequest, to: Address) -> None:
-        """Ask another server, and answer what it answers."""
+        """Forward a request to another server, and return its answer."""
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
             async with asyncio.timeout(FORWARD_S):
@@ -436,7 +437,7 @@ class ControllerService:
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:
-    """What is in the next frame."""
+    """The content of the next frame."""
     frames = Frames(ANSWER_BYTES_MAX)
     while data := await reader.read(2**16):
         for message in frames.fed(data):

@@ -1,7 +1,7 @@
-"""The log `__marshal_groups` on real Kafka: made, read and written.
+"""Creates, reads and appends to the log `__marshal_groups` on Kafka.
 
-A thread reads all partitions, and decodes what it reads. The room knows bytes, offsets and what the
-topic must be set to. It does not know what an event does.
+A thread reads all partitions, and decodes the records. This module knows bytes, offsets and the
+topic's settings. It does not know what an event means.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TAKEN_BYTES: Final = 1_048_588
 _SENT_BYTES: Final = 1_000_000
 """Kafka's defaults: of a topic, and of a client that appends."""
 _AROUND_BYTES: Final = 1_024
-"""For key, headers, and what Kafka adds."""
+"""Allowance for the key, the headers and Kafka's own fields, in bytes."""
 _BATCHES_MAX: Final = 4
 """Batches that were read and not taken yet."""
 _WAIT_S: Final = 0.2
@@ -73,7 +73,7 @@ Read: TypeAlias = PartitionBegun | Reached | EventRecord
 
 @frozen
 class GroupsTopic:
-    """What the log's settings ask of a controller."""
+    """The topic's settings that limit a controller."""
 
     snapshot_interval_ms: int
     """How often snapshots must be written."""
@@ -127,8 +127,8 @@ class EventLog:
         Args:
             settings: how to connect.
             topic: the log's name.
-            note: takes sentences about the cluster; any thread calls it.
-            failed: takes what ended reading, or appending; any thread calls it.
+            note: called with sentences about the cluster, in any thread.
+            failed: called with the error that ended reading or appending, in any thread.
             batch_bytes_max: the topic's `max.message.bytes`.
 
         Raises:
@@ -147,7 +147,7 @@ class EventLog:
     def append(self, record: EventRecord, not_appended: Callable[[EventRecord], None]) -> None:
         """Append an event.
 
-        `not_appended` hears, in any thread, that it was refused, or that nobody knows.
+        `not_appended` is called, in any thread, if it was refused or its outcome is unknown.
         """
         future = self._writer.append_event(record)
         future.add_done_callback(
@@ -166,18 +166,18 @@ class EventLog:
     ) -> None:
         """Begin to read, in a thread, each partition from its position on.
 
-        `give` gets what was read, in that thread; `taken` is called after each.
+        `give` is called with what was read, in that thread. Call `taken` after each.
         """
         self._thread = self._settings.environment.start(
             "marshal-events", lambda: self._run(positions, give), self._ended
         )
 
     def taken(self) -> None:
-        """What was given is dealt with; more may be read."""
+        """The last result is processed; more may be read."""
         self._room.release()
 
     def close(self) -> None:
-        """Read no more, append what is under way, and let go of the cluster."""
+        """Stop reading, wait for pending appends, and disconnect."""
         self._stopped = True
         self._writer.close()
         self._settings.environment.deadline(JOIN_S).join(self._thread)
@@ -195,7 +195,7 @@ class EventLog:
                 try:
                     self._follow(reader, starts, give)
                 except OffsetsGone:
-                    # The log lost its end, or retention overtook us: what was folded may be wrong.
+                    # The log lost its end, or retention overtook us: the folded state may be wrong.
                     continue
 
     def _follow(
@@ -230,10 +230,10 @@ class EventLog:
 def starts_of(
     extents: Mapping[int, Watermarks], positions: Mapping[int, int]
 ) -> list[PartitionBegun]:
-    """Where to begin: at the claim's position, where the log still has it.
+    """Where to begin in each partition: at the claim's position, if the log still holds it.
 
-    Elsewhere it begins where the log does. If that is not its head, nothing says that a snapshot
-    there was accepted.
+    Otherwise it begins where the log begins. If that is not offset 0, it is unknown whether a
+    snapshot there was accepted.
     """
     starts = []
     for number, extent in extents.items():

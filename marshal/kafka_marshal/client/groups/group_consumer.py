@@ -1,9 +1,9 @@
-"""A consumer of a group with a controller: everything happens in the thread that calls it.
+"""A consumer of a group with a controller, without threads of its own.
 
-It has the names of `Consumer`, so one import chooses. `membership` decides what is asked, owned and
-handed out, and for how long; this room gives it answers, clocks and connections, and carries out
-what it asks for. Between two calls nothing is asked, so an application that works for long on its
-messages calls `keep_alive` meanwhile.
+Its methods have the names of `Consumer`'s, so an application can switch by one import. `membership`
+decides what is requested, owned and delivered, and for how long. This module gives it answers, the
+time and connections, and carries out its effects. It sends nothing between two calls, so an
+application that processes messages for long calls `keep_alive` meanwhile.
 
     with GroupConsumer("localhost:9092", controllers=["localhost:9300"], group_id="billing",
                        client_id="worker-1") as consumer:
@@ -68,7 +68,7 @@ COMMIT_S: Final = 30.0
 UNSERVED_AGAIN_S: Final = 60.0
 """How often it logs that no controller serves it, in seconds."""
 CLOSE_S: Final = 5.0
-"""How long the goodbye may take, in seconds. A member that cannot say it is given up later."""
+"""How long leaving the group may take, in seconds. Otherwise the session timeout ends it."""
 
 Claims = Sequence[Claim]
 _SERVED: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
@@ -87,13 +87,13 @@ _OF_COMMITS: Final = frozenset(
 
 
 class GroupConsumer:
-    """A member of a group whose members read no log; a context manager.
+    """A member of a group with a controller (`marshal controller`); a context manager.
 
-    It shares topics with the other members, under a controller (`marshal controller`). Under at
-    least once: what a member has not committed when it dies is handed out again, to the next owner.
-    `Message.tenure` is a fencing token for what is written outside of Kafka.
+    A controller divides the topics' partitions among the members, which read no log themselves.
+    Delivery is at least once: messages that a member has not committed when it dies are delivered
+    again, to the next owner. `Message.tenure` is a fencing token for writes outside of Kafka.
 
-    One thread uses it, and that thread does all of its work.
+    Only one thread may use it, and that thread does all of its work.
     """
 
     def __init__(
@@ -114,30 +114,31 @@ class GroupConsumer:
         oauth_cb: TokenCallback | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Connect to nothing yet: `poll` joins the group.
+        """Check the options; `poll` connects and joins the group.
 
         Args:
             bootstrap: the addresses of brokers, `host:port,...` or a list of `host:port`. Without
                 it, `settings` must name them.
-            controllers: addresses of controllers, in the same form. Any of them will do to find
+            controllers: addresses of controllers, in the same form. One of them is enough to find
                 the others.
-            group_id: the name of the group. Where there is none it is made, with the topics that
-                were added and the next three options; a group that exists keeps its own.
-            client_id: names this consumer in logs. Its member id is a new one in each run.
-            session_timeout_s: a member that is silent for this long is given up, in seconds. It
-                stops by its own clock after 0.9 of it.
+            group_id: the group. If it does not exist, it is created with the added topics and the
+                next three options; an existing group keeps its own.
+            client_id: names this consumer in logs. Its member id is new in each run.
+            session_timeout_s: the controller removes a member that is silent for this long, in
+                seconds. The member itself stops after 0.9 of it, by its own clock.
             strategy: `sticky`, `range` or `round_robin`.
-            rebalance: `incremental`: a member lets go of what moves. `eager`: of everything.
-            auto_offset_reset: where to begin in a partition that nobody has committed. With
-                `latest`, what a member was given there and has not committed when it dies is
-                handed out to nobody: the next owner begins at the end.
-            on_assigned: called with claims whose partitions are this member's from now on.
+            rebalance: `incremental` revokes only partitions that move, `eager` all of them.
+            auto_offset_reset: where to begin in a partition without a committed offset. With
+                `latest`, messages that a member has there and has not committed when it dies are
+                not delivered again: the next owner begins at the end.
+            on_assigned: called with the claims of newly assigned partitions.
             on_revoked: called with claims that are over. Before a partition moves to another
-                member, `commit` still counts here; where this member was given up it raises Fenced.
-            bounds: how much is fetched ahead: `messages` of each partition, and `bytes_in_all`.
+                member, a `commit` in it still counts. After this member was removed, it raises
+                Fenced.
+            bounds: the limits of prefetching: `messages` of each partition, and `bytes_in_all`.
             settings: any settings of librdkafka.
-            oauth_cb: gets a token for SASL/OAUTHBEARER.
-            tls: how to speak TLS with controllers; by default nothing is encrypted.
+            oauth_cb: returns a token for SASL/OAUTHBEARER.
+            tls: TLS settings for controllers; by default connections are not encrypted.
 
         Both callbacks run inside of `poll` and `close`.
 
@@ -191,15 +192,15 @@ class GroupConsumer:
         self._buffered: deque[Message] = deque()
         """Fetched while nothing might be handed out."""
         self._in_hand: list[Message] = []
-        """What the last `poll` returned. The next one says that it is done."""
+        """The messages that the last `poll` returned. The next one marks them as done."""
         self._uncommitted: dict[tuple[TopicPartition, int], int] = {}
-        """Of a partition and a tenure, up to where it is done; what is committed is not in it."""
+        """The next offset after done messages, by partition and tenure; without committed ones."""
         self._revoked: list[Claim] = []
         """Whose end the application does not know yet; `_assigned` likewise."""
         self._assigned: list[Claim] = []
         self._fenced: set[TopicPartition] = set()
-        self._told: list[RpcAnswer] = []
-        """The answer to what the application asked, when it came."""
+        self._answered: list[RpcAnswer] = []
+        """The answer to the application's current request, once it arrived."""
         self._is_closed = self._is_closing = self._calls_back = False
 
     def __enter__(self) -> Self:
@@ -213,7 +214,7 @@ class GroupConsumer:
     ) -> None:
         self.close()
 
-    # --- what an application asks -----------------------------------------------------------------
+    # --- public -----------------------------------------------------------------------------------
 
     @property
     def claims(self) -> Claims:
@@ -244,15 +245,16 @@ class GroupConsumer:
         self._membership.wants(self._topics, self._static)
 
     def poll(self, timeout_s: float = 1.0, *, max_messages: int = POLL_MAX) -> list[Message]:
-        """The next messages, of any partitions; none if none came in time.
+        """The next messages, of any partitions; an empty list if none came in time.
 
-        It says that the messages which the call before returned are done, so a later commit counts
-        them. It joins the group, and follows the controller: the callbacks run here.
+        It marks the messages of the previous call as done, so the next commit includes them. It
+        joins the group, follows the controller, and runs the callbacks.
 
         Raises:
             ConsumerClosed: the consumer was closed before.
-            RequestRefused: the controller will never let it in; the message says why.
-            BrokerFailed: the cluster lets nobody in with these settings.
+            RequestRefused: the controller refuses this member for good; the message gives the
+                reason.
+            BrokerFailed: the cluster refuses this client.
         """
         self._raise_if_closed()
         self._in_hand_is_done()
@@ -265,10 +267,10 @@ class GroupConsumer:
                 return messages
 
     def keep_alive(self) -> bool:
-        """Ask the controller what is due, in the middle of long work; nothing is let go meanwhile.
+        """Send what is due to the controller, during long work; no partition is revoked meanwhile.
 
-        Call it at least once in a tenth of the session timeout. Returns whether this member is
-        still one, as far as it knows: False means that others may have its partitions.
+        Call it at least once in a tenth of the session timeout. Returns False if other members may
+        own its partitions by now.
 
         Raises:
             ConsumerClosed: the consumer was closed before.
@@ -286,11 +288,11 @@ class GroupConsumer:
     ) -> None:
         """Commit everything that `poll` returned, or that of a topic, or of a partition.
 
-        When it returns, the controller's log has the positions.
+        When it returns, the controller's log holds the positions.
 
         Raises:
-            Fenced: some of it is not this member's any more; the message names the partitions. The
-                rest is committed. The member goes on with what is its own.
+            Fenced: some partitions are not this member's any more; the message names them. The
+                others are committed. The member continues with its own partitions.
             OutcomeUnknown: no controller answered in time. Commit again.
             ConsumerClosed: the consumer was closed before.
         """
@@ -303,12 +305,12 @@ class GroupConsumer:
     def rewind(
         self, offsets: Mapping[tuple[str, int], int], *, timeout_s: float = COMMIT_S
     ) -> dict[tuple[str, int], int]:
-        """Set positions of the group, of any of its partitions; -1 for its end, -2 for its start.
+        """Set the group's positions in any partitions; -1 stands for the end, -2 for the start.
 
-        Their owners start anew from there. Returns the offsets that were set.
+        The owners restart from there. Returns the offsets that were set.
 
         Raises:
-            RequestRefused: no such partition or offset.
+            RequestRefused: there is no such partition or offset.
             OutcomeUnknown: no controller answered in time.
             ConsumerClosed: the consumer was closed before.
         """
@@ -327,8 +329,8 @@ class GroupConsumer:
     def close(self) -> None:
         """Commit what is done, leave the group, and disconnect.
 
-        What the last `poll` returned counts as done only if `commit` was called since. A member
-        that reaches no controller within `CLOSE_S` is given up after the session timeout.
+        Messages of the last `poll` count as done only if `commit` was called since. If the member
+        reaches no controller within `CLOSE_S`, it is removed after the session timeout.
         """
         if self._is_closing:
             return
@@ -362,12 +364,12 @@ class GroupConsumer:
             logger.warning("member %s does not know whether it left: %s", self._member_id, error)
 
     def _follow(self) -> None:
-        """Do what the controller asks for, and tell the application."""
+        """Follow the controller, and run the application's callbacks."""
         self._receive()
         self._run_callbacks()
         self._raise_if_closed()  # by a callback
         self._step(may_let_go=True)
-        self._run_callbacks()  # what begins now is assigned before anything of it is handed out
+        self._run_callbacks()  # a claim is assigned before its first message is delivered
         self._raise_if_closed()
         failure = self._membership.failure
         if failure is not None:
@@ -379,9 +381,9 @@ class GroupConsumer:
         return RequestRefused(server, api, f"of group {self._group_id}", code)
 
     def _step(self, *, may_let_go: bool) -> None:
-        """Hear what came, then do what is due."""
+        """Receive answers, then send what is due."""
         self._receive()
-        # What the application does not know of yet it may still be at work with.
+        # The application may still process messages of claims that were revoked meanwhile.
         may_let_go = may_let_go and not self._revoked
         self._carry_out(self._membership.tick(self._now_ms(), may_let_go=may_let_go))
         self._see_whether_served()
@@ -408,9 +410,9 @@ class GroupConsumer:
             self._carry_out(self._membership.answered(answer, self._now_ms()))
 
     def _see_whether_served(self) -> None:
-        """Log it where no controller has served it for a session timeout: `poll` returns nothing.
+        """Log that no controller has served it for a session timeout, so `poll` returns nothing.
 
-        What passed between two calls is the application's own time.
+        The time between two calls does not count.
         """
         now_ms = self._now_ms()
         if self.is_current:
@@ -458,7 +460,7 @@ class GroupConsumer:
                 case PartitionStarted():
                     self._begin(effect)
                 case QuestionAnswered():
-                    self._told.append(effect.answer)
+                    self._answered.append(effect.answer)
 
     def _connect(self, address: ServerAddress) -> None:
         self._disconnect()
@@ -471,7 +473,7 @@ class GroupConsumer:
             self._lost(error)
         else:
             self._membership.connected()
-            # It asks at once. What could take a partition away waits for the next step.
+            # It sends requests at once. Answers that may revoke a partition wait for the next step.
             self._carry_out(self._membership.tick(self._now_ms(), may_let_go=False))
 
     def _begin(self, begun: PartitionStarted) -> None:
@@ -496,9 +498,9 @@ class GroupConsumer:
             self._revoked.append(claim)
 
     def _run_callbacks(self) -> None:
-        """Tell the application, and commit what it has done of partitions that move.
+        """Run the callbacks, and commit what is done of partitions that move.
 
-        A callback that calls `poll` or `close` is called for nothing more before it returns.
+        While a callback is inside `poll` or `close`, no other one runs.
         """
         if self._calls_back:
             return
@@ -604,16 +606,16 @@ class GroupConsumer:
         return over | newest.keys() - committed
 
     def _ask(self, api: str, body: Mapping[str, Any], deadline: Deadline) -> RpcAnswer:
-        """The controller's answer; what it asks for meanwhile waits for `poll`.
+        """The controller's answer; changes of the assignment meanwhile wait for `poll`.
 
         Raises:
-            OutcomeUnknown: there was none in time.
-            RequestRefused: the controller will never let it in.
+            OutcomeUnknown: there was no answer in time.
+            RequestRefused: the controller refuses this member for good.
         """
-        self._told.clear()
+        self._answered.clear()
         self._membership.ask(api, body)
         try:
-            while not self._told:
+            while not self._answered:
                 if self._membership.failure is not None:
                     raise self._refused(api, self._membership.failure)
                 if not deadline.left_s:
@@ -622,10 +624,10 @@ class GroupConsumer:
                         f"{f' ({self._trouble})' if self._has_trouble else ''}"
                     )
                 self._step(may_let_go=False)
-                if not self._told:
+                if not self._answered:
                     self._wait(min(LOOK_S, deadline.left_s))
                     self._receive()
-            return self._told.pop()
+            return self._answered.pop()
         finally:
             self._membership.withdraw()
 
@@ -638,10 +640,10 @@ class GroupConsumer:
 
 
 def _expect_text(**names: str) -> None:
-    """Refuse what no request can hold.
+    """Refuse values that a request cannot hold.
 
     Raises:
-        InvalidOption: one is no text.
+        InvalidOption: a value is not text.
     """
     for option, name in names.items():
         if not is_text(name):

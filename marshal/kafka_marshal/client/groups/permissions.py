@@ -1,6 +1,6 @@
 """Which groups a client may use, by the subject of its certificate.
 
-The table is a file. This room does not know who connects, nor what a request does.
+The table is a file. This module knows neither connections nor requests.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Permission:
     """One client of the table."""
 
     subject: frozenset[tuple[str, str]]
-    """What the certificate's subject must hold, under OpenSSL's names; it may hold more."""
+    """Fields that the certificate's subject must have, by OpenSSL's names; others are ignored."""
     groups: tuple[str, ...]
-    """Names of groups; one that ends with * stands for all that begin so."""
+    """Names of groups; a name that ends with * stands for all with that prefix."""
 
 
 @frozen
@@ -58,7 +58,7 @@ def permissions_of(path: Path) -> Permissions:
     """Read the table.
 
     Raises:
-        InvalidOption: it cannot be read, or says something else; the message names the client.
+        InvalidOption: it cannot be read, or is not valid; the message names the client.
     """
     where = f"--tls-permissions {path}"
     try:

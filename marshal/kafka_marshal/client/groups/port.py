@@ -1,7 +1,7 @@
-"""Where a controller listens: connections, frames, and limits to what a client may cost.
+"""A controller's listening socket: connections, frames, and limits for each client.
 
-Whatever bytes come, they become requests or an end of the connection, and nothing else. The room
-knows sockets and TLS. What a request means is its receiver's business, in the same thread.
+Any received bytes become requests, or end the connection, and do nothing else. This module knows
+sockets and TLS. It does not know what a request means; its receiver runs in the same thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF_MEMBERS: Final = {
     "RegisterConsumer": {ErrorCode.NONE},
     "Heartbeat": {ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS},
 }
-"""Answers that only a member gets. Who was one before a failover does not register again."""
+"""Answers that only a member gets. A member does not register again after a failover."""
 REFUSED_MAX: Final = 100
 """Connections beyond a limit that wait for their first request, to be answered that there are too
 many. Further ones are closed at once."""
@@ -54,13 +54,13 @@ many. Further ones are closed at once."""
 
 @frozen
 class PortLimits:
-    """What all clients, one host and one connection may cost."""
+    """The limits for all clients, for one host and for one connection."""
 
     connections_max: int = field(default=10_000, validator=positive)
     strangers_max: int = field(default=1_000, validator=positive)
-    """Connections of one host on which no member was heard of yet. All members of a host come at
-    once when their controller dies, and a group has as many. Each place is free again as soon as
-    its member's first request is answered."""
+    """The most connections of one host without a known member. When a controller dies, all members
+    of a host connect at once, and a group may have this many. A connection stops counting when its
+    member's first request is answered."""
     unread_bytes_max: int = field(default=2**20, validator=positive)
     """Answers that one client does not read, before it gets another one."""
     unanswered_max: int = field(default=64, validator=positive)
@@ -68,11 +68,12 @@ class PortLimits:
     half_frame_s: float = field(default=10.0, validator=positive)
     """From the first byte of a request to its last; also for the handshake of TLS."""
     idle_s: float = field(default=60.0, validator=positive)
-    """How long nothing may come before a member was heard of; then two session timeouts."""
+    """How long a connection without a member may be idle, in seconds. With a member, the limit is
+    two session timeouts."""
 
 
 class Receiver(Protocol):
-    """Who takes what comes. A connection has a number, which is never given twice."""
+    """Receives requests. A connection has a number, which is never used again."""
 
     def connected(self, connection: int, host: str) -> None:
         """A client is there."""
@@ -85,7 +86,7 @@ class Receiver(Protocol):
 
 
 class _Asked(NamedTuple):
-    """A request without an answer: what is kept of it."""
+    """A request without an answer."""
 
     api: str
     client_id: str
@@ -110,7 +111,7 @@ class Port:
         self.limits = limits or PortLimits()
         self.tls = tls
         self.strangers: Counter[str] = Counter()
-        """Of each host the connections on which no member was heard of."""
+        """The number of connections without a known member, by host."""
         self.peers: dict[int, Peer] = {}
         """Those that the receiver knows."""
         self.open = 0
@@ -127,7 +128,7 @@ class Port:
         """Begin to listen, and return the address; port 0 takes one that is free.
 
         Raises:
-            InvalidOption: nobody can listen there.
+            InvalidOption: it cannot listen there.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -150,7 +151,7 @@ class Port:
             peer.answer(answer)
 
     def certificate(self, connection: int) -> Mapping[str, Any]:
-        """What the client's certificate says, as `ssl` has it; empty without one."""
+        """The client's certificate, in the form of `ssl`; empty without one."""
         peer = self.peers.get(connection)
         return {} if peer is None else peer.certificate
 
@@ -178,7 +179,7 @@ class Port:
             await asyncio.sleep(_LOOK_S)
         for peer in list(self.peers.values()):
             peer.abort()
-        await asyncio.sleep(0)  # each hears that it is gone
+        await asyncio.sleep(0)  # each connection's callback runs
 
     async def _sweep(self) -> None:
         while True:
@@ -215,7 +216,7 @@ class Peer(asyncio.Protocol):
         self._close_by_s: float | None = None
         self._working = False
 
-    # --- what asyncio calls -----------------------------------------------------------------------
+    # --- called by asyncio ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there: let it in, or hang up."""
@@ -271,7 +272,7 @@ class Peer(asyncio.Protocol):
         """It is over."""
         self._gone()
 
-    # --- what the port calls ----------------------------------------------------------------------
+    # --- called by the port -----------------------------------------------------------------------
 
     @property
     def certificate(self) -> Mapping[str, Any]:
@@ -296,7 +297,7 @@ class Peer(asyncio.Protocol):
             self._work()
 
     def hang_up(self, why: HungUp, detail: str) -> None:
-        """End the connection, after what was written."""
+        """End the connection, after the written bytes are sent."""
         if self._closing or self._transport is None:
             return
         self._closing = True
@@ -326,7 +327,7 @@ class Peer(asyncio.Protocol):
             if now_s > self._close_by_s:
                 self.abort()
         elif self._arrived:
-            self._begun_s = now_s  # what comes next is not read yet
+            self._begun_s = now_s  # the next request is not read yet
         elif self._frames.waits and now_s > self._begun_s + limits.half_frame_s:
             self.hang_up(HungUp.HALF_FRAME, f"half a request for {limits.half_frame_s:g} s")
         elif not self._unanswered and now_s > self._heard_s + self._idle_s:
@@ -390,7 +391,7 @@ class Peer(asyncio.Protocol):
             self._session_s = min(timeout_ms / 1000, _SESSION_S_MAX)
 
     def _is_stranger_no_more(self, idle_s: float) -> None:
-        """A member was heard of, or the connection has ended: it counts no more for its host."""
+        """Its member is known, or the connection has ended: it stops counting for its host."""
         self._idle_s = max(self._limits.idle_s, idle_s)
         if not self._is_of_member:
             self._is_of_member = True
@@ -399,7 +400,7 @@ class Peer(asyncio.Protocol):
                 del self._port.strangers[self.host]
 
     def _work(self) -> None:
-        """Give on what is whole, as long as not too many requests wait for an answer."""
+        """Pass on complete requests, unless too many wait for an answer."""
         if not self.number:
             return
         self._working = True
@@ -411,7 +412,7 @@ class Peer(asyncio.Protocol):
         finally:
             self._working = False
         if self._transport is not None and not self._closing:
-            # What waits here is bounded by what one read brings.
+            # The waiting bytes are bounded by those of one read.
             if self._arrived:
                 self._transport.pause_reading()
             else:
@@ -449,14 +450,14 @@ class Peer(asyncio.Protocol):
         """A request has its answer."""
         asked = self._asked.get(answer.correlation_id)
         if not asked:
-            return  # the receiver says more than it was asked
+            return  # there is no such request
         settled = asked.pop(0)
         if not asked:
             del self._asked[answer.correlation_id]
         self._owes_no_more(settled.api)
         self._unanswered -= 1
         now_s = self._port.monotonic()
-        self._heard_s = now_s  # it could not say more while it waited
+        self._heard_s = now_s  # it could not send more while it waited
         self._port.observer.answered(
             AnsweredRequest(
                 answer.api.name,

@@ -1,6 +1,6 @@
-"""What a controller asks the cluster, in threads, since each question blocks: ends and counts.
+"""A controller's queries to the cluster, in threads, since each blocks: end offsets and counts.
 
-All ends that are wanted at one time are asked for at once. The room does not know who asks.
+End offsets that are needed at the same time are queried together. This module does not know why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Questions:
         topic: str,
         failed: Callable[[BaseException], None],
     ) -> None:
-        """`topic` is the log whose ends are asked for; `failed` takes what ended a thread."""
+        """`topic` is the queried log; `failed` is called with the error that ended a thread."""
         self._cluster, self._topic = cluster, topic
         environment = cluster.settings.environment
         self._ends: Queue[tuple[int, Callable[[int], None]]] = environment.threads.queue()
@@ -62,7 +62,7 @@ class Questions:
         wanted: Mapping[TopicPartition, int],
         answer: Callable[[Mapping[TopicPartition, int]], None],
     ) -> None:
-        """The latest (-1) or earliest offset of partitions; what has none is left out."""
+        """The latest (-1) or earliest offset of partitions; those without one are left out."""
 
         def ask() -> None:
             found = self._cluster.extents(list(wanted))

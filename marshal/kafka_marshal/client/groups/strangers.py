@@ -1,6 +1,6 @@
-"""What listens at an address where no controller answers: most often a port was mistaken.
+"""Recognises other servers at an address where no controller answers: often the port is wrong.
 
-It connects and speaks as other clients do, and knows their servers by the first bytes of an answer.
+It connects like other protocols' clients, and knows their servers by the first bytes of an answer.
 It does not know what a controller is.
 """
 
@@ -22,9 +22,9 @@ _GET: Final = b"GET / HTTP/1.0\r\n\r\n"
 def what_listens(
     host: str, port: int, tls: ssl.SSLContext | None, environment: Environment
 ) -> str | None:
-    """What it is, and what to do; None if that is not known, or nobody accepts a connection.
+    """A sentence about the server and what to do; None if it is unknown, or refuses connections.
 
-    `tls` is what a controller was asked with; None: without TLS.
+    `tls` is the setting with which the controller was asked; None means without TLS.
     """
 
     def answers(request: bytes, known: Callable[[bytes], bool], by: ssl.SSLContext | None) -> bool:

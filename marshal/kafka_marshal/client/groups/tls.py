@@ -1,6 +1,6 @@
-"""TLS between controllers and those that ask them, from files in PEM.
+"""TLS between controllers and their clients, from PEM files.
 
-It knows files and what is wrong with them. It does not know who connects.
+It knows the files, and reports what is wrong with them. It does not know the connections.
 """
 
 from __future__ import annotations

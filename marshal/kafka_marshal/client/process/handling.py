@@ -199,7 +199,7 @@ class DeadLetters:
 class _Claimed:
     """The messages of one claim that the workers have."""
 
-    hands: list[InFlight]
+    chunks: list[InFlight]
     offsets: InFlightOffsets
     begun: int = 0
     """The number of messages that workers have begun."""
@@ -207,18 +207,18 @@ class _Claimed:
     @property
     def claim(self) -> Claim:
         """The tenure."""
-        return self.hands[0].claim
+        return self.chunks[0].claim
 
     @property
     def passed_over(self) -> bool:
         """A `seek` took its chunks back: the rest of them comes again, or never."""
-        return self.hands[-1].abandoned
+        return self.chunks[-1].abandoned
 
     def begins(self, more: int) -> None:
         """Workers have begun `more` messages; negative if they have finished some."""
         self.begun += more
         if self.begun == max(0, more):
-            for in_flight in self.hands:
+            for in_flight in self.chunks:
                 in_flight.idle = not self.begun
 
 
@@ -294,7 +294,7 @@ class Handling:
             if claimed is None:
                 claimed = self._claimed[key] = _Claimed([], InFlightOffsets(in_flight.start))
             in_flight.idle = not claimed.begun
-            claimed.hands.append(in_flight)
+            claimed.chunks.append(in_flight)
             claimed.offsets.begun((message.offset for message in messages), in_flight.end)
             self._work_queues.add(key, messages)
         return len(messages)
@@ -314,7 +314,7 @@ class Handling:
                     self._pass_over(key)
                 elif not claimed.begun and self._given_up(claim):
                     self._work_queues.drop(key)
-                    for in_flight in self._claimed.pop(key).hands:
+                    for in_flight in self._claimed.pop(key).chunks:
                         self._hand_back(in_flight)
                 elif not self._may_begin(claim):
                     withheld += self._work_queues.waiting_of(key)
@@ -327,7 +327,7 @@ class Handling:
         if dropped:
             self.counted.dropped += dropped
             self.observers.dropped(claim, dropped)
-        self._dropped[claim] = claimed.hands
+        self._dropped[claim] = claimed.chunks
         self._let_go(claim)
 
     def _pass_over(self, key: Hashable) -> None:
@@ -362,10 +362,10 @@ class Handling:
             fed = {key: each for key, each in fed.items() if each.claim not in self._left}
         # The last that was done stays until the next one is.
         left = (
-            [in_flight for in_flight in each.hands if not in_flight.finished]
+            [in_flight for in_flight in each.chunks if not in_flight.finished]
             for each in fed.values()
         )
-        return [hands[0] for hands in left if hands]
+        return [chunks[0] for chunks in left if chunks]
 
     def begin(self) -> StartedMessage[Message] | None:
         """The next message that may be handled; None if all wait for others, or there is none."""
@@ -444,11 +444,11 @@ class Handling:
             self.counted.handled += 1
             reached = claimed.offsets.finished(begun.message.offset)
             finished = []
-            while claimed.hands and claimed.hands[0].end <= reached and len(claimed.hands) > 1:
-                finished.append(claimed.hands.pop(0))
+            while claimed.chunks and claimed.chunks[0].end <= reached and len(claimed.chunks) > 1:
+                finished.append(claimed.chunks.pop(0))
             for in_flight in finished:
                 in_flight.finish()
-            last = claimed.hands[0]
+            last = claimed.chunks[0]
             if last.end <= reached:
                 last.finish()
             elif last.committed is not None:

@@ -1,10 +1,11 @@
-"""The shared partitions of one instance: its participant in each, and the ranges it holds.
+"""The shared partitions of one instance: its participant in each, and the ranges that it holds.
 
-What `Member` is to whole partitions, this is to shared ones. It reads the log for its participants,
-and translates what they ask into effects that `ownership` carries out, range by range. A range is
-allowed only after the lower ones were given out, or handled. So one offset can name what is done,
-and one what is given back. At least once it is allowed as far as it was fetched, at most once as a
-whole. There are no threads here, no Kafka and no clock. The caller is the coordinator's thread.
+`Member` is the same for whole partitions. This module feeds the log to its participants, and turns
+their effects into effects on single ranges, which `ownership` carries out. A range may be delivered
+only after the lower ones were delivered or handled. So one offset tells what is done, and another
+one what is given back. At least once, a range is allowed as far as it was fetched; at most once, as
+a whole. This module knows no threads, no Kafka client and no clock. Only the coordinator's thread
+calls it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, checkpoint_of, is_cla
 
 @frozen
 class RangeAllowed:
-    """These offsets of a range may be handed over, in order."""
+    """These offsets of a range may be delivered, in order."""
 
     id: int
     offsets: range
@@ -58,16 +59,16 @@ class RangeAllowed:
 
 @frozen
 class RangeRecalled:
-    """What was allowed of a range and not handed over is taken back: `RangeMachine.recalled`."""
+    """Take back what was allowed of a range and not delivered. `RangeMachine.recalled` answers."""
 
     id: int
     but_next: bool = False
-    """Its next message stays allowed where nothing is in hand: so it hangs on, and gives back."""
+    """If the application has no message, the next one stays allowed."""
 
 
 @frozen
 class RangeStands:
-    """The log has that everything of a range below this offset is done."""
+    """By the log, everything of a range below this offset is done."""
 
     id: int
     offset: int
@@ -75,22 +76,22 @@ class RangeStands:
 
 @frozen
 class RangeFinished:
-    """Every message of the range is processed, and the log has that."""
+    """Every message of the range is processed, and the log holds that."""
 
     id: int
 
 
 @frozen
 class Spoke:
-    """A record that we wrote under our own id was read: we are alive, by the log."""
+    """A record of ours was read back, so we are alive by the log."""
 
 
 @frozen
 class OwnerAwaited:
-    """A client that does not share the partition owns it, so it is waited for."""
+    """Participants wait for the owner of the partition, a client that does not share it."""
 
     client: str | None
-    """None: nobody is waited for any more."""
+    """None if they no longer wait."""
 
 
 SharedEffect: TypeAlias = (
@@ -112,7 +113,7 @@ SharedEffect: TypeAlias = (
 
 @frozen
 class SharedClaimEffect:
-    """An effect, and which claim it is of."""
+    """An effect, and its claim."""
 
     key: ClaimKey
     effect: SharedEffect
@@ -123,20 +124,20 @@ Effects: TypeAlias = list[SharedClaimEffect]
 
 @define(eq=False)
 class RangeMachine:
-    """One range of a shared claim, as `TenureMachine`."""
+    """One range of a shared claim; a `TenureMachine`."""
 
     shared: SharedClaim
     id: int
     fetched: int
-    """Messages below this were fetched, or there are none."""
+    """All messages below this offset were fetched."""
     deliveries: int = 1
-    """How often its messages were given to somebody, at most, with this time."""
+    """How often its messages were delivered at most, including this time."""
     given_alone: bool = False
-    """Its first message was allowed, and is the only one in hand."""
+    """Its first message was allowed, and the application has no other."""
     taken_back: bool = False
-    """What nobody has begun of it was taken back from the application."""
-    given_out: bool = False
-    """The application was given all of it."""
+    """Its messages that were not begun were taken back from the application."""
+    delivered: bool = False
+    """All of it was delivered."""
 
     @property
     def wants(self) -> bool:
@@ -150,7 +151,7 @@ class RangeMachine:
 
     @property
     def known(self) -> Claim:
-        """The claim that is shared."""
+        """The shared claim."""
         return self.shared.known
 
     @property
@@ -159,16 +160,16 @@ class RangeMachine:
         return self.shared.driver.known
 
     def of(self, member: Member) -> bool:
-        """A range is no member's."""
+        """A range belongs to no member."""
         return False
 
     def available(self, end: int, now_ms: int) -> Effects:
-        """Messages of the range below `end` were fetched, or there are none."""
+        """All messages of the range below `end` were fetched."""
         self.fetched = max(self.fetched, end)
         return self.shared.ended_at(end, now_ms)
 
     def extent(self, low: int, high: int, now_ms: int) -> Effects:
-        """The partition holds messages below `high`."""
+        """The partition ends at `high`."""
         return self.shared.ended_at(high, now_ms)
 
     def done(self, offset: int, now_ms: int) -> Effects:
@@ -177,27 +178,30 @@ class RangeMachine:
         return self.shared.finished(self.id, offset, now_ms)
 
     def hand_back(self, done: int, begun: int, now_ms: int) -> Effects:
-        """At least once: nothing from `done` on counts. At most once `begun` may have happened."""
+        """The application will not finish what lies at or above `done`.
+
+        At most once, messages below `begun` may have been processed.
+        """
         if not self.shared.at_most_once:
             return self.shared.take_back(self.id, done, now_ms)
-        # At most once nobody may process again what may have happened: it is gone.
+        # Such messages must not be delivered again.
         end = max(done, begun)
         finished = self.shared.finished(self.id, end, now_ms)
         return finished + self.shared.take_back(self.id, end, now_ms)
 
     def recalled(self, offset: int, now_ms: int) -> Effects:
-        """Nothing at or above this offset was handed over, or will be before it is allowed anew."""
+        """Nothing at or above this offset was delivered, or will be until it is allowed again."""
         return self.shared.recalled(self.id, offset, now_ms)
 
     def commit(self, now_ms: int) -> Effects:
-        """Have the log hear at once of what is done."""
+        """Send at once what is done."""
         return self.shared.commit(now_ms)
 
-    def was_given_out(self, now_ms: int) -> Effects:
-        """The application was given all of it, and does not handle it in threads."""
-        if self.given_out:
+    def was_delivered(self, now_ms: int) -> Effects:
+        """All of it was delivered, and no worker threads handle it."""
+        if self.delivered:
             return []
-        self.given_out = True
+        self.delivered = True
         return self.shared._allow(now_ms)
 
 
@@ -207,24 +211,24 @@ class SharedClaim:
 
     driver: ParticipantDriver
     ranges: dict[int, RangeMachine] = field(factory=dict)
-    """By the id of the range: those that were granted, and neither finished nor lost."""
+    """Granted ranges that are neither finished nor lost, by id."""
     leaving: bool = False
     again: int | None = None
-    """It is shared again once it was left, and begins there if nobody ever set a position."""
+    """Share it again after it was left, from this offset unless a position was ever set."""
     awaits: str | None = None
-    """The client that was reported to own the partition without sharing it."""
+    """The owner that participants wait for, as it was reported last."""
     taken: AllTaken = NOTHING_TAKEN
-    """What was taken from silent holders, since the first record that was read."""
+    """The ranges that were taken from silent holders, since the first record that was read."""
     alone_from: int | None = None
-    """Messages that were given to somebody this often are begun one by one, with nothing else."""
+    """Messages that were delivered this often are begun alone."""
     turn: Turn = field(factory=lambda: Turn({}))
-    """Whose message is in hand alone."""
+    """Which claim has begun a message alone."""
     alone: int | None = None
-    """The range whose only message is in hand, until the log has that it is done."""
+    """The range with the message that was begun alone, until the log holds that it is done."""
 
     @property
     def key(self) -> ClaimKey:
-        """Which claim is shared."""
+        """Key of the shared claim."""
         return self.driver.key
 
     @property
@@ -234,10 +238,10 @@ class SharedClaim:
 
     @property
     def at_most_once(self) -> bool:
-        """Nothing is granted twice."""
+        """Whether no message is granted twice."""
         return self.driver.me.window == 0
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- inputs -----------------------------------------------------------------------------------
 
     def record(self, record: RangesRecord, checkpoint: FoldedState | None, now_ms: int) -> Effects:
         """The next record of the claim, or of its group."""
@@ -258,7 +262,7 @@ class SharedClaim:
         """The log was read to its end."""
         effects = self._of(self.driver.caught_up(now_ms)) + self._allow(now_ms)
         owned_by_others = self.known.owned and self.known.owner_instance != ANCHOR
-        # One that is stale is still waited for, until its successor is known.
+        # A stale owner is still waited for, until its successor is known.
         client = self.driver.waits_for(now_ms) or (self.awaits if owned_by_others else None)
         return effects + self._await(None if self.leaving else client)
 
@@ -267,7 +271,7 @@ class SharedClaim:
         return self._of(self.driver.timer(now_ms)) + self._allow(now_ms)
 
     def ended_at(self, end: int, now_ms: int) -> Effects:
-        """The partition holds messages below `end`, as far as is known."""
+        """The partition ends at `end`, as far as is known."""
         return self._of(self.driver.end(end, now_ms)) + self._allow(now_ms)
 
     def finished(self, range_id: int, offset: int, now_ms: int) -> Effects:
@@ -278,7 +282,7 @@ class SharedClaim:
         return effects + self._allow(now_ms)
 
     def take_back(self, range_id: int, offset: int, now_ms: int) -> Effects:
-        """Nothing of a range at or above this offset was begun, or ever counts."""
+        """Nothing of a range at or above this offset was begun, or will be finished."""
         machine = self.ranges.get(range_id)
         if machine is None:
             return []
@@ -290,29 +294,29 @@ class SharedClaim:
         return self._of(self.driver.take_back(range_id, offset, now_ms)) + self._allow(now_ms)
 
     def commit(self, now_ms: int) -> Effects:
-        """Have the log hear at once of what is done."""
+        """Send at once what is done."""
         return self._of(self.driver.commit(now_ms))
 
     def leave(self, now_ms: int) -> Effects:
-        """Ask for no more, and give back what nobody has begun. What is done may end with that."""
+        """Request no more, and give back what was not begun. Ranges may finish by that."""
         return self._of(self.driver.leave(now_ms)) + self._await(None)
 
     def truncated(self) -> Effects:
-        """What was read does not hold any more."""
-        return self._told(self.driver.truncated()) + self._await(None)
+        """The log lost records, so what was read of it is no longer valid."""
+        return self._translated(self.driver.truncated()) + self._await(None)
 
-    # --- what follows -----------------------------------------------------------------------------
+    # --- effects ----------------------------------------------------------------------------------
 
     def _await(self, client: str | None) -> Effects:
-        """Report whom it waits for, where that changes."""
+        """Report the owner that it waits for, if that has changed."""
         before, self.awaits = self.awaits, client
         return [] if client == before else [SharedClaimEffect(self.key, OwnerAwaited(client))]
 
     def _of(self, effects: Iterable[Effect]) -> Effects:
-        """What a call of the driver asks for. Whatever the call, ranges may have ended by it."""
-        return self._told(effects) + self._finished()
+        """Translate the driver's effects, and add the ranges that have finished by that call."""
+        return self._translated(effects) + self._finished()
 
-    def _told(self, effects: Iterable[Effect]) -> Effects:
+    def _translated(self, effects: Iterable[Effect]) -> Effects:
         found: Effects = []
         for effect in effects:
             match effect:
@@ -336,7 +340,7 @@ class SharedClaim:
         return found
 
     def _recall(self, *, but_next: bool = False) -> Effects:
-        """At most once: take back from the application what it was allowed and has not taken."""
+        """At most once: take back what was allowed, and not taken by the application."""
         if not self.at_most_once:
             return []
         return [
@@ -346,7 +350,7 @@ class SharedClaim:
         ]
 
     def _of_ours(self) -> Effects:
-        """What the log has of our ranges, now that a record of ours was read."""
+        """The positions of our ranges in the log, after a record of ours was read back."""
         found = [SharedClaimEffect(self.key, Spoke())]
         for each in self.driver.participant.ranges.open_of(self.driver.me.instance_id):
             if each.id in self.ranges:
@@ -357,10 +361,10 @@ class SharedClaim:
         if held.finished:
             return True
         machine = self.ranges.get(held.id)
-        return machine is not None and machine.given_out and held.begun == held.to
+        return machine is not None and machine.delivered and held.begun == held.to
 
     def _finished(self) -> Effects:
-        """Ranges that are not held any more, and were not lost: all of them is done."""
+        """Ranges that the participant no longer holds, although they were not lost: all is done."""
         held = {each.id for each in self.driver.participant.held}
         over = [id_ for id_ in self.ranges if id_ not in held]
         for id_ in over:
@@ -368,10 +372,10 @@ class SharedClaim:
         return [SharedClaimEffect(self.key, RangeFinished(id_)) for id_ in over]
 
     def _allow(self, now_ms: int) -> Effects:
-        """Allow of the lowest range that was not given out what was fetched; at most once all."""
+        """Allow the fetched messages of the lowest undelivered range; at most once all of it."""
         first = next((each for each in self.driver.held if not self._is_over(each)), None)
-        self._look_who_is_alone(first)
-        if self.alone is not None:  # a lower one may have come meanwhile
+        self._update_turn(first)
+        if self.alone is not None:  # a lower one may have been granted meanwhile
             first = self.driver.participant.holding(self.alone)
         machine = None if first is None else self.ranges.get(first.id)
         if first is None or machine is None or machine.taken_back or self.leaving:
@@ -385,7 +389,7 @@ class SharedClaim:
 
     def _allow_of(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
         driver = self.driver
-        # At most once the range is lost with its holder, whatever of it was begun.
+        # At most once the whole range is lost with its holder anyway.
         end = first.to if self.at_most_once else min(machine.fetched, first.to)
         if end <= first.begun or driver.may_begin(first.id, end - 1) is not None:
             return []
@@ -396,16 +400,17 @@ class SharedClaim:
         allowed = RangeAllowed(first.id, range(first.begun, end))
         return [*begun, SharedClaimEffect(self.key, allowed)]
 
-    # --- a message alone --------------------------------------------------------------------------
+    # --- one message alone ------------------------------------------------------------------------
 
     def _goes_alone(self, held: HeldRange) -> bool:
-        """Its first message may be why several holders fell silent."""
+        """Whether several holders fell silent, perhaps because of its first message."""
         machine = self.ranges.get(held.id)
         if machine is None or self.alone_from is None or held.begun > held.from_:
             return False
         return machine.deliveries >= self.alone_from and machine.fetched > held.from_
 
-    def _look_who_is_alone(self, first: HeldRange | None) -> None:
+    def _update_turn(self, first: HeldRange | None) -> None:
+        """Take the turn to begin a message alone, or pass it on."""
         if all(each.id != self.alone for each in self.driver.participant.held):
             self.alone = None
         may_go = first is not None and not self.leaving and self._goes_alone(first)
@@ -418,7 +423,7 @@ class SharedClaim:
 
     @property
     def _makes_way(self) -> bool:
-        """Nothing of it is in hand, or waits to be begun."""
+        """Whether the application has none of its messages, and none waits to be begun."""
         driver = self.driver
         if driver.in_hand:
             return False
@@ -429,7 +434,7 @@ class SharedClaim:
         return not (owes or waits or driver.participant.requested)
 
     def _make_way(self, now_ms: int) -> Effects:
-        """Ask for nothing, and give back what was not begun, behind all that was."""
+        """Request nothing, and give back what was not begun."""
         driver = self.driver
         driver.may_ask = False
         owes = owed_from(driver.me, driver.participant) is not None
@@ -438,10 +443,10 @@ class SharedClaim:
         return self._of(driver.give_back(now_ms))
 
     def _allow_alone(self, first: HeldRange, machine: RangeMachine, now_ms: int) -> Effects:
-        """Allow the first message of a range, and have nothing else in hand.
+        """Allow the first message of a range, once the application has no other.
 
-        A consumer that falls silent now does so with this message. What is behind it is given back,
-        and does not count as given to anybody.
+        If the consumer falls silent now, this message is the cause. The messages after it are given
+        back, so this does not count as a delivery of theirs.
         """
         driver = self.driver
         effects: Effects = []
@@ -480,27 +485,27 @@ class SharedClaim:
 
 @define(eq=False)
 class Turn:
-    """Which shared claim has a message in hand alone: nothing else of any is begun meanwhile."""
+    """Which shared claim has begun a message alone; no other message is begun meanwhile."""
 
     claims: Mapping[ClaimKey, SharedClaim]
     holder: SharedClaim | None = None
     passed_on: bool = False
-    """Others may go on that have not heard of it."""
+    """Other claims may continue, and have not been notified yet."""
 
     def pass_on(self) -> None:
-        """Others may begin messages."""
+        """Allow other claims to begin messages."""
         self.holder, self.passed_on = None, True
 
 
 @frozen
 class _Counted:
-    """A claim that is folded, and what was taken of it from silent holders."""
+    """A folded claim, and its ranges that were taken from silent holders."""
 
     state: FoldedState
     taken: AllTaken = NOTHING_TAKEN
 
     def after(self, record: RangesRecord, rules: Rules) -> _Counted:
-        """One record later."""
+        """The state after one more record."""
         state = after(self.state, record, rules)
         return _Counted(
             state, after_taken(self.taken, record.message, self.state.ranges, state.ranges)
@@ -522,12 +527,12 @@ class SharedClaims:
         """Begin with none.
 
         Args:
-            me: the instance; its mode and window say under which window it shares.
-            group: whose claims.
+            me: the instance; its mode and window give the window of the shared partitions.
+            group: the group id of the claims.
             partitions: the coordination topic's number of partitions.
-            timing: how patient participants are.
-            firsts: from which offset on each coordinating partition is read; 0 by default.
-            new_driver: makes the driver of a participant, one that is recorded for example.
+            timing: the participants' timeouts.
+            firsts: the first offset to read of each coordinating partition; 0 by default.
+            new_driver: makes a participant's driver, for example one that records.
         """
         self._new_driver = new_driver
         self._me, self._group, self._partitions = me, group, partitions
@@ -535,9 +540,9 @@ class SharedClaims:
         self._homes: dict[str, int] = {}
         self._claims: dict[ClaimKey, SharedClaim] = {}
         self._next: dict[int, int] = {}
-        """By coordinating partition, the offset after the last record that was read."""
+        """The next offset to read, by coordinating partition."""
         self._folded: dict[ClaimKey, _Counted] = {}
-        """Claims that others share, and that may be added later."""
+        """Claims that other instances share, and that may be added here later."""
         self._alone_from: int | None = None
         self._turn = Turn(self._claims)
 
@@ -546,22 +551,22 @@ class SharedClaims:
 
     @property
     def window(self) -> int:
-        """How far ranges run ahead of the position; 0 is at most once."""
+        """How far ranges may lie ahead of the position, in messages; 0 means at most once."""
         return 0 if self._me.mode is Mode.AT_MOST_ONCE else self._me.window
 
     @property
     def topics(self) -> set[str]:
-        """Topics that are shared."""
+        """The shared topics."""
         return {key.topic for key in self._claims}
 
     @property
     def coordinating_partitions(self) -> frozenset[int]:
-        """The coordinating partitions that it needs read."""
+        """The coordinating partitions to read."""
         return frozenset(self.home(key.topic) for key in self._claims)
 
     @property
     def drained(self) -> bool:
-        """After `leave`: nothing is in hand, and what was not begun is given back."""
+        """After `leave`: whether the application has no messages, and the rest was given back."""
         return all(each.driver.left for each in self)
 
     @property
@@ -572,7 +577,7 @@ class SharedClaims:
 
     @property
     def log_may_wait_ms(self) -> int:
-        """How long records may lie unread: `ParticipantDriver.log_may_wait_ms`, of all of them."""
+        """How long records may stay unread: the least `log_may_wait_ms` of all drivers."""
         if self._turn.holder is not None:
             return 0
         return min((each.driver.log_may_wait_ms for each in self), default=0)
@@ -589,13 +594,13 @@ class SharedClaims:
         claim_of: Callable[[ClaimKey], Claim],
         now_ms: int,
     ) -> None:
-        """Share these partitions of a topic; call it again when it has more.
+        """Share these partitions of a topic; call it again when it has more partitions.
 
         Args:
             topic: its name.
             partitions: their number.
-            start: where the start policy begins, where nobody ever set a position.
-            claim_of: a claim as it was read from the start of the log.
+            start: the offset by the start policy, unless a position was ever set.
+            claim_of: returns a claim as it was read from the start of the log.
             now_ms: the time.
         """
         for number in range(partitions):
@@ -609,13 +614,13 @@ class SharedClaims:
                 self._begin_again(known, now_ms)
 
     def _begin(self, key: ClaimKey, start: int, counted: _Counted | None, now_ms: int) -> None:
-        """Take part; what was read before this is in `counted`."""
+        """Become a participant; `counted` is the state that was read before."""
         me = Identity(self._me.instance_id, self._me.client_id, self._me.says_interval)
         home = self.home(key.topic)
         unread = self._firsts.get(home, 0)
         first = max(unread, self._next.get(home, 0))
         if unread:
-            counted = None  # the head of the log is gone, and with it whatever ranges there were
+            counted = None  # the head of the log is gone, so its ranges are unknown
         folded = None if counted is None else counted.state
         rules, timing = self._me.rules, self._timing
         driver = self._new_driver(
@@ -631,7 +636,7 @@ class SharedClaims:
             self._turn.pass_on()
 
     def _begin_again(self, claim: SharedClaim, now_ms: int) -> None:
-        """Share it once more, if that is wanted and it was left."""
+        """Share it again, if that was asked for and it was left."""
         if claim.again is None or not claim.driver.left:
             return
         participant = claim.driver.participant
@@ -640,7 +645,7 @@ class SharedClaims:
         self._begin(claim.key, claim.again, counted, now_ms)
 
     def begin_alone(self, deliveries: int | None) -> None:
-        """From now on begin one by one what was given to somebody this often; None: nothing."""
+        """From now on begin messages alone that were delivered this often; None ends that."""
         self._alone_from = deliveries
         for each in self:
             each.alone_from = deliveries
@@ -652,7 +657,7 @@ class SharedClaims:
     def record(self, raw: RawRecord, now_ms: int, claim_of: Callable[[ClaimKey], Claim]) -> Effects:
         """The next record of a coordinating partition, of any group and claim.
 
-        `claim_of` says what was read of a claim from the start of the log, without this record.
+        `claim_of` returns a claim as it was read from the start of the log, without this record.
         """
         self._next[raw.partition] = raw.offset + 1
         if not self._claims and not self._folded and not _is_of_ranges(raw):
@@ -689,7 +694,7 @@ class SharedClaims:
         key: ClaimKey,
         claim_of: Callable[[ClaimKey], Claim],
     ) -> None:
-        """Remember what others do with a claim, from the first record of ranges on."""
+        """Fold a claim that others share, from its first record of ranges on."""
         state = self._folded.get(key)
         if state is None and _is_of_ranges(raw):
             state = _Counted(_without_ranges(claim_of(key)))
@@ -715,12 +720,12 @@ class SharedClaims:
         return [effect for each in self for effect in each.timer(now_ms)]
 
     def begin_to_leave(self, topic: str | None = None) -> None:
-        """Allow no more, of a topic or of any. `leave` follows when it is known what was begun."""
+        """Allow no more, of a topic or of all. `leave` follows when it is known what was begun."""
         for each in self:
             each.leaving |= topic in (None, each.key.topic)
 
     def leave(self, now_ms: int, topic: str | None = None) -> Effects:
-        """Ask for no more, and give back what nobody has begun."""
+        """Request no more, and give back what was not begun."""
         return [
             effect
             for each in self
@@ -729,11 +734,11 @@ class SharedClaims:
         ]
 
     def truncated(self) -> Effects:
-        """What was read does not hold any more."""
+        """The log lost records, so what was read of it is no longer valid."""
         return [effect for each in self for effect in each.truncated()]
 
     def pass_gap(self, partition: int, first: int) -> Effects:
-        """The log lacks records right before this offset: nothing of ranges is known any more."""
+        """The log lacks records right before this offset, so its ranges are unknown."""
         effects = self._lost_at(partition)
         self._firsts[partition] = first
         self._next[partition] = first
@@ -755,7 +760,7 @@ class SharedClaims:
         ]
 
     def outcome_unknown(self, key: ClaimKey, sent: SendRecord, now_ms: int) -> Effects:
-        """Nobody knows whether this was appended."""
+        """The outcome of an append is unknown."""
         claim = self._claims.get(key)
         if claim is None:
             return []
@@ -770,12 +775,12 @@ class SharedClaims:
 
 
 def _is_of_ranges(raw: RawRecord) -> bool:
-    """Whether it may begin ranges, or move their clock alone."""
+    """Whether it may begin ranges, or only moves their clock."""
     return is_claiming_range(raw.value) or any(
         name in RANGE_HEADER_FIELDS for name, _ in raw.headers
     )
 
 
 def _without_ranges(claim: Claim) -> FoldedState:
-    """A claim that nobody has shared yet."""
+    """The state of a claim that was never shared."""
     return FoldedState(claim, Ranges(clock_ms=claim.clock_ms))

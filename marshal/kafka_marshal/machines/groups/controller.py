@@ -1,9 +1,9 @@
-"""One controller of a partition of `__marshal_groups`: what it knows, sends and answers.
+"""One controller of a partition of `__marshal_groups`: its state, its events and its answers.
 
 Spec: module Controller. A controller knows the log up to where it has read (its view), and the
 events that it sent and has not read back. It does not know whether another controller was started
 behind its view. Each function reads like its operator. `controlled_log` and `partition` decide what
-it does by itself, and when. How requests travel is not known here.
+it does unasked, and when. This module does not know how requests arrive.
 
 >>> from kafka_marshal.core.groups.events import GroupDeleted
 >>> view = Controllership(epoch=7, number=1, controller_id=1)
@@ -94,7 +94,7 @@ def speculative(c: ControllerState, view: Controllership) -> Controllership:
     return c.ahead if c.pending else view
 
 
-# --- requests, and what they come to --------------------------------------------------------------
+# --- requests and their outcomes ------------------------------------------------------------------
 
 
 def is_fresh(request: Registration) -> bool:
@@ -185,7 +185,7 @@ def is_confirmed(confirmed: int, token: int) -> bool:
     return confirmed >= token
 
 
-# --- what it does next ----------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 def taken(c: ControllerState, key: MemberKey, connection: int) -> ControllerState:
@@ -253,7 +253,7 @@ def is_copy(sent_record: EventRecord, read_record: EventRecord) -> bool:
 def after_reading(
     me: int, c: ControllerState, record: EventRecord, verdict: Verdict
 ) -> ControllerState:
-    """What it remembers after folding a record. Spec: AfterReading."""
+    """The state after folding a record. Spec: AfterReading."""
     if is_own_start(me, c, record):
         return after_own_start(c, record, verdict)
     if verdict is GroupAccepted.STARTED:

@@ -1,11 +1,11 @@
-"""One member of a group: what it knows, what it holds, and what it sends.
+"""One member of a group: its knowledge, its partitions and its requests.
 
 Spec: module GroupMember. A member reads no log. It knows the controllers' answers, and that an
 answer may be outdated. This module does not know how answers travel, nor when to send requests (see
 `membership`). Every function returns a value.
 
->>> told = MemberAnswer(1, 4, unknown=False, own={TopicPartition("t", 0): At(4, 17)})
->>> member = after_answer(after_asking(GroupMemberState()), told)
+>>> answer = MemberAnswer(1, 4, unknown=False, own={TopicPartition("t", 0): At(4, 17)})
+>>> member = after_answer(after_asking(GroupMemberState()), answer)
 >>> request_of(processed(member, TopicPartition("t", 0), 18)).positions
 {TopicPartition(topic='t', partition=0): At(tenure=4, offset=18)}
 """
@@ -26,7 +26,7 @@ NO_CONNECTION = 0
 
 @value
 class GroupMemberState:
-    """What a member remembers. The default value is a new member. Spec: NewMember."""
+    """The state of a member. The default value is a new member. Spec: NewMember."""
 
     generation: int = 0
     """The latest generation in an answer."""
@@ -62,7 +62,7 @@ class MemberAnswer:
     unknown: bool
     """It is not a member of the group: it starts over without memory."""
     own: Mapping[TopicPartition, At] = field(factory=dict)
-    """What it owns and need not release."""
+    """The partitions that it owns and need not release."""
 
 
 def says(member: GroupMemberState) -> Mapping[TopicPartition, At]:

@@ -1,6 +1,6 @@
-"""The timing of a member: when it sends a request, to whom, and how long it may deliver messages.
+"""The timing of a member: when it sends a request, to which server, and until when it may deliver.
 
-`group_member` defines what a member knows and sends. This module finds the group's controller,
+`group_member` defines a member's state and requests. This module finds the group's controller,
 registers and sends heartbeats. It uses its own clock: it delivers no messages from 0.9 session
 timeouts after it sent the last request that was answered (G5). It knows no sockets, Kafka clients
 or clocks: each input has `now_ms`, a monotonic clock of the process in milliseconds. Each returns
@@ -166,7 +166,7 @@ class Membership:
     def __init__(self, settings: MembershipSettings) -> None:
         self.settings: Final = settings
         self.member = GroupMemberState()
-        """What it knows, holds and sends."""
+        """The member's state."""
         self.failure: ErrorCode | None = None
         """Why it will never be accepted; it sends no more requests."""
         self.controller: tuple[str, int] | None = None
@@ -194,10 +194,10 @@ class Membership:
         self._beaten_at_ms = self._register_at_ms = self._lease_until_ms = _LONG_AGO
         self._question: _Question | None = None
 
-    # --- what it may do ---------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def may_hand_out(self, now_ms: int) -> bool:
-        """G5: whether it may deliver messages of what it holds."""
+        """G5: whether it may deliver messages of its partitions."""
         return not self.member.fresh and now_ms < self._lease_until_ms
 
     @property
@@ -208,7 +208,7 @@ class Membership:
     def _wishes(self) -> object:
         return self._topics, self._static
 
-    # --- what the application did -----------------------------------------------------------------
+    # --- the application --------------------------------------------------------------------------
 
     def wants(self, topics: Iterable[str], static: Iterable[TopicPartition]) -> None:
         """Request a share of these topics, and these partitions."""
@@ -305,7 +305,7 @@ class Membership:
         if "RegisterConsumer" not in self._sent and not leaves:
             if registers and may_register:
                 if self.member.fresh and self._registered_here:
-                    # It says "I hold nothing" only over a connection on which it heard nothing.
+                    # "I hold nothing" is only true on a connection without an earlier answer.
                     assert self._here is not None
                     return self._connect(self._here)
                 effects.append(self._register(now_ms))
@@ -334,7 +334,7 @@ class Membership:
     def _register(self, now_ms: int) -> SendRequest:
         asked, wishes = request_of(self.member), self._wishes
         self.member = after_asking(self.member)
-        # Until it is answered, nobody knows whether it was heard.
+        # Until it is answered, it is unknown whether the request arrived.
         self._told_wishes, self._registered_here = None, True
         self._sent["RegisterConsumer"] = _Sent(now_ms, asked.connection, wishes)
         return SendRequest(
@@ -398,7 +398,7 @@ class Membership:
                 if self.controller == self._here:
                     self._phase = _Phase.FOUND
                 elif self._is_unreachable(self.controller, now_ms):
-                    # It died, perhaps, and this server hears soon who is controller instead.
+                    # It may have died, and this server will soon know the next controller.
                     self.controller, self._try_at_ms = None, now_ms + AGAIN_MS
                 else:
                     return self._connect(self.controller)
@@ -434,7 +434,7 @@ class Membership:
         if is_closed(self.member, told):
             return []
         if is_old(self.member, told):
-            self._look_elsewhere(now_ms)  # the server has not heard of a later controller
+            self._look_elsewhere(now_ms)  # the server does not know a later controller yet
             return []
         self._session_timeout_ms = cast("int", answer.body["SessionTimeout"])
         self._prolong(sent)
@@ -442,11 +442,11 @@ class Membership:
         self._heartbeat_at_ms = max(now_ms, self._beaten_at_ms + AGAIN_MS)
         before = self.member
         after = after_answer(before, told)
-        # The request that was answered named what it let go before.
+        # The answered request has reported earlier releases.
         at = {tp: one for tp, one in after.at.items() if tp in before.holds | after.holds}
         self.member = evolved(after, at=at)
         effects = self._changes(before, given_up=False)
-        # What it lets go is the next owner's when the controller hears of it.
+        # A released partition has a new owner once the controller knows of the release.
         self._told_wishes = sent.about if before.holds <= self.member.holds else None
         return effects
 
@@ -456,7 +456,7 @@ class Membership:
         self._lease_until_ms = goes_on_until(self._lease_until_ms, sent.at_ms, lease_ms)
 
     def _changes(self, before: GroupMemberState, *, given_up: bool) -> list[MemberEffect]:
-        """What is to be stopped and begun, in this order."""
+        """The partitions to stop and to begin, in this order."""
         after = self.member
         kept = {
             tp for tp in before.holds & after.holds if before.at[tp].tenure == after.at[tp].tenure
@@ -482,7 +482,7 @@ class Membership:
         return []
 
     def _told(self, answer: RpcAnswer, sent: _Sent, now_ms: int) -> list[MemberEffect]:
-        """An answer to what the application asked, or had asked before it withdrew that."""
+        """An answer to a request of the application, perhaps one that it has withdrawn."""
         if answer.code in _PASSES:
             return self._refused(answer.code, now_ms)
         is_asked = sent.about is self._question
@@ -497,7 +497,7 @@ class Membership:
     def _refused(
         self, code: ErrorCode, now_ms: int, generation: int | None = None
     ) -> list[MemberEffect]:
-        """A code that is not what was asked for."""
+        """An answer with an error code."""
         if code in _FORGOTTEN:
             before = self.member
             known = before.generation if generation is None or generation < 0 else generation

@@ -97,7 +97,7 @@ class GroupServer:
         self._clock.passed(now_ms)
         return self._partitions[partition]
 
-    # --- what it knows ----------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     def view(self, partition: int) -> Controllership:
         """The folded state of a partition, for metrics and for people."""
@@ -108,7 +108,7 @@ class GroupServer:
         return self._partitions[partition].log.serves
 
     def knowledge(self, partition: int) -> LogKnowledge:
-        """What this process knows of a partition; LOST: it can neither answer nor compete."""
+        """How much this process knows of a partition; if LOST it can neither answer nor compete."""
         return self._partitions[partition].log.knowledge
 
     def partition_of(self, group: str) -> int:
@@ -263,7 +263,7 @@ class GroupServer:
         """
         self._clock.passed(now_ms)
         is_late = now_ms > self._late_after_ms
-        # Not twice: a loop that is always late would never give anybody up.
+        # Not twice: otherwise no member would ever expire in a loop that is always late.
         self._late_after_ms = math.inf if is_late else now_ms + LATE_MS
         for each in self._partitions:
             each.tick(now_ms, gives_up=not is_late)

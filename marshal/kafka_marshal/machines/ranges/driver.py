@@ -1,19 +1,19 @@
-"""When to do it: one participant and one shared claim, with timers and a measured pace.
+"""Decides when one participant acts on one shared claim, by timers and a measured pace.
 
-`participant` says what is allowed; this room decides when, and does nothing else. So its mistakes
-can cost time but not safety. Everything that happens comes in as a call with `now_ms`, a steady
-clock that never steps and starts anywhere. The records say what time it is (`log_clock`). What is
-to be done comes out as effects. There are no threads here, no Kafka and no clock; the runtime that
-sends a record stamps it with unix time.
+`participant` decides what is allowed, and this module only when. So its mistakes can cost time but
+not safety. Each input is a call with `now_ms`, by a steady clock that never steps and starts
+anywhere. Timestamps of records give the time of the log (`log_clock`). The results are effects.
+This module knows no threads, no Kafka client and no clock; the runtime that sends a record stamps
+it with Unix time.
 
-Many participants see the same log and mean the same by it: an anchor that needs a heartbeat, a pool
-that is not empty. So each waits for its turn, by its rank among those alive, and does nothing if
-somebody before it did.
+All participants read the same log, and see the same work: an anchor that needs a heartbeat, a pool
+that is not empty. So each waits for its turn, by its rank among the live ones, and does nothing if
+another one has done it before.
 
 >>> from kafka_marshal.core.ranges.messages import RangesRecord
 >>> me = Identity("i1", "c1")
 >>> driver = ParticipantDriver(me, ClaimKey("g", "events", 0), window=100, start_position=0)
->>> driver.caught_up(now_ms=0)  # others may come first
+>>> driver.caught_up(now_ms=0)  # it waits for its turn
 []
 >>> [asked] = driver.timer(driver.next_timer_ms)
 >>> asked.message.client_id, asked.range_headers.window
@@ -69,24 +69,24 @@ from kafka_marshal.machines.ranges.participant import (
 
 @frozen
 class Identity:
-    """Who a participant is, as its records say."""
+    """The identity of a participant in its records."""
 
     instance_id: str
     """Names one run of one process; new at every start."""
     client_id: str
     """Names the consumer across restarts; not `ranges`, which is the anchor's."""
     says_interval: bool = False
-    """Its records say its heartbeat interval."""
+    """Whether its records hold its heartbeat interval."""
 
 
 @frozen
 class RangesTiming:
-    """How patient a participant is. All in milliseconds of its steady clock."""
+    """A participant's intervals and timeouts, in milliseconds of its steady clock."""
 
     heartbeat_every_ms: int = field(default=60_000, validator=positive)
-    """Between two signs of life, and between two heartbeats of the anchor."""
+    """The time between two signs of life, and between two heartbeats of the anchor."""
     ask_again_after_ms: int = field(default=5_000, validator=positive)
-    """After a record that was not read back."""
+    """The time after which a record that was not read back is sent again."""
     range_ms: int = field(default=250, validator=positive)
     """How long a range should take: shorter waits less behind a slow message, longer costs fewer
     records."""
@@ -94,40 +94,40 @@ class RangesTiming:
     """With more participants than this, ranges far behind the end of the data take longer, in
     proportion: each participant reads the records of all."""
     unread_of_range: int = field(default=5, validator=positive)
-    """Which part of such a longer range the log may lie unread, a fifth for example."""
+    """For such a longer range, records may stay unread for its duration divided by this."""
     range_messages_min: int = field(default=1, validator=positive)
     range_messages_first: int = field(default=10, validator=positive)
-    """How many offsets the first request is for, while the pace is not known."""
+    """The number of offsets in the first request, while the pace is unknown."""
     say_done_messages: int = field(default=1_000, validator=positive)
-    """After as many finished messages that the log has not heard of, it does."""
+    """The number of finished messages after which they are reported to the log."""
     say_done_after_ms: int = field(default=1_000, validator=positive)
-    """And after this long."""
+    """The time after which a finished message is reported at the latest."""
     stuck_after_ms: int = field(default=300_000, validator=positive)
-    """A handler that finished nothing for this long hangs: the rest is given back. After twice as
-    long the participant falls silent, and others take what it has in hand."""
+    """A handler that finished nothing for this long hangs, and the rest is given back. After twice
+    the time the participant falls silent, and others take over its begun messages."""
 
 
 _NEVER: Final = 2**62
 _PLACES: Final = 8
-"""Places for those that are not known yet: with more, one that is alone would wait for longer."""
+"""The number of ranks for unknown participants. With more, a single one would wait longer."""
 
 
 @frozen
 class _Outlook:
-    """What follows from the ranges as they were read last; worked out once for each record."""
+    """Values derived from the ranges, computed once after each record."""
 
     ranges: Ranges | None = None
     rank: int = 0
-    """Its place among those alive, who see the same log; of who is not known yet, any of a few."""
+    """Its rank among the live participants; while it is unknown, one of a few by its id."""
     oldest_sign_ms: int | None = None
     """The oldest sign of life of another holder, by the log's clock."""
     own: tuple[OpenRange, ...] = ()
-    """The ranges that the log gives it."""
+    """Its ranges by the log."""
 
 
 @frozen
 class _Giving:
-    """Whether it may give something back, and owes it; worked out once for what is its own."""
+    """Whether it may give messages back, and whether it must, computed once for its own ranges."""
 
     own: tuple[bool, tuple[OpenRange, ...], tuple[HeldRange, ...]] | None = None
     may: bool = False
@@ -136,12 +136,12 @@ class _Giving:
 
 @define
 class _Waits:
-    """Since when something has been due, so that its turn comes after that."""
+    """The time since when an action has been due; its turn comes later."""
 
     since_ms: int | None = None
 
     def at(self, is_due: bool, now_ms: int, delay_ms: int) -> int:
-        """When its turn comes; `_NEVER` while it is not due."""
+        """The time of its turn; `_NEVER` while it is not due."""
         if not is_due:
             self.since_ms = None
             return _NEVER
@@ -151,7 +151,7 @@ class _Waits:
 
 
 class ParticipantDriver:
-    """One participant's dealings with one claim. Every method returns effects, in their order."""
+    """One participant of one claim, with its timers. Methods return effects, in their order."""
 
     def __init__(
         self,
@@ -169,20 +169,21 @@ class ParticipantDriver:
         """Read the coordinating partition from `first`.
 
         Above 0 the claim and its ranges are unknown until a heartbeat of the anchor holds a
-        checkpoint that was made from `first` on. Until then nothing is sent or granted. Not so if
-        they are given as every record before has `folded` them.
+        checkpoint that was made from `first` on. Until then nothing is sent or granted. With
+        `folded`, the state after all records before `first`, they are known at once.
 
         Args:
-            me: who it is.
+            me: its identity.
             key: the claim.
-            window: 0 is at most once; more is how many messages may be processed twice when a
-                consumer takes over that does not know ranges. All participants say the same.
-            start_position: where the start policy begins, if nobody ever set a position.
-            rules: the fenced ones.
-            timing: by default one sign of life in each of the rules' intervals.
-            limits: those of the message's version; a model has smaller ones.
-            first: the offset of the first record that is read.
-            folded: the claim and its ranges before that; by default nothing was before.
+            window: 0 means at most once. A greater one is the number of messages that may be
+                processed twice when a consumer without ranges takes over. It is the same for all
+                participants.
+            start_position: the offset by the start policy, unless a position was ever set.
+            rules: the fenced rules.
+            timing: by default one sign of life in each heartbeat interval of the rules.
+            limits: the limits of the message's version; models have smaller ones.
+            first: the offset of the first record to read.
+            folded: the claim and its ranges before `first`; None if they are unknown.
 
         Raises:
             ValueError: the client id is the anchor's, the window is negative, or signs of life
@@ -214,13 +215,13 @@ class ParticipantDriver:
         if folded is not None:
             self.participant = Participant.knowing(folded, first)
         self.clock = LogClock()
-        """The log's; drivers of one coordinating partition may share it."""
+        """The log's clock; drivers of one coordinating partition may share it."""
         self.left = False
-        """It has left: nothing is in hand, and nothing of it is in the log."""
+        """It has left: no message is begun, and the log holds no range of it."""
         self.may_ask = True
-        """It may ask for ranges, as far as the program that runs it is concerned."""
+        """Whether the program that runs it allows requests for ranges."""
         self.end_offset = 0
-        """The data topic's partition holds messages below this, as far as is known."""
+        """The end offset of the data topic's partition, as far as is known."""
         unknown = first > 0 and folded is None
         self._reader = RangesReader(first, rules, limits) if unknown else None
         self._reads_live = False
@@ -229,7 +230,7 @@ class ParticipantDriver:
         self._asked_ms = AT_ONCE
         self._patient_until_ms = AT_ONCE
         self._released_ms = AT_ONCE
-        """When it last released what it had claimed alone."""
+        """When it last released a claim that it owned alone."""
         self._claims_now = False
         """It released at the start, so it claims as the anchor before others do."""
         self._requested_ms = AT_ONCE
@@ -238,39 +239,39 @@ class ParticipantDriver:
         self._heard = True
         """Its last ClaimingRange was read back."""
         self._awaited = False
-        """Somebody waits until its last record was read back."""
+        """A commit waits until its last record is read back."""
         self._given_back_ms = AT_ONCE
         self._kept: int | None = None
-        """From where on its last record of that kind gave back."""
+        """From which offset on its last such record gave messages back."""
         self._unheard = 0
-        """Finished messages that none of its records has named yet."""
+        """The number of finished messages that none of its records has reported yet."""
         self._unheard_since_ms = AT_ONCE
         self._beat_ms = AT_ONCE
-        """When it last sent a heartbeat of the anchor that nobody's followed yet."""
+        """When it last sent a heartbeat of the anchor, if none was read since."""
         self._reserved: int | None = None
         self._reserved_ms = AT_ONCE
         self._beats_now = False
         """A heartbeat of the anchor is due at once: after a win, and after a reserve."""
         self._now_ms = AT_ONCE
         self._due_ms: int | None = None
-        """When the next of its plans is due; None: something happened since it was worked out."""
+        """When its next plan is due; None if that must be computed again."""
         self._outlook = _Outlook()
         self._giving = _Giving()
         self._progress_ms: dict[int, int] = {}
-        """By range, when it last had nothing to do, was begun or finished anew."""
+        """For each range, when a message was last begun or finished, or it had nothing to do."""
         self._noticed_ms = _NEVER
-        """Since when the handler hung that was reported last."""
+        """Since when the last reported handler hung."""
 
-    # --- what can be asked ------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     @property
     def known(self) -> bool:
-        """It knows the claim and its ranges: it read them from the start, or from a checkpoint."""
+        """Whether it knows the claim and its ranges, from the log's start or a checkpoint."""
         return self._reader is None
 
     @property
     def shares(self) -> bool:
-        """The claim is shared under its window, by what it has read."""
+        """Whether the claim is shared under its window, as far as it has read."""
         return moves.shares(self.me, self.participant)
 
     @property
@@ -280,17 +281,17 @@ class ParticipantDriver:
 
     @property
     def in_hand(self) -> bool:
-        """Some message was begun, and is not finished."""
+        """Whether any message was begun and is not finished."""
         return any(each.done < each.begun for each in self.participant.held)
 
     def hangs(self, now_ms: int) -> bool:
-        """A handler has finished nothing for `stuck_after_ms`."""
+        """Whether a handler has finished nothing for `stuck_after_ms`."""
         return self._hangs_since_ms <= now_ms
 
     def waits_for(self, now_ms: int) -> str | None:
-        """The client that owns the claim, does not share it and may be alive; None: nobody.
+        """The client that owns the claim without sharing it, and may be alive; None without one.
 
-        As long as no position was set, that one may be about to say where all begin.
+        While no position was set, that client may be about to set where all begin.
         """
         claim = self.participant.claim
         waits = claim.position_set and claim.owned and self._claimable_at_ms > now_ms
@@ -307,10 +308,10 @@ class ParticipantDriver:
 
     @property
     def log_may_wait_ms(self) -> int:
-        """How long records may lie unread, since nothing that it does meanwhile goes by them.
+        """How long records may stay unread, in milliseconds, because it needs none meanwhile.
 
-        0 unless many participants are far behind the end of the data, and it has work for twice as
-        long. Each of them reads the records of all, and several at once cost less.
+        0 unless many participants are far behind the end of the data, and it has work for twice
+        that time. Each of them reads the records of all, and reading several at once costs less.
         """
         participant, timing = self.participant, self.timing
         if self._participants <= timing.longer_from or participant.leaving or self._awaited:
@@ -322,18 +323,19 @@ class ParticipantDriver:
         return wait_ms if left >= self._pace.messages_in(2 * wait_ms) else 0
 
     def may_begin(self, range_id: int, offset: int) -> ParticipantForbidden | None:
-        """May this message be begun now? Ask before each message, or before a batch for its last.
+        """Why this message may not be begun now; None if it may.
 
-        Offsets that hold no message are passed over: only begun messages are reported.
+        Call it before each message, or before a batch for its last one. Offsets without a message
+        are skipped: only begun messages are reported.
         """
         return moves.may_begin(self.me, self.participant, range_id, offset)
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- inputs -----------------------------------------------------------------------------------
 
     def caught_up(self, now_ms: int) -> list[Effect]:
-        """The log was read to its end; call this whenever that is so.
+        """The log was read to its end; call this each time.
 
-        Only then does it ask for anything: after a sleep, or at the start, its view would be old.
+        It sends requests only then: at the start, or after a sleep, its view would be old.
         """
         self._reads_live = True
         self.clock.caught_up()
@@ -344,8 +346,8 @@ class ParticipantDriver:
     ) -> list[Effect]:
         """The next record of the claim: of its key, or a ReleaseGroup of its group.
 
-        `checkpoint` is what `range_codec.checkpoint_of` finds; it is looked at only by a reader
-        that began in the middle and knows nothing yet.
+        `checkpoint` is the result of `range_codec.checkpoint_of`. Only a reader that began in the
+        middle and knows nothing yet uses it.
         """
         self._reads_live, self._now_ms, self._due_ms = False, now_ms, None
         self.clock.read(record.timestamp_ms, now_ms)
@@ -361,10 +363,10 @@ class ParticipantDriver:
         return self._go_on(now_ms)
 
     def outcome_unknown(self, sent: SendRecord, now_ms: int) -> list[Effect]:
-        """Whether this arrived is not known; it may still land later, and is sent again.
+        """The outcome of an append is unknown: the record may still land, and is sent again.
 
-        Not before `ask_again_after_ms` have passed since it was sent, as where nothing is heard of
-        it: a cluster that refuses at once would be asked without a pause.
+        It is sent `ask_again_after_ms` after the first time, like a record that was not read back.
+        Otherwise a cluster that refuses at once would get requests without a pause.
         """
         if isinstance(sent.message, ClaimingPartition) and self.participant.asked:
             self._give_up(now_ms)
@@ -372,7 +374,7 @@ class ParticipantDriver:
         return self._go_on(now_ms) if self._reads_live else []
 
     def end(self, high_watermark: int, now_ms: int) -> list[Effect]:
-        """The data topic's partition holds messages below `high_watermark`."""
+        """The data topic's partition ends at `high_watermark`."""
         if high_watermark <= self.end_offset:
             return []
         for each in self.participant.held:
@@ -383,7 +385,7 @@ class ParticipantDriver:
         return self._go_on(now_ms)
 
     def begun(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
-        """This message of a range was begun, and none behind it; `may_begin` allowed it.
+        """This message of a range was begun, and none after it; `may_begin` allowed it.
 
         Raises:
             ValueError: it was not allowed.
@@ -399,17 +401,17 @@ class ParticipantDriver:
         return self._go_on(now_ms)
 
     def take_back(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
-        """Nothing of a range at or above the offset was begun, or will be before `begun` says so.
+        """Nothing of a range at or above the offset was begun, or will be before a call of `begun`.
 
-        A program that reports messages before it begins them takes back what it did not begin. It
-        makes sure first that it cannot begin it any more.
+        A program that reports messages before it begins them takes back those that it did not
+        begin. It must first make sure that it cannot begin them any more.
         """
         self.participant = moves.after_take_back(self.me, self.participant, range_id, offset)
         self._measure_pace(now_ms)
         return self._go_on(now_ms)
 
     def commit(self, now_ms: int) -> list[Effect]:
-        """What is finished by now is to be in the log at once."""
+        """Send at once what is finished by now."""
         done = moves.done_to_send(self.me, self.participant)
         if self.known and not self.left and self._unheard and done is not None:
             self._awaited = True
@@ -419,15 +421,15 @@ class ParticipantDriver:
     def finished(self, range_id: int, offset: int, now_ms: int) -> list[Effect]:
         """Everything of a range below and at `offset` is finished, or holds no message.
 
-        Within a range calls come in order; ranges are independent of each other. Of a range that
-        was lost it does not count.
+        Calls for one range come in order; ranges are independent of each other. For a lost range
+        the call has no effect.
         """
         held = self.participant.holding(range_id)
         if held is None:
             return self._go_on(now_ms)
         offset = min(offset, held.to - 1)
         if offset >= held.begun and moves.may_begin(self.me, self.participant, range_id, offset):
-            offset = held.begun - 1  # offsets without a message: passed over later
+            offset = held.begun - 1  # offsets without a message are skipped later
         if offset >= held.begun:
             self.participant = moves.after_begin(self.me, self.participant, range_id, offset)
         if moves.may_finish(self.me, self.participant, range_id, offset) is None:
@@ -436,26 +438,26 @@ class ParticipantDriver:
         return self._go_on(now_ms)
 
     def leave(self, now_ms: int) -> list[Effect]:
-        """Give back what is not begun, wait for what is in hand, then be silent: `Left`.
+        """Give back what was not begun, wait for begun messages, then fall silent: `Left`.
 
-        What lies below something begun cannot be given back (one header speaks of all ranges), so
-        it is still to be processed: `held` says what.
+        Messages below a begun one cannot be given back, since one header stands for all ranges.
+        They must still be processed, and `held` lists them.
         """
         if self.participant.leaving:
             return []
         before = self.participant
         self.participant = moves.after_leaving(self.me, before)
-        if not self.known:  # it has asked for nothing yet
+        if not self.known:  # it has requested nothing yet
             self.left = True
             return [Left()]
         return [*self._cuts(before), *self._go_on(now_ms)]
 
     def give_back(self, now_ms: int) -> list[Effect]:
-        """Give back what is not begun, and go on: more is asked for when something finishes."""
+        """Give back what was not begun, and continue: finished messages lead to new requests."""
         return self._give_back(now_ms)
 
     def truncated(self) -> list[Effect]:
-        """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
+        """The log lost its end, so what was read is not valid. Begin anew, under a new id."""
         held = [each for each in self.participant.held if not each.finished]
         self.participant, self.left = Participant(leaving=True), True
         reason = LossReason.LOG_LOST_RECORDS
@@ -474,14 +476,14 @@ class ParticipantDriver:
         return self._tenure(Participant())
 
     def _notice(self, record: RangesRecord, verdict: RangeVerdict, now_ms: int) -> None:
-        """What a record means for what it waits for."""
+        """Update timers and pending requests by a record."""
         message = record.message
         match message:
             case ClaimingRange():
                 if message.instance_id == self.me.instance_id:
                     self._heard, self._awaited = True, False
                     if isinstance(verdict, RangeAccepted):
-                        self._look_for_more_to_say(now_ms)
+                        self._note_more_finished(now_ms)
                     if message.count and self._requested_ms > AT_ONCE:
                         self._pace.heard_after(now_ms - self._requested_ms)
                         self._requested_ms = AT_ONCE
@@ -511,15 +513,15 @@ class ParticipantDriver:
     def _changes(
         self, before: Participant, record: RangesRecord, verdict: RangeVerdict
     ) -> list[Effect]:
-        """What a record changed for the program: of the tenure, and of ranges."""
+        """The effects of a record on the tenure and on ranges."""
         after = self.participant
         if before.held == after.held and before.claim.owned == after.claim.owned:
-            # Most records are of others.
+            # True for most records, which are of other participants.
             return self._tenure(before)
         known = {each.id for each in before.held}
         holds = {each.id for each in after.held}
         reason = self._reason(record, verdict)
-        # What the log took before it had that all is done, others process again at least once.
+        # At least once, others process again what was taken before the log held its end.
         taken = self.me.window > 0 and record.message.instance_id != self.me.instance_id
         lost: list[Effect] = [
             RangeLost(each.id, each.done, each.to, reason)
@@ -565,11 +567,11 @@ class ParticipantDriver:
             if now.get(each.id, each.begun) < each.to
         ]
 
-    # --- turns ------------------------------------------------------------------------------------
+    # --- rank -------------------------------------------------------------------------------------
 
     @property
     def _seen(self) -> _Outlook:
-        """What follows from the ranges as it read them last."""
+        """The derived values of the current ranges."""
         ranges = self.participant.ranges
         if self._outlook.ranges is not ranges:
             me = self.me.instance_id
@@ -586,16 +588,16 @@ class ParticipantDriver:
 
     @property
     def _stagger_ms(self) -> int:
-        """How long one waits for the one before it: about as long as its record takes."""
+        """How long one rank waits for the one before it: about as long as a record takes."""
         return min(1_000, max(2, int(self._pace.round_trip_ms * 1.5)))
 
     def _turn_ms(self, most_ms: int) -> int:
         return min(self._seen.rank * self._stagger_ms, most_ms)
 
-    # --- what follows -----------------------------------------------------------------------------
+    # --- plans ------------------------------------------------------------------------------------
 
     def _go_on(self, now_ms: int) -> list[Effect]:
-        """Do all that is due and allowed."""
+        """Carry out all plans that are due."""
         self._now_ms, self._due_ms = now_ms, None
         if not self.known or self.left:
             return []
@@ -615,9 +617,9 @@ class ParticipantDriver:
         raise AssertionError(f"{self.me.instance_id} never comes to rest at {now_ms}")
 
     def _plans(self, now: int) -> Iterator[tuple[int, Callable[[int], list[Effect]]]]:
-        """What is planned for when, the first thing first.
+        """Each action with the time at which it is due, in the order of preference.
 
-        Each is planned only where it is allowed, and what it does makes an end of its plan.
+        An action is planned only if it is allowed, and ends its own plan.
         """
         live = self._reads_live
         yield self._give_up_at_ms(), self._give_up
@@ -667,7 +669,7 @@ class ParticipantDriver:
 
     @property
     def _claimable_at_ms(self) -> int:
-        """From when on the claim looks claimable, by the steady clock: only a hint."""
+        """When the claim becomes claimable, by the steady clock: only an estimate."""
         claim = self.participant.claim
         if claim.last_heartbeat_ms is None:
             until_ms = claim.paused_until_ms
@@ -700,7 +702,7 @@ class ParticipantDriver:
     def _beat_at_ms(self, now_ms: int) -> int:
         if moves.may_beat_anchor(self.me, self.participant) is not None:
             return _NEVER
-        # One that is under way does it.
+        # A heartbeat that was sent and not read back is enough.
         again_ms = self._beat_ms + self.timing.ask_again_after_ms
         if self._beats_now:
             return AT_ONCE
@@ -713,7 +715,7 @@ class ParticipantDriver:
 
     @property
     def _room_is_narrow(self) -> bool:
-        """At least once: less than half of the window is left, and a heartbeat would make some."""
+        """At least once: half of the window is used, and a heartbeat would free some of it."""
         window, participant = self.me.window, self.participant
         if window == 0 or not self.shares or moves.room(participant) >= window // 2 + 1:
             return False
@@ -729,7 +731,7 @@ class ParticipantDriver:
 
     @property
     def messages_wanted(self) -> int:
-        """How many offsets the next request is for."""
+        """The number of offsets in the next request."""
         timing, limits = self.timing, self.me.limits
         wanted = timing.range_messages_first
         if self._pace.known:
@@ -742,7 +744,7 @@ class ParticipantDriver:
 
     @property
     def _wanted_far_behind(self) -> int:
-        """With more data left than this for each participant, nobody waits for a message's turn."""
+        """The length of a longer range if there is that much left for each participant, else 0."""
         wanted = self._pace.messages_in(self._longer_ms)
         left = self.end_offset - self.participant.ranges.frontier
         return wanted if left >= wanted * self._participants else 0
@@ -756,29 +758,29 @@ class ParticipantDriver:
         return max(1, len(self.participant.ranges.alive))
 
     def _reached(self, held: HeldRange) -> int:
-        """Below this it has begun what there is. At most once a range is begun before it exists."""
+        """Everything below was begun. At most once a range is begun before its messages exist."""
         if self.me.window:
             return held.begun
         return max(held.done, min(held.begun, self.end_offset))
 
     def _has_work(self, held: HeldRange) -> bool:
-        """Some message of it was begun, or may be, and is not finished."""
+        """Whether any of its messages was begun and is not finished."""
         return held.done < self._reached(held)
 
     @property
     def _ahead(self) -> int:
-        """As many offsets does it hold that it has not begun."""
+        """The number of offsets that it holds and has not begun."""
         return sum(each.to - self._reached(each) for each in self.participant.held)
 
     @property
     def _waiting(self) -> int:
-        """As many of them hold a message already."""
+        """The number of those that lie below the partition's end already."""
         ends = ((each, min(each.to, self.end_offset)) for each in self.participant.held)
         return sum(max(0, end - each.begun) for each, end in ends)
 
     @property
     def _wanted_ahead(self) -> int:
-        """With fewer ahead it asks: a round trip later it would have nothing to do."""
+        """With fewer offsets ahead it requests more, so that a round trip later it has work."""
         trip = self._pace.messages_in(2 * self._pace.round_trip_ms) if self._pace.known else 0
         return max(1, (self.messages_wanted + 1) // 2, trip)
 
@@ -787,10 +789,10 @@ class ParticipantDriver:
         pool = self._turns["pool"]
         wanted = self._wanted_ahead
         lacks = self._ahead < wanted
-        # Also with its hands full of ranges that have no messages yet.
+        # Also while it holds many ranges without messages.
         takes = bool(participant.ranges.pool) and self._waiting < wanted
         if not lacks and not takes and pool.since_ms is None:
-            return _NEVER  # mostly, so what costs more is asked after this
+            return _NEVER  # the usual case, so the cheap checks come first
         if moves.may_ask_range(me, participant, self.messages_wanted) is not None:
             pool.at(False, now_ms, 0)
             return _NEVER
@@ -818,7 +820,7 @@ class ParticipantDriver:
             return self._reserved_ms + self.timing.ask_again_after_ms
         needs = moves.room(self.participant) < self._reserve_wanted // 2 + 1
         starves = moves.room(self.participant) < self.messages_wanted
-        # Who has nothing to do does not wait long: those before it may need less.
+        # A participant without work waits less: those before it may not need more.
         rank = self._seen.rank % 4 if starves and self._ahead == 0 else self._seen.rank
         return turn.at(needs, now_ms, min(rank * self._stagger_ms, self._half_interval_ms))
 
@@ -826,7 +828,7 @@ class ParticipantDriver:
     def _reserve_wanted(self) -> int:
         """At most once: how far to reserve beyond the frontier: two ranges for each participant.
 
-        As long as all share, nothing of it is lost; a consumer that does not know ranges skips it.
+        Participants lose none of it; a consumer that does not know ranges skips it.
         """
         return 2 * self.messages_wanted * self._participants
 
@@ -836,11 +838,11 @@ class ParticipantDriver:
         self._reserved, self._reserved_ms = offset, now_ms
         return [moves.reserve_sent(self.me, self.participant, self.key, offset)]
 
-    # Signs of life, and what is done.
+    # Signs of life, and finished messages.
 
     @property
     def _hangs_since_ms(self) -> int:
-        """From when on a handler counts as hanging."""
+        """When a handler counts as hanging."""
         held = self.participant.held
         since = [
             self._progress_ms[each.id]
@@ -866,7 +868,7 @@ class ParticipantDriver:
 
     @property
     def _say_done_at_ms(self) -> int:
-        # While ranges sleep it would be refused.
+        # Without an owner it would be refused.
         if not self._unheard or not self.participant.claim.owned:
             return _NEVER
         if moves.done_to_send(self.me, self.participant) is None:
@@ -883,13 +885,13 @@ class ParticipantDriver:
         return most
 
     def _reap_at_ms(self, now_ms: int) -> int:
-        """When somebody looks silent: any record then takes what it holds."""
+        """When another holder looks silent: any record then takes its ranges."""
         oldest_ms = self._seen.oldest_sign_ms
         if oldest_ms is None or not self.shares or self.participant.leaving:
             return _NEVER
         silent_ms = self.clock.own_ms(oldest_ms + int(self.me.rules.stale_after_ms) + 1)
         due_ms = silent_ms + self._turn_ms(self._half_interval_ms)
-        # One of its own that is under way does it, unless it was sent too early.
+        # A record of its own that was sent later than that is enough.
         if self._spoke_ms >= silent_ms:
             due_ms = max(due_ms, self._spoke_ms + self.timing.ask_again_after_ms)
         return due_ms
@@ -903,8 +905,8 @@ class ParticipantDriver:
         self._spoke_ms, self._heard = now_ms, False
         self._unheard = 0
 
-    def _look_for_more_to_say(self, now_ms: int) -> None:
-        """One record does not name all that is finished where a newer range lies below older."""
+    def _note_more_finished(self, now_ms: int) -> None:
+        """One record cannot report all finished messages if a newer range lies below an older."""
         if not self._unheard and moves.done_to_send(self.me, self.participant) is not None:
             self._unheard, self._unheard_since_ms = 1, now_ms
 
@@ -932,7 +934,7 @@ class ParticipantDriver:
 
     def _give_back_at_ms(self, now_ms: int) -> int:
         me, participant = self.me, self.participant
-        # Both follow from what is its own, which the records of others leave as it is.
+        # Both depend on its own ranges, which records of others do not change.
         own = participant.ranges.has_begun, self._seen.own, participant.held
         if self._giving.own != own:
             owes = moves.owed_from(me, participant) is not None
@@ -941,9 +943,9 @@ class ParticipantDriver:
             return _NEVER
         again_ms = self._given_back_ms + self.timing.ask_again_after_ms
         if again_ms > now_ms and moves.keep_to_send(me, participant) != self._kept:
-            again_ms = AT_ONCE  # it gives back more than before
+            again_ms = AT_ONCE  # more is given back than before
         if participant.leaving or self._giving.owes:
-            # While ranges sleep it would be refused.
+            # Without an owner it would be refused.
             return again_ms if participant.claim.owned else _NEVER
         return max(again_ms, self._hangs_since_ms)
 
@@ -958,11 +960,11 @@ class ParticipantDriver:
         return [*self._cuts(before), sent]
 
     def _has_left(self, now_ms: int) -> bool:
-        """At least once it need not wait where ranges sleep: what it had is taken later."""
+        """Whether it has left. At least once, without an owner, others take its ranges later."""
         participant = self.participant
         if not participant.leaving or self.in_hand or participant.requested:
             return False
-        # What it claims alone, it has to release.
+        # It has to release a claim that it owns alone.
         if participant.asked or moves.is_alone(self.me, participant):
             return False
         if any(not each.finished for each in participant.held):
@@ -974,7 +976,7 @@ class ParticipantDriver:
     def _leave(self, now_ms: int) -> list[Effect]:
         self.left = True
         participant = self.participant
-        # Who comes next and knows no ranges begins at the position.
+        # A next owner that does not know ranges begins at the position.
         gains = self.me.window > 0 and participant.ranges.low > participant.claim.position
         if gains and moves.may_beat_anchor(self.me, participant) is None:
             return [*self._beat(now_ms), Left()]
@@ -982,4 +984,4 @@ class ParticipantDriver:
 
 
 _STEPS_MAX: Final = 32
-"""More than a participant ever does at once."""
+"""More actions than a participant ever takes at once."""

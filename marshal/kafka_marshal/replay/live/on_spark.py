@@ -25,7 +25,6 @@ from kafka_marshal.replay.errors import CheckpointRefused, ReplayError, SparkFai
 from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.stream import WATCHED, source
 from kafka_marshal.replay.live.watch_context import (
-    COUNT_CHECK_S,
     WatchContext,
     WatchOptions,
     WatchResult,
@@ -122,7 +121,6 @@ def _wait(
     ends: Mapping[int, int] | None,
     stopped: Callable[[], bool],
 ) -> None:
-    count_at = time.monotonic() + COUNT_CHECK_S
     while not stopped():
         batches.check()
         if not query.isActive:
@@ -130,9 +128,7 @@ def _wait(
             raise SparkFailed("somebody else stopped the stream")
         if ends is not None and _reached(_committed(query), ends):
             return
-        if time.monotonic() >= count_at:
-            watch_context.check_count()
-            count_at = time.monotonic() + COUNT_CHECK_S
+        watch_context.check_topic()
         time.sleep(LOOK_S)
 
 

@@ -138,7 +138,7 @@ class ToTopic:
         """By the commit that they belong to, the records that are not in the topic yet."""
         self._lock = Lock()
         try:
-            decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, "linger_ms": "5"}
+            decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "5"}
             self._producer = Producer(settings.for_client(**decided))
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None

@@ -23,12 +23,7 @@ from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.folding import events_of, live_fold, pickled, taken_up
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent, appended_ms
-from kafka_marshal.replay.live.watch_context import (
-    COUNT_CHECK_S,
-    WatchContext,
-    WatchOptions,
-    WatchResult,
-)
+from kafka_marshal.replay.live.watch_context import WatchContext, WatchOptions, WatchResult
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.one_process.gathering import collecting_seldom
 
@@ -103,7 +98,6 @@ class _Watch:
     def _run(self, stopped: Callable[[], bool], writer: Executor) -> None:
         watch_context = self._watch_context
         commit_at = time.monotonic() + self._every_s
-        count_at = time.monotonic() + COUNT_CHECK_S
         committing: Future[None] | None = None
         for batch in watch_context.tail.batches(self._next, watch_context.ends, stopped):
             self._fold(batch)
@@ -116,9 +110,7 @@ class _Watch:
             if now >= commit_at and committing is None and self._is_settled():
                 committing = writer.submit(watch_context.commit_of(self._pickled()))
                 commit_at = time.monotonic() + self._every_s
-            if now >= count_at:
-                watch_context.check_count()
-                count_at = time.monotonic() + COUNT_CHECK_S
+            watch_context.check_topic()
         if committing is not None:
             committing.result()
         watch_context.commit_of(self._pickled())()

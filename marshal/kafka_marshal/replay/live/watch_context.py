@@ -8,6 +8,7 @@ written again, the same. This room does not know how a record is folded, nor whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ from attrs import field, frozen
 
 from kafka_marshal.admin.clock_ahead import ahead
 from kafka_marshal.authentication import Keyring
-from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescription
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
@@ -29,8 +30,8 @@ from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates, replace_whole
 from kafka_marshal.replay.state.partition_state import read_head
 
-COUNT_CHECK_S: Final = 30.0
-"""How often to look how many partitions the topic has, in seconds."""
+TOPIC_CHECK_S: Final = 30.0
+"""How often to look whether the topic is still the same, in seconds."""
 
 
 @frozen
@@ -85,6 +86,9 @@ class WatchContext:
         )
         self.judging = watching.judging.of_topic(len(self.tail.partitions))
         self._cluster = ClusterClient(watching.settings)
+        self._environment = watching.settings.environment
+        self._asking: Future[TopicDescription | None] | None = None
+        self._ask_at_s = self._environment.monotonic() + TOPIC_CHECK_S
         self._topic_id = self._topic_id_now()
         """Of the topic as it is now: one that is deleted and made anew has another one. None where
         the brokers give topics no id."""
@@ -250,30 +254,49 @@ class WatchContext:
 
         return commit
 
-    def check_count(self) -> None:
+    def check_topic(self) -> None:
         """A topic that grew sends claims elsewhere: consumers no longer see each other.
 
-        One that was made anew holds records below the offsets that are read next.
+        One that was made anew holds records below the offsets that are read next. The cluster is
+        asked in a thread of its own, since it may take long to answer; a later call takes the
+        answer.
 
         Raises:
             BrokerFailed: it has grown, or was made anew.
         """
-        try:
-            count, topic_id = self.tail.partition_count_now(), self._topic_id_now()
-        except BrokerFailed as error:  # it may be away for a while; reading goes on when it is back
-            self._watching.on_note(str(error))
+        if self._asking is None:
+            if self._environment.monotonic() >= self._ask_at_s:
+                self._asking = asking = Future[TopicDescription | None]()
+                self._environment.start(
+                    "marshal-watched-topic",
+                    lambda: asking.set_result(self._cluster.topic(self.tail.topic)),
+                    asking.set_exception,
+                )
+        elif self._asking.done():
+            answered, self._asking = self._asking, None
+            self._ask_at_s = self._environment.monotonic() + TOPIC_CHECK_S
+            try:
+                found = answered.result()
+            except BrokerFailed as error:  # it may be away for a while; reading goes on then
+                self._watching.on_note(str(error))
+            else:
+                self._check(found)
+
+    def _check(self, found: TopicDescription | None) -> None:
+        place = f"{self._watching.settings.bootstrap}: topic {self.tail.topic}"
+        if found is None:
+            self._watching.on_note(f"{place} is not there")
             return
-        if count != len(self.tail.partitions):
+        if len(found.partitions) != len(self.tail.partitions):
             raise BrokerFailed(
-                f"{self._watching.settings.bootstrap}: topic {self.tail.topic} had "
-                f"{len(self.tail.partitions)} partitions and has {count} now: claims lie "
-                f"elsewhere from now on, and consumers may not see each other's"
+                f"{place} had {len(self.tail.partitions)} partitions and has "
+                f"{len(found.partitions)} now: claims lie elsewhere from now on, and consumers may "
+                f"not see each other's"
             )
-        if None not in (topic_id, self._topic_id) and topic_id != self._topic_id:
+        if None not in (found.topic_id, self._topic_id) and found.topic_id != self._topic_id:
             raise BrokerFailed(
-                f"{self._watching.settings.bootstrap}: topic {self.tail.topic} was deleted and "
-                f"made anew, and its first records were perhaps not read: start again with another "
-                f"--checkpoint and another --out"
+                f"{place} was deleted and made anew, and its first records were perhaps not read: "
+                f"start again with another --checkpoint and another --out"
             )
 
     def _topic_id_now(self) -> str | None:

@@ -1,1 +1,1 @@
-"""The controller of one partition: what it reads, decides, promises and answers."""
+"""The controller of one partition: reading, decisions, events and answers."""

@@ -1,8 +1,8 @@
 """Requests that the controller accepted, and their answers.
 
-An answer is made of what was read back, once everything that it was judged by has landed (G2). If
-it prolongs a session, it waits until it is confirmed that this process is still the controller
-(G3). This room decides nothing.
+An answer is made from records that were read back, once all events on which its decision was based
+have landed (G2). If it prolongs a session, it waits until this process is confirmed as the current
+controller (G3). This module decides nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 
 @define(eq=False)
 class Answering:
-    """What waits for an answer, in one partition."""
+    """The requests of one partition that wait for an answer."""
 
     log: ControlledLog
     connections: Connections
@@ -70,7 +70,7 @@ class Answering:
                 waits.remove(wait)
 
     def answer_ready(self) -> None:
-        """Answer what can be answered."""
+        """Send all answers that are ready."""
         waits, self.waits = self.waits, []
         for wait in waits:
             if self.is_ready(wait):
@@ -130,18 +130,18 @@ class Answering:
             self._answer_register(wait, group)
 
     def is_muted(self, key: MemberKey) -> bool:
-        """A member is answered nothing until it lets go of what it owes (G10)."""
+        """Whether a member gets no answers until it has released what it must (G10)."""
         group = self.log.view.groups.get(key.group)
         return group is not None and self.sessions.is_muted(key, group.session_timeout_ms)
 
     def _answer_heartbeat(self, wait: Wait, group: Group) -> None:
-        """27 if the member has something to learn, or to let go.
+        """Answer 27 (REBALANCE_IN_PROGRESS) if the member must learn or release something.
 
-        What it was granted and must let go before it heard of it, it never held. It can say so only
-        as of a generation that it learns when it registers, so it registers once more.
+        A member may have to release a partition before it learned that it owns it, and so never
+        held it. It can report that only for a generation that it learns by registering again.
 
-        The first one over a connection is answered at once. Until then the connection counts as a
-        stranger's, of which a host may have few.
+        The first heartbeat of a connection is answered at once. Until then the connection counts
+        as one without a known member, and a host may have only a few of them.
         """
         is_wide, holdings = wait.request.version > 0, self.holdings[wait.key.group]
         known = bodies.number(wait.request, "Generation") if is_wide else wait.connection.generation

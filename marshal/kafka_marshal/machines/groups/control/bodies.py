@@ -84,10 +84,10 @@ def is_name(name: str) -> bool:
 
 
 def expect_names(names: Iterable[str]) -> None:
-    """Refuse what nothing can be called.
+    """Refuse invalid names.
 
     Raises:
-        BadRequest: one of them is no name.
+        BadRequest: a name is not valid.
     """
     expect(all(map(is_name, names)))
 
@@ -125,7 +125,7 @@ def offsets(given: Rows) -> dict[TopicPartition, int]:
 
 
 def positions(given: Rows) -> dict[TopicPartition, At]:
-    """What a member commits, under which tenure.
+    """The positions that a member commits, each with its tenure.
 
     Raises:
         BadRequest: as of `places`, or a number is negative.
@@ -136,10 +136,10 @@ def positions(given: Rows) -> dict[TopicPartition, At]:
 
 
 def register_request(request: RpcRequest, connection: int) -> Registration:
-    """What a Register of version 1 asks.
+    """The registration in a Register request of version 1.
 
     Raises:
-        BadRequest: it holds something and remembers nothing, or something in it is none.
+        BadRequest: it holds partitions without a generation, or a field is not valid.
     """
     generation = number(request, "Generation")
     topics, static = texts(request, "Topics"), places(rows(request, "Static"))
@@ -224,7 +224,7 @@ def answered(request: RpcRequest, **body: Value) -> RpcAnswer:
 
 
 def narrow(given: Rows) -> list[Value]:
-    """What version 0 can say of these partitions."""
+    """These partitions in the form of version 0."""
     return [
         {name: row[name] for name in ("Topic", "Partition", "Offset", "ErrorCode") if name in row}
         for row in given
@@ -233,7 +233,7 @@ def narrow(given: Rows) -> list[Value]:
 
 
 def register_answer(request: RpcRequest, group: Group, own: list[TopicPartition]) -> RpcAnswer:
-    """What a member is to own. Spec: AnswerTo."""
+    """The partitions that a member shall own. Spec: AnswerTo."""
     wide: Rows = [
         {
             "Topic": tp.topic,
@@ -263,7 +263,7 @@ def heartbeat_answer(request: RpcRequest, group: Group, code: ErrorCode) -> RpcA
 def commit_answer(
     request: RpcRequest, group: Group, codes: Mapping[TopicPartition, ErrorCode]
 ) -> RpcAnswer:
-    """What became of each position, and where the partition stands."""
+    """The result for each position, and the partition's current one."""
     wide: Rows = []
     for tp, code in codes.items():
         partition = group.partitions.get(tp)
@@ -307,7 +307,7 @@ def delete_answer(request: RpcRequest, codes: Mapping[str, ErrorCode]) -> RpcAns
 
 
 def create_answer(request: RpcRequest, view: Controllership) -> RpcAnswer:
-    """The group is there, and who controls it."""
+    """The group exists; the answer names its controller."""
     return answered(
         request,
         ConsumerGroup=text(request, "ConsumerGroup"),
@@ -317,14 +317,14 @@ def create_answer(request: RpcRequest, view: Controllership) -> RpcAnswer:
 
 
 def broker(view: Controllership) -> Body:
-    """Who controls a partition: -1, '' and 0 before the first start."""
+    """The controller of a partition; -1, '' and 0 before the first start."""
     if view.controller_id is None or view.host is None:
         return {"BrokerId": -1, "Host": "", "Port": 0}
     return {"BrokerId": view.controller_id, "Host": view.host, "Port": view.port}
 
 
 def state_of(group: Group) -> str:
-    """Kafka's word for what a group does."""
+    """The state of a group, by Kafka's names."""
     if not group.members:
         return "Empty"
     if is_due(group):

@@ -63,7 +63,7 @@ ASK_AGAIN_MS: Final = 1_000
 
 
 class LogKnowledge(enum.Enum):
-    """What the reader knows of its partition."""
+    """How much the reader knows of its partition."""
 
     NOTHING = "nothing"
     """Nothing was read yet."""
@@ -77,7 +77,7 @@ class LogKnowledge(enum.Enum):
 
 @frozen
 class ControllerConfig:
-    """Who is to be controller, and where members reach it."""
+    """The identity of a controller, and its address for members."""
 
     controller_id: int
     host: str
@@ -96,12 +96,12 @@ class ControllerConfig:
 
 @define(eq=False)
 class ControlledLog:
-    """The view, the controller, and what is asked of the broker."""
+    """The view, the controller, and the queries to the broker."""
 
     config: ControllerConfig
     partition: int
     out: list[Effect]
-    """What the current input asks for."""
+    """The effects of the current input."""
     view: Controllership = field(factory=Controllership)
     c: ControllerState = field(factory=ControllerState)
     knowledge: LogKnowledge = LogKnowledge.NOTHING
@@ -119,7 +119,7 @@ class ControlledLog:
     _asked_ms: int = 0
     _wanted: bool = False
     _sent: deque[tuple[Controllership, EventRecord, GroupOutcome]] = field(factory=deque)
-    """Of each pending event what was before it, and what it comes to."""
+    """For each pending event, the state before it, and its outcome."""
     _ends: deque[tuple[int, int]] = field(factory=deque)
 
     @property
@@ -129,13 +129,13 @@ class ControlledLog:
 
     @property
     def ahead(self) -> Controllership:
-        """What is if everything lands. Spec: Speculative."""
+        """The state after all pending events, if they land. Spec: Speculative."""
         return speculative(self.c, self.view)
 
     # --- reading ----------------------------------------------------------------------------------
 
     def begin(self, offset: int, *, at_position: bool) -> None:
-        """Begin to read here, or begin anew. Spec: NewGroupReader."""
+        """Begin to read at this offset, perhaps again. Spec: NewGroupReader."""
         self.view, self.c = Controllership(), ControllerState()
         self._begin = self._position = offset
         self._at_position = at_position
@@ -172,7 +172,7 @@ class ControlledLog:
         return outcome
 
     def _foreseen(self, record: EventRecord) -> GroupOutcome | None:
-        """What an event comes to that was judged before it was sent, by this very state."""
+        """The outcome of an event that was computed before it was sent, from this very state."""
         if not (self._sent and is_own_event(self.c, record)):
             return None
         before, sent_record, outcome = self._sent.popleft()
@@ -220,16 +220,16 @@ class ControlledLog:
         return self._token + 1
 
     def end_is(self, token: int, offset: int) -> None:
-        """The broker's answer. One that comes late says less than the one after it. Spec: EndIs."""
+        """The broker's answer: the end offset at the time of query `token`. Spec: EndIs."""
         if token > self._answered:
             self._answered = token
             self._ends.append((token, offset))
             self._confirm()
 
     def ask(self, now_ms: int) -> None:
-        """Ask for the end if somebody waits for it: one question for all that do.
+        """Query the end offset if any request waits for it: one query for all of them.
 
-        A question that is under way was asked too early for them.
+        A pending query was sent too early for them.
         """
         is_idle = self._answered == self._token
         is_late = not is_idle and now_ms - self._asked_ms >= ASK_AGAIN_MS
@@ -259,7 +259,7 @@ class ControlledLog:
         self._stop()
 
     def append_failed(self, record: EventRecord, now_ms: int) -> None:
-        """One of its records did not land, or may land later: it begins anew."""
+        """A record was refused, or its outcome is unknown: read again from the start."""
         if isinstance(record.event, ControllerStarted):
             self.c = evolved(self.c, starts=False)
         elif record.epoch == self.c.epoch:
@@ -274,7 +274,7 @@ class ControlledLog:
         self._compete_token = self.confirmation()
 
     def compete(self, now_ms: int) -> None:
-        """Start an epoch, if it may and has folded what there is. Spec: Compete."""
+        """Start an epoch, if it may and has read to the end. Spec: Compete."""
         if (
             self._may_compete
             and self.knowledge is LogKnowledge.ALL

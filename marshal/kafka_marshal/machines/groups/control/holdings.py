@@ -1,7 +1,7 @@
-"""Who owns what in a group, computed once per generation for all members.
+"""The partitions of each member of a group, computed once per generation.
 
-Owners, tenures and what must be let go change only with the generation. To ask for each member of a
-large group would look at every partition each time.
+Owners, tenures and releases change only with the generation. Computing them for a single member of
+a large group would examine every partition each time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Holdings:
     generation: int
     rebalanced_at: int
     to_own: Mapping[str, list[TopicPartition]]
-    """What it owns and need not let go. Spec: ToOwn."""
+    """By member: the partitions that it owns and need not release. Spec: ToOwn."""
     owed: Mapping[str, frozenset[TopicPartition]]
-    """What it owns and must let go."""
+    """By member: the partitions that it owns and must release."""
     concerned_at: Mapping[str, int]
-    """The last number by which something of what it owns changed."""
+    """By member: the number of the last event that changed its partitions."""
 
     def must_register(self, member: str, generation: int) -> bool:
         """A member that knows the group as of this generation has something to learn.

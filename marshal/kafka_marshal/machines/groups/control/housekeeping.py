@@ -1,7 +1,7 @@
-"""What a controller does unasked: rebalances, counts, deletions, snapshots, expired members.
+"""A controller's periodic work: rebalances, partition counts, deletions, snapshots, expirations.
 
-Everything is judged by what is if all that was sent lands, and sent as an event. This room knows
-no requests.
+Decisions are based on the state after all pending events, and sent as events. This module knows no
+requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ before it did."""
 
 @frozen
 class HousekeepingIntervals:
-    """How often a controller does what nobody asks for."""
+    """The intervals of a controller's periodic work."""
 
     snapshot_ms: int
     snapshot_events: int
@@ -92,7 +92,7 @@ class Housekeeping:
         self._snapshot_at_ms = now_ms + min(FIRST_SNAPSHOT_MS, self.intervals.snapshot_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Look at what is due."""
+        """Do what is due."""
         self._look_at_groups()
         self._look_at_topics(now_ms)
         self._write_snapshots(now_ms)
@@ -117,7 +117,7 @@ class Housekeeping:
     # --- groups -----------------------------------------------------------------------------------
 
     def _look_at_groups(self) -> None:
-        """Decide what is due of each group that has changed."""
+        """Decide what is due for each group that has changed."""
         for name, group in list(self.log.ahead.groups.items()):
             if self._looked_at.get(name) is not group:
                 self._look_at(name, group)
@@ -150,7 +150,7 @@ class Housekeeping:
             self.log.out.append(CountPartitions(self.log.partition, topics))
 
     def ask_new(self, topics: frozenset[str], group: Group) -> None:
-        """Have those counted that nobody has counted yet."""
+        """Query the number of partitions of topics that were never counted."""
         self.ask_counts(topics - group.topics.keys() - self.counts.counted.keys())
 
     def counted(self, topic: str, now: Topic, now_ms: int) -> None:
@@ -161,7 +161,7 @@ class Housekeeping:
     # --- snapshots --------------------------------------------------------------------------------
 
     def _write_snapshots(self, now_ms: int) -> None:
-        """Write who is controller and every group, with nothing between them."""
+        """Write a snapshot of the controller and of every group, with no other event between."""
         events = self.log.ahead.number - self._snapshot_number
         if now_ms < self._snapshot_at_ms and events < self.intervals.snapshot_events:
             return
@@ -169,7 +169,7 @@ class Housekeeping:
         self.log.decide("", self.log.config.snapshot())
         groups = self.log.ahead.groups.items()
         is_whole = not any(self.log.decide(name, GroupSnapshot(group)) for name, group in groups)
-        # Who began at snapshots of which one is missing would not know that group.
+        # A reader that begins at incomplete snapshots would not know the missing group.
         self._snapshot = _Snapshot(first, self.log.ahead.number) if is_whole else None
         self._snapshot_number = self.log.ahead.number
         self._snapshot_at_ms = now_ms + self.intervals.snapshot_ms

@@ -1,7 +1,7 @@
 """The controller of one partition: it turns requests into events.
 
-A request is judged by what is if all that was sent lands. What it is answered, and when, is
-`answering`'s. This room knows no bytes and no other partition.
+Requests are decided from the state after all pending events. `answering` decides what is answered,
+and when. This module knows no bytes and no other partition.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ EARLIEST: Final = -2
 LOOK_UP_MS: Final = 10_000
 """How long the answer to a question about topics may take."""
 ACCEPT_TICKS: Final = 2
-"""As many ticks after its start the controller takes connections for older than it: the program
-may accept late what was connected before."""
+"""For this many ticks after its start, the controller treats connections as older than itself: the
+program may accept a connection long after it was made."""
 OF_A_POSITION: Final[Mapping[OfAPosition, ErrorCode]] = {
     OfAPosition.UNKNOWN_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     OfAPosition.NOT_OWNER: ErrorCode.ILLEGAL_GENERATION,
@@ -88,7 +88,7 @@ class PartitionController:
     """Of members that left or expired, the latest connection that there was then."""
     _carried: Carried = field(factory=Carried)
     _from_before: int = 0
-    """The latest connection that may be older than the start, or than what is remembered."""
+    """The latest connection that may be older than the start, or than the remembered ones."""
     _ticks_left: int = 0
     _creating: list[Wait] = field(factory=list)
     """Groups to create, whose topics are being counted."""
@@ -99,14 +99,14 @@ class PartitionController:
     # --- the log ----------------------------------------------------------------------------------
 
     def begins(self, offset: int, *, at_position: bool) -> None:
-        """Reading begins, or begins anew."""
+        """Reading begins, perhaps again."""
         was_serving = self.log.serves
         self.log.begin(offset, at_position=at_position)
         if was_serving:
             self._stopped()
 
     def read(self, record: EventRecord, now_ms: int) -> None:
-        """Fold a record, and do what follows. Spec: Read."""
+        """Fold a record, and carry out what follows from it. Spec: Read."""
         was_serving = self.log.serves
         outcome = self.log.read(record, now_ms)
         if was_serving and not self.log.serves:
@@ -136,9 +136,9 @@ class PartitionController:
             self.answering.changed(name)
 
     def _stopped(self) -> None:
-        """It serves no longer: what it did not answer is answered by a code.
+        """It is the controller no longer: answer the waiting requests with an error code.
 
-        Of what was sent it is not known whether it lands.
+        It is unknown whether the events that it sent will land.
         """
         waits = [*self.answering.all(), *self._creating, *self._resolving.values()]
         self.answering.waits, self.answering.parked = [], {}
@@ -160,7 +160,7 @@ class PartitionController:
             self._stopped()
 
     def append_failed(self, record: EventRecord, now_ms: int) -> None:
-        """It does not know what it decided, and begins anew."""
+        """An event may be lost, so its decisions are uncertain: read again from the start."""
         was_serving = self.log.serves
         self.log.append_failed(record, now_ms)
         if was_serving and not self.log.serves:
@@ -259,7 +259,7 @@ class PartitionController:
         return group
 
     def _close(self, wait: Wait, code: ErrorCode) -> None:
-        """Answer this, and then close a connection that carries nobody else."""
+        """Answer this, and then close the connection, if it serves no other member."""
         wait.closes = wait.connection.carries_only(wait.key)
         raise BadRequest(code)
 
@@ -303,7 +303,7 @@ class PartitionController:
             self.housekeeping.ask_new(request.topics | {tp.topic for tp in request.static}, group)
 
     def _request(self, wait: Wait, group: Group) -> Registration:
-        """What the member asks. Version 0 says "I hold nothing", as of what was folded."""
+        """The requested registration. Version 0 means "I hold nothing", at the current state."""
         connection, request = wait.connection, wait.request
         if request.version > 0:
             return bodies.register_request(request, connection.number)
@@ -321,7 +321,7 @@ class PartitionController:
         )
 
     def _void_older(self, key: MemberKey, connection: Connection) -> None:
-        """The member has connected again: it hears nothing more over the connection before."""
+        """The member has connected again, so it gets no answers on its earlier connection."""
         for wait in self.answering.all():
             if wait.key == key and wait.connection.number < connection.number:
                 self.answering.drop(wait)
@@ -351,7 +351,7 @@ class PartitionController:
     def _decide_commit(
         self, wait: Wait, group: Group, positions: Mapping[TopicPartition, At]
     ) -> None:
-        """Commit what can be. A commit lets nothing go."""
+        """Commit the valid positions. A commit releases nothing."""
         event = Reconciled(wait.key.member, COMMITS_AS_OF, None, positions)
         verdicts = {tp: position_verdict(group, event, tp) for tp in positions}
         wait.codes = {tp: OF_A_POSITION[verdict] for tp, verdict in verdicts.items()}
@@ -443,7 +443,7 @@ class PartitionController:
                 self._creating.append(wait)
 
     def _decide_creation(self, wait: Wait) -> None:
-        """Create a group, if nobody else has created it meanwhile."""
+        """Create a group, unless it was created meanwhile."""
         known = self.log.ahead.groups.get(wait.key.group)
         try:
             if known is None:
@@ -463,7 +463,7 @@ class PartitionController:
     # --- answers ----------------------------------------------------------------------------------
 
     def flush(self, now_ms: int) -> None:
-        """Answer what can be answered, compete, and ask the broker for what is waited for."""
+        """Send ready answers, compete, and query the broker if any request waits for that."""
         if self.log.serves:
             self.answering.answer_ready()
         self.log.compete(now_ms)
@@ -472,7 +472,7 @@ class PartitionController:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int, *, gives_up: bool) -> None:
-        """Do what is due. Nobody is given up right behind a pause of the process (G4)."""
+        """Do what is due. After a pause of the process no member expires at once (G4)."""
         if not self.log.serves:
             return
         if self._ticks_left:
@@ -485,7 +485,7 @@ class PartitionController:
         self._forget_connections()
 
     def _end_waits(self, now_ms: int) -> None:
-        """Heartbeats that have waited long enough, and questions that nobody answered."""
+        """End the waits of heartbeats after their time, and of queries without an answer."""
         self.answering.end_parked(now_ms)
         waits = [*self._creating, *self._resolving.values()]
         late = [wait for wait in waits if now_ms >= wait.deadline_ms]

@@ -1,6 +1,6 @@
 """Sessions: how long each member was silent while a controller was listening (G4).
 
-This room decides nothing: `partition` writes down who is given up.
+This module decides nothing: `partition` writes the expirations.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from kafka_marshal.machines.groups.controller import MemberKey
 TICK_MS: Final = 100
 """How often a server is to be ticked."""
 LATE_MS: Final = 2 * TICK_MS
-"""What is longer between two ticks is a pause of the process."""
+"""A longer time between two ticks is a pause of the process, in milliseconds."""
 SILENT, UNRELEASED = "silent", "unreleased"
-"""Why a member expires, as MemberExpired says it. Of one that let nothing go, the silence is that
-in which nothing counted that came from it."""
+"""Why a member expires, in MemberExpired. For a member that released nothing, the silence is the
+time in which its requests did not count."""
 
 
 @define(eq=False)
 class ListeningClock:
     """Counts the milliseconds in which this process listened.
 
-    A stalled process hears nobody, so of the time between two inputs no more than two ticks count.
-    It never runs faster than time does, so a member that expires was silent for that long.
+    A stalled process receives nothing, so at most two ticks count between two inputs. The clock
+    never runs faster than time, so an expired member was really silent for that long.
     """
 
     listened_ms: int = 0
@@ -42,13 +42,13 @@ class ListeningClock:
 
 @define(eq=False)
 class Sessions:
-    """When each member of a partition's groups was heard, and since when each owes something."""
+    """When each member of a partition's groups sent a request, and since when it owes a release."""
 
     clock: ListeningClock
     _heard: dict[MemberKey, int] = field(factory=dict)
     """When its last request came, in listened milliseconds."""
     _owes: dict[MemberKey, tuple[int, frozenset[TopicPartition]]] = field(factory=dict)
-    """What it has to let go, and since when it has let nothing go."""
+    """What each member must release, and since when it has released nothing."""
 
     def restart(self, members: Iterable[MemberKey]) -> None:
         """This process begins to listen: everybody has a whole session."""
@@ -60,13 +60,13 @@ class Sessions:
         self._heard[key] = max(at_ms, self._heard.get(key, at_ms))
 
     def silent_ms(self, key: MemberKey) -> int:
-        """For how long nothing came from a member while somebody listened."""
+        """How long a member was silent while this process listened, in milliseconds."""
         return self.clock.listened_ms - self._heard.setdefault(key, self.clock.listened_ms)
 
     def owing(self, group: str, owed: dict[str, frozenset[TopicPartition]]) -> None:
-        """What each member of a group owns and must let go, by the log.
+        """Set what each member of a group must release, by the log.
 
-        Who lets something go has another rebalance timeout for the rest.
+        A member that releases a part has another rebalance timeout for the rest.
         """
         for key in [key for key in self._owes if key.group == group and key.member not in owed]:
             del self._owes[key]

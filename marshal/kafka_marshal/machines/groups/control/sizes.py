@@ -1,8 +1,8 @@
 """The limits on the size of a group's records and requests.
 
-A group may grow only as far as all of them fit: its snapshot, and what a member says that owns all
-partitions, since all others may die. Else nobody would know when it was too late: without a
-snapshot the log loses its groups with its retention. This room does not know what is sent.
+A group may grow only while all of them fit: its snapshot, and the request of a member that owns all
+partitions after the others have died. Without this check, a group could be lost unnoticed: without
+a snapshot it disappears from the log with the retention. This module does not know what is sent.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ NOBODY: Final[Members] = MappingProxyType({})
 
 @frozen
 class _Sums:
-    """What the members of a group come to, or what was wished when its target was made."""
+    """Sizes in bytes over the members of a group, or over the members of its target."""
 
     of: Members = NOBODY
     names: int = 0
-    """Bytes of their names, and of what they want."""
+    """Bytes of their names and subscriptions."""
     clients: int = 0
     longest: int = 4
     """Bytes of the longest name; at least those of null."""
     widest: int = 0
-    """Bytes of what the one wants that wants most."""
+    """Bytes of the largest subscription."""
 
     @property
     def wishes(self) -> int:
-        """Bytes of what they want, by name."""
+        """Bytes of their subscriptions, with the members' names."""
         return self.names + len(self.of) * _OF_WISH
 
 
 _NONE: Final = _Sums()
 _SUMMED: Final[dict[int, _Sums]] = {}
-"""The last sums, by the identity of what was summed: 1,000 members take milliseconds."""
+"""The last sums, by the identity of their input: for 1,000 members a sum takes milliseconds."""
 
 
 def event_bytes(group: Group, before: Group | None = None) -> int:

@@ -1,6 +1,6 @@
 """The topics that the groups of a partition consume: when to count partitions, and the result.
 
-This room does not know what is appended: it names the events that `housekeeping` tries.
+This module appends nothing: it returns the events that `housekeeping` tries.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TopicCounts:
         return self.look_at_ms is None or now_ms >= self.look_at_ms
 
     def saw(self, topic: str, now: Topic, now_ms: int, groups: Iterable[Group]) -> None:
-        """The cluster says this of a topic.
+        """The cluster's answer about a topic.
 
-        That a topic is gone or made anew is believed when two looks agree: on it positions are
-        lost, and a broker that has just started may know no topic.
+        Two answers must agree that a topic is gone or was created again: its positions are lost by
+        that, and a broker that has just started may know no topic.
         """
         known = [group.topics[topic] for group in groups if topic in group.topics]
         is_bad = any(now.count == 0 or now.topic_id != each.topic_id for each in known)
@@ -63,9 +63,9 @@ class TopicCounts:
     def due(self, group: Group) -> Iterator[PartitionsCounted]:
         """The counts to write down for a group, as it is.
 
-        A topic that was made anew is gone first. The new one is counted once nobody owns a
-        partition of the old one. Kafka takes no partitions away: a broker that reports fewer of
-        the same topic lags behind.
+        A topic that was created again is gone first. The new one is counted once no member owns a
+        partition of the old one. Kafka never removes partitions: a broker that reports fewer for
+        the same topic is behind.
         """
         total = sum(topic.count for topic in group.topics.values())
         for name in sorted(topics_of(group) & self.counted.keys()):

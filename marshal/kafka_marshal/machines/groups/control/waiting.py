@@ -20,7 +20,7 @@ CLOSING: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "it may be older than what the controller remembers",
     ErrorCode.INVALID_REQUEST: "a request came while one was unanswered",
 }
-"""Codes after which a connection may be closed, and what a log says."""
+"""Codes after which a connection may be closed, and the reasons for the log."""
 
 
 @define(eq=False)
@@ -41,7 +41,7 @@ class Connection:
     generation: int = -1
     """Of the last answer to its Register."""
     tenures: Mapping[TopicPartition, int] = field(factory=dict)
-    """The last ones that its member heard of."""
+    """The last tenures that its member was sent."""
 
     def carries_only(self, key: MemberKey) -> bool:
         """Nobody else would lose it."""
@@ -77,7 +77,7 @@ class Carried:
 
 @define(eq=False)
 class Deletion:
-    """A DeleteGroup: what became of its groups. It waits for each of them by itself."""
+    """A DeleteGroup, with the result for each of its groups; each is decided on its own."""
 
     groups: int
     codes: dict[str, ErrorCode] = field(factory=dict)
@@ -95,10 +95,10 @@ class Wait:
     needs: int = 0
     """G2: the number of the last event that its answer was judged by."""
     token: int = 0
-    """G3: what must be confirmed; 0 where an event of its own is the confirmation, or where the
+    """G3: the query that must be answered first; 0 if an event of its own confirms it, or if the
     answer prolongs no session."""
     code: ErrorCode = ErrorCode.NONE
-    """What it is answered, as it was judged."""
+    """The code of the answer, by the decision."""
     codes: Mapping[TopicPartition, ErrorCode] = field(factory=dict)
     """Of each position that it commits."""
     has_events: bool = False
@@ -112,7 +112,7 @@ class Wait:
     deadline_ms: int = 0
     """Until when a Heartbeat may wait for a change, or a question for its answer."""
     counts: dict[str, Topic] = field(factory=dict)
-    """What was counted for a CreateGroup."""
+    """The partition counts for a CreateGroup."""
     rewound: Mapping[TopicPartition, int] = field(factory=dict)
     """Where a RewindConsumer sets partitions."""
     deletion: Deletion | None = None
