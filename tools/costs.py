@@ -27,7 +27,7 @@ PRINTED_FROM_S: Final = 120.0
 """CPU seconds of the least run that prints a summary: others are of some tests alone."""
 DEAREST: Final = 20
 LOOK_FROM_S: Final = 2.0
-"""Seconds between two looks at other processes; a look takes two to four thousandths of a second."""
+"""Seconds between two looks at other processes; one takes two to four thousandths of a second."""
 COLLECTION: Final = "collection"
 """Name of what a process costs before its first test."""
 
