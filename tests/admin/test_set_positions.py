@@ -496,6 +496,15 @@ def test_the_position_of_a_group_that_has_no_record_yet_is_set(hands: Hands) -> 
     assert claim(hands, ClaimKey("new", topic, 0)).claim.position == 60
 
 
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_no_position_is_set_of_what_cannot_be_a_group(hands: Hands, name: str) -> None:
+    """As where a script's variable is empty: the group was paused, and had a position."""
+    topic = hands.data(messages=100)
+    ran = marshal("set-position", name, f"{topic}=40", *hands.options)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"marshal: GROUP must be a name without '/', not {name!r}\n"
+
+
 # --- pause, resume, release -----------------------------------------------------------------------
 
 

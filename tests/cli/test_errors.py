@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_marshal.testing import Broker
 from tests.cli.run import CAPTURES, marshal
+from tests.replay.live.feeding import make_topic
 
 CAPTURE = str(CAPTURES / "d3_late_heartbeat_theft.jsonl")
 RUN = str(Path(__file__).parent.parent / "data" / "runs" / "grants_itself.jsonl")
@@ -176,6 +178,19 @@ def test_what_is_no_text_is_refused_before_a_client_of_kafka_gets_it(
     ran = marshal(*arguments)
     assert ran.returncode == 2
     assert ran.stderr.startswith("marshal: 'gr\\udcff' is not UTF-8 text (")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("ls", "-X", "group.id="), ("redrive", "empty-group", "--group", "")], ids=str
+)
+def test_an_empty_group_id_is_refused_before_a_client_of_kafka_gets_it(
+    kafka_broker: Broker, arguments: tuple[str, ...]
+) -> None:
+    """It aborted the process."""
+    if arguments[0] == "redrive":
+        make_topic(kafka_broker, arguments[1])
+    ran = marshal(*arguments, "--bootstrap", kafka_broker.bootstrap)
+    assert (ran.returncode, ran.stderr) == (2, "marshal: group.id must not be empty\n")
 
 
 def test_files_and_groups_that_claim_may_be_called_anything() -> None:

@@ -18,8 +18,7 @@ from tools.chaos.clocks import Clocks
 from tools.chaos.crew import COMMAND_S, Crew, Kind, Worker
 from tools.chaos.judges.agree import Replayed, replay
 from tools.chaos.judges.groups import judge, table
-from tools.chaos.load import A_SECOND, SET, Load
-from tools.chaos.plots import RunFacts, plot
+from tools.chaos.load import SET, Load
 from tools.chaos.proxy import Proxy
 from tools.chaos.worker import WAYS, Share
 
@@ -54,12 +53,7 @@ class Chaos:
         self.dice = random.Random(options.seed)
         self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell, clocks)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
-        self.facts = RunFacts(
-            seed=options.seed,
-            began_ms=now_ms(),
-            interval_s=INTERVAL_S,
-            a_second=A_SECOND,
-        )
+        self.began = time.monotonic()
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.happened: Counter[str] = Counter()
         self.loads: list[Load] = []
@@ -80,7 +74,7 @@ class Chaos:
 
     def tell(self, what: str) -> None:
         """Print one line of what happens."""
-        print(f"{(now_ms() - self.facts.began_ms) / 1000:7.1f} s  {what}", flush=True)
+        print(f"{time.monotonic() - self.began:7.1f} s  {what}", flush=True)
 
     def after(self, seconds: float, do: Callable[[], None]) -> None:
         """Do it then."""
@@ -106,7 +100,6 @@ class Chaos:
         if not worker.running:
             return False
         crew.gone(client).kill()
-        self.facts.killed[crew.name_of(worker)] = now_ms()
         self._again(crew, client, worker, "is killed")
         return True
 
@@ -253,40 +246,37 @@ class Chaos:
         for load in self.loads:
             load.start()
         self._settle()
-        faults: list[tuple[Callable[[], bool], int, str]] = [
-            (self.kill_consumer, 6, "consumers"),
-            (self.stop_consumer, 5, "consumers"),
-            (self.end_consumer, 3, "consumers"),
-            (self.set_clock, 2, "consumers"),
-            (self.start_twin, 1, "consumers"),
-            (self.pause_group, 1, "operators"),
-            (self.release_claims, 1, "operators"),
-            (self.set_position, 1, "operators"),
-            (self.fail_link, 7, "links"),
-            (self.reset_links, 2, "links"),
-            (self.pause_brokers, 1, "brokers"),
-            (self.brokers.pause_broker, 2, "brokers"),
-            (self.brokers.kill_broker, 2, "brokers"),
-            (self.brokers.fill_disk, 1, "brokers"),
-            (self.move_leader, 1, "brokers"),
-            (self.set_broker_clock, 2, "brokers"),
+        faults: list[tuple[Callable[[], bool], int]] = [
+            (self.kill_consumer, 6),
+            (self.stop_consumer, 5),
+            (self.end_consumer, 3),
+            (self.set_clock, 2),
+            (self.start_twin, 1),
+            (self.pause_group, 1),
+            (self.release_claims, 1),
+            (self.set_position, 1),
+            (self.fail_link, 7),
+            (self.reset_links, 2),
+            (self.pause_brokers, 1),
+            (self.brokers.pause_broker, 2),
+            (self.brokers.kill_broker, 2),
+            (self.brokers.fill_disk, 1),
+            (self.move_leader, 1),
+            (self.set_broker_clock, 2),
         ]
         until = time.monotonic() + self.options.seconds
         while time.monotonic() < until or sum(self.happened.values()) < self.options.faults:
             time.sleep(self.dice.uniform(0.2, 2.5))
             self._what_is_due()
-            [(fault, _, hits)] = self.dice.choices(faults, [weight for _, weight, _ in faults])
-            began_ms = now_ms()
+            [(fault, _)] = self.dice.choices(faults, [weight for _, weight in faults])
             if fault():
                 self.happened[fault.__name__] += 1
-                self.facts.faults.append((began_ms, hits, fault.__name__))
         self.tell("no more faults")
         while self.later:
             time.sleep(0.1)
             self._what_is_due()
         self.brokers.wait()
         self.brokers.set_clocks_right()
-        self.facts.ended_ms = now_ms()
         for load in self.loads:
             load.end()
             if twice := load.appended_twice:
@@ -370,16 +360,7 @@ class Chaos:
                 for way in crew.ways
                 if not crew.processed_by(way)
             ]
-        counts = table(judged, self.happened)
-        print(f"\n{counts}\n", flush=True)
-        self.facts.table = counts + "".join(f"\nWRONG {one}" for one in wrong)
-        self.facts.write(self.folder)
-        print(f"plots: {plot(self.folder)}")
+        print(f"\n{table(judged, self.happened)}\n", flush=True)
         for one in wrong:
             print(f"WRONG {one}")
         return len(wrong)
-
-
-def now_ms() -> int:
-    """This machine's clock, as workers write it down."""
-    return time.time_ns() // 1_000_000

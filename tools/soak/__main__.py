@@ -5,7 +5,7 @@ that the seed draws. Each process samples its memory, handles, threads, the late
 heartbeats, its recording and its log. A straight line is fitted to each after the warm-up, and must
 not rise by more than is allowed. Each message must be processed once by each group.
 
-The folder of the run holds the samples and `soak.png`. Exit code 1 if something grows.
+The folder of the run holds the samples. Exit code 1 if something grows.
 """
 
 from __future__ import annotations

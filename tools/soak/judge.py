@@ -1,4 +1,4 @@
-"""What must stay flat while nothing happens, by how much it may grow, and the plot of it.
+"""What must stay flat while nothing happens, and by how much it may grow.
 
 Starts nothing, waits for nothing: it is given what the consumers sampled.
 """
@@ -6,7 +6,6 @@ Starts nothing, waits for nothing: it is given what the consumers sampled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -127,36 +126,3 @@ def table(fitted: Sequence[Fit]) -> str:
         numbers = f"{worst.slope * 3600:>12.3g}{worst.grew:>10.3g}{allowed:>10}"
         lines.append(f"{metric.title:32}{numbers}  {worst.name}")
     return "\n".join(lines)
-
-
-def plot(
-    samples: Mapping[str, Samples], fitted: Sequence[Fit], warm_up_s: float, title: str, path: Path
-) -> None:
-    """A picture with a panel for each metric and a line for each consumer."""
-    from matplotlib.figure import Figure  # takes half a second
-
-    figure = Figure(figsize=(15, 11), layout="constrained")
-    panels = figure.subplots(-(-len(METRICS) // 3), 3, sharex=True).flatten()
-    lines = {}
-    for metric, panel in zip(METRICS, panels, strict=False):
-        panel.axvspan(0, warm_up_s / 60, color="0.93", lw=0)
-        for number, (name, columns) in enumerate(samples.items()):
-            colour, minutes = f"C{number}", columns["at"] / 60
-            [lines[name]] = panel.plot(
-                minutes, columns[metric.name] / metric.unit, color=colour, lw=0.8, alpha=0.7
-            )
-            for fit in fitted:
-                if fit.name == name and fit.metric is metric:
-                    ends = np.array([warm_up_s, columns["at"][-1]])
-                    panel.plot(ends / 60, fit.start + fit.slope * ends, color=colour, lw=1.8)
-        panel.set_title(metric.title, fontsize=11, loc="left")
-        panel.set_ylim(bottom=0)
-        panel.grid(alpha=0.3)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.tick_params(labelbottom=True)
-    for panel in panels[len(METRICS) :]:
-        panel.set_axis_off()
-    figure.supxlabel("minutes of load; grey: the warm-up, not judged; bold: the fitted lines")
-    panels[len(METRICS)].legend(lines.values(), lines.keys(), loc="center", fontsize=11)
-    figure.suptitle(title, fontsize=13)
-    figure.savefig(path, dpi=110)

@@ -18,7 +18,7 @@ import numpy as np
 from confluent_kafka import Producer
 from tests.client.crew import Stage
 from tools.chaos.worker import WAYS
-from tools.soak.judge import Samples, derived, fits, plot, table
+from tools.soak.judge import Samples, derived, fits, table
 
 from kafka_marshal.reaper import Reaper
 from kafka_marshal.testing import Broker, Cluster
@@ -253,11 +253,6 @@ class Soak:
         ]
         print(f"\n{table(fitted)}\n")
         self.wrong += [what for fit in fitted if (what := fit.wrong) is not None]
-        title = (
-            f"make soak: {self.options.seconds:g} s at {self.options.rate:g} messages/s, "
-            f"{self.options.partitions} claims of each group, --seed {self.options.seed}"
-        )
-        plot(samples, fitted, warm_up_s, title, self.folder / "soak.png")
 
 
 def _held(each: Consuming) -> int:

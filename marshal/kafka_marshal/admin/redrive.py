@@ -16,6 +16,7 @@ from typing import Final
 from attrs import define, field, frozen
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from kafka_marshal.admin.position_targets import is_offset
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger
@@ -92,8 +93,7 @@ def letter_of(message: Message) -> Letter:
 
 
 def _number(text: str | None) -> int | None:
-    # A number of thousands of digits would raise.
-    return int(text) if text and len(text) < 20 and text.isascii() and text.isdigit() else None
+    return int(text) if text is not None and is_offset(text) else None
 
 
 class DeadLetterTopic:

@@ -100,6 +100,7 @@ def set_position(
         from kafka_marshal.admin.position_targets import plan, wish
         from kafka_marshal.client.connect.admin_client import ClusterClient
         from kafka_marshal.client.connect.log_writer import LogWriter
+        from kafka_marshal.client.connect.settings import refuse_no_names
     with one_sentence(MarshalError):
         wishes = [wish(text) for text in positions]
     stop = Stop(
@@ -115,6 +116,7 @@ def set_position(
         read_to_end(view, operators.read, stop, interval_given=heartbeat_interval is not None)
         _check_called_off(stop)
         if group not in view.groups:
+            refuse_no_names(GROUP=group)
             errors.print(
                 f"Note: no record of {topic} is of group {group} yet; its consumers will begin "
                 "at the position that this sets."

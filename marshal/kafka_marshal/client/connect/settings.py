@@ -77,6 +77,17 @@ def is_name(given: object) -> bool:
     return isinstance(given, str) and "\0" not in given and is_text(given)
 
 
+def refuse_no_names(**names: object) -> None:
+    """Refuse what cannot stand in a message of the protocol.
+
+    Raises:
+        InvalidOption: one of these is no name; the message says which.
+    """
+    for name, text in names.items():
+        if not is_name(text) or not text or "/" in str(text):
+            raise InvalidOption(f"{name} must be a name without '/', not {text!r}")
+
+
 def _as_text(given: Mapping[str, Any]) -> dict[str, str]:
     """Settings as text: a program may give numbers and booleans, as to confluent-kafka."""
     return {name: _value(name, value) for name, value in given.items()}
@@ -124,6 +135,7 @@ class Settings:
         """The settings of a client; `decided` wins, and its `_` stand for `.`.
 
         Raises:
+            InvalidOption: `group.id` is empty; it aborts the process (confluent-kafka 2.16).
             BrokerFailed: there is no token for it.
         """
         wins = {name.replace("_", "."): value for name, value in decided.items()}
@@ -133,6 +145,8 @@ class Settings:
             if _plain(wins.get(_ALIASES.get(name, name), value)) != _plain(value)
         )
         made_of = {**self.values, **wins}
+        if made_of.get("group.id") == "":
+            raise InvalidOption("group.id must not be empty")
         return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self._tokens()}
 
     def _tokens(self) -> TokenCallback:

@@ -13,7 +13,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.authentication import Keyring
-from kafka_marshal.client.connect.settings import Settings, is_name
+from kafka_marshal.client.connect.settings import Settings, refuse_no_names
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
@@ -109,14 +109,7 @@ def configured(
     if semantics not in ("at_least_once", "at_most_once"):
         raise InvalidOption(f"semantics must be at_least_once or at_most_once, not {semantics!r}")
     refuse_no_start_policy(auto_offset_reset)
-    names = {
-        "group_id": group_id,
-        "client_id": client_id,
-        "coordination_topic": coordination_topic,
-    }
-    for name, text in names.items():
-        if not is_name(text) or not text or "/" in text:
-            raise InvalidOption(f"{name} must be a name without '/', not {text!r}")
+    refuse_no_names(group_id=group_id, client_id=client_id, coordination_topic=coordination_topic)
     if client_id == ANCHOR:
         raise InvalidOption(
             f"client_id {ANCHOR!r} is reserved for consumers that share a partition"

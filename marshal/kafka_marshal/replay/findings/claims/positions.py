@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from attrs import define, field
+from attrs import define
 
 from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST, Accepted, Refused
 from kafka_marshal.core.messages import (
@@ -108,12 +108,8 @@ class _Pause:
 
     by: JudgedRecord
     """The ReleaseGroup."""
-    until_ms: int
     admin_done: bool = False
     """The pauser owned the claim in this pause and released it."""
-    ended_for: str | None = None
-    """The instance that owned the claim when the pause began."""
-    answered: set[str] = field(factory=set)
 
 
 class Pauses(FindingObserver):
@@ -153,7 +149,7 @@ class Pauses(FindingObserver):
             return None
         pause = self._of_claim.get(event.key)
         if pause is None or pause.by is not by:
-            pause = self._of_claim[event.key] = _Pause(by, until_ms)
+            pause = self._of_claim[event.key] = _Pause(by)
         return pause
 
     def observe(self, event: Event) -> None:
@@ -195,18 +191,18 @@ class Pauses(FindingObserver):
             return
         until_ms = event.after.paused_until_ms or 0
         self._pauses[event.key.group] = event.sighting, until_ms
-        self._of_claim[event.key] = _Pause(event.sighting, until_ms)
+        self._of_claim[event.key] = _Pause(event.sighting)
 
     def _admin(self, event: Event, group: tuple[JudgedRecord, int]) -> None:
         """Note that the pauser is done with a claim."""
-        by, until_ms = group
+        by, _ = group
         tenure = event.tenure
         if tenure is None or tenure.instance != by.message.instance_id or not event.ended:
             return
         if isinstance(event.message, ReleasingPartition):
             pause = self._of_claim.get(event.key)
             if pause is None or pause.by is not by:
-                pause = self._of_claim[event.key] = _Pause(by, until_ms)
+                pause = self._of_claim[event.key] = _Pause(by)
             pause.admin_done = True
 
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
 from attrs import field, frozen
 
 from kafka_marshal.markup import Html, Json, el, join, js_int, name, visible
@@ -416,14 +417,18 @@ def stale(
 
 
 def beats_path(beats_ms: Sequence[int], axis: Axis) -> str:
-    """The owner's heartbeats as a path of hairlines, in `BEAT_UNITS` of the axis."""
-    units = sorted({round(BEAT_UNITS * axis.fraction(ms)) for ms in beats_ms})
-    path = []
-    previous = 0
-    for n, unit in enumerate(units):
-        path.append(f"M{unit} 0v3" if n == 0 else f"m{unit - previous}-3v3")
-        previous = unit
-    return "".join(path)
+    """The owner's heartbeats as a path of hairlines, in `BEAT_UNITS` of the axis.
+
+    >>> beats_path([-7, 7, 8, 90_000], Axis(0, 80_000))
+    'M0 0v3m2-3v3m19998-3v3'
+    """
+    if not beats_ms:
+        return ""
+    # As `Axis.fraction`, of all at once: a page may draw two million.
+    fractions = (np.array(beats_ms, np.float64) - axis.from_ms) / (axis.to_ms - axis.from_ms)
+    units = np.unique(np.rint(BEAT_UNITS * fractions.clip(0, 1))).astype(np.int64)
+    steps = [f"m{step}-3v3" for step in np.diff(units).tolist()]
+    return "".join([f"M{units[0]} 0v3", *steps])
 
 
 def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
