@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,6 +46,9 @@ SHARED = {
 
 A file that takes several is in the group of the first.
 """
+
+SERVERS = ("kafka_cluster", "kafka_broker")
+"""Those of them that run beside the tests: an idle broker takes a twentieth of a core."""
 
 PARTS = {"kafka": 2}
 """Into how many processes the files of a group go, in turn; each has a fixture of its own.
@@ -85,6 +88,8 @@ The others start by their number of tests, so a file of one long test would star
 
 
 GROUPS_IN = pytest.StashKey[Scratch]()
+GROUPS = pytest.StashKey[dict[str, str]]()
+STARTED = pytest.StashKey[list[Callable[[], None]]]()
 LOG_LEVELS = pytest.StashKey[list[int]]()
 HANDLERS = pytest.StashKey[Any]()
 
@@ -219,9 +224,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         night = [item for item in items if item.get_closest_marker("night")]
         items[:] = [item for item in items if not item.get_closest_marker("night")]
         config.hook.pytest_deselected(items=night)
-    file = getattr(config, "workerinput", {}).get("groups")
-    if file is not None:
-        Path(file).write_text(json.dumps(groups(items)), encoding="utf-8")
+    given = getattr(config, "workerinput", None)
+    if given is not None:
+        config.stash[GROUPS] = groups(items)
+        if "groups" in given:
+            text = json.dumps(config.stash[GROUPS])
+            Path(given["groups"]).write_text(text, encoding="utf-8")
 
 
 def log_levels() -> list[int]:
@@ -243,6 +251,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[LOG_LEVELS], item.stash[HANDLERS] = log_levels(), handlers()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> None:
+    """Note how a broker ends."""
+    if fixturedef.argname in SERVERS:
+        ends = functools.partial(fixturedef.finish, request)
+        request.config.stash.setdefault(STARTED, []).append(ends)
+
+
+def end_servers(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the brokers of a group after its last test: the process goes on with other groups."""
+    of = item.config.stash.get(GROUPS, None)
+    if of is None or nextitem is None or of[file_of(item.nodeid)] == of[file_of(nextitem.nodeid)]:
+        return
+    started = item.config.stash.get(STARTED, [])
+    while started:
+        started.pop()()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """A test leaves the levels of loggers as they were: a run that a seed repeats depends on them.
@@ -254,5 +280,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     for number, handler in zip(HANDLED, item.stash[HANDLERS], strict=True):
         signal.signal(number, handler)
+    end_servers(item, nextitem)
     before, after = item.stash[LOG_LEVELS], log_levels()
     assert before == after, f"{item.nodeid} leaves the levels of loggers {after}, not {before}"

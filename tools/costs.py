@@ -26,8 +26,8 @@ TABLE: Final = ROOT / "build" / "test-costs.tsv"
 PRINTED_FROM_S: Final = 120.0
 """CPU seconds of the least run that prints a summary: others are of some tests alone."""
 DEAREST: Final = 20
-LOOK_FROM_S: Final = 0.3
-"""Seconds between two looks at other processes; a look takes one or two thousandths of a second."""
+LOOK_FROM_S: Final = 2.0
+"""Seconds between two looks at other processes; one takes two to four thousandths of a second."""
 COLLECTION: Final = "collection"
 """Name of what a process costs before its first test."""
 

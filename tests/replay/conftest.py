@@ -15,10 +15,12 @@ from tests.replay.sizes import as_a_large_log
 def spark() -> Iterator[SparkSession]:
     """One session for all tests of this folder; without Java it fails, it never skips.
 
-    It alone has the connector, and interprets its queries. Sessions of other processes start as
-    they do for users.
+    It alone has the connector, interprets its queries, and collects garbage in one thread.
+    Sessions of other processes start as they do for users.
     """
     with ExitStack() as opened:
+        patch = opened.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
         with connector.on_the_class_path():
             session = opened.enter_context(opened_session())
         # Java would compile code for each query, for a few hundred rows.

@@ -10,14 +10,27 @@ import os
 import subprocess
 import sys
 from collections import OrderedDict
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import model_tests.conftest
 import pytest
-from conftest import LONGEST, PARTS, ROOT, SHARED, Together, groups, import_share
+from conftest import (
+    GROUPS,
+    LONGEST,
+    PARTS,
+    ROOT,
+    SERVERS,
+    SHARED,
+    STARTED,
+    Together,
+    end_servers,
+    groups,
+    import_share,
+)
 from hypothesis import settings
 from tools.costs import Meter, Process, descendants, folder_of, processes, spent, summary
 from xdist.scheduler import LoadScopeScheduling
@@ -68,6 +81,24 @@ def test_files_whose_tests_wait_for_a_broker_are_dealt_to_several_processes() ->
     assert groups(cast("list[pytest.Item]", items)) == {
         **{"a.py": "kafka-1", "b.py": "kafka-2", "c.py": "kafka-1", "d.py": "kafka-2"}
     }
+
+
+@pytest.mark.parametrize(
+    ("next_file", "ended"), [("one.py", 0), ("two.py", 0), ("three.py", 2), (None, 0)]
+)
+def test_brokers_end_with_the_last_test_of_their_group(next_file: str | None, ended: int) -> None:
+    found: list[str] = []
+    stash = {
+        GROUPS: {"one.py": "kafka-1", "two.py": "kafka-1", "three.py": "three.py"},
+        STARTED: [partial(found.append, name) for name in SERVERS],
+    }
+    item, following = (
+        SimpleNamespace(nodeid=f"{file}::test_one", config=SimpleNamespace(stash=stash))
+        for file in ("one.py", next_file)
+    )
+    end_servers(cast("Any", item), cast("Any", following if next_file else None))
+    assert len(found) == ended
+    assert {*SERVERS} <= SHARED.keys()
 
 
 def test_every_shared_fixture_is_there() -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.testing import Broker
+from kafka_marshal.testing import QUICK, Broker
 from tests.client.crew import Stage, until
 
 
 def test_the_end_of_a_partition_is_named_after_its_broker_has_restarted() -> None:
-    with Broker() as broker:
+    with Broker(java_options=QUICK) as broker:
         stage = Stage(broker)
         topic = stage.topic(partitions=1, messages=3)
         cluster = ClusterClient(Settings({"bootstrap.servers": broker.bootstrap}))

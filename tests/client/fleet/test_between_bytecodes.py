@@ -126,14 +126,19 @@ FOUND_IN = {
     "observe/metrics": "observing",
 }
 """Where it is looked for what a lock leaves open, by a part of the line that makes it."""
+FIRST = {"api/delivery": 9, "rlock": 5}
+"""By such a part: the seed that shows it, where others take long before it. It is tried first."""
 
 
 @pytest.mark.parametrize(
     "site", [site for site in sites() if site.text not in EXPLAINED], ids=lambda site: str(site)
 )
 def test_a_lock_that_is_left_out_is_found(site: Site) -> None:
-    name = next(name for part, name in FOUND_IN.items() if part in f"{site.module} {site.text}")
-    assert any(run(name, seed, site)[1] for seed in range(RUNS))
+    made = f"{site.module} {site.text}"
+    name = next(name for part, name in FOUND_IN.items() if part in made)
+    first = next((seed for part, seed in FIRST.items() if part in made), 0)
+    seeds = (*range(first, RUNS), *range(first))
+    assert any(run(name, seed, site)[1] for seed in seeds)
 
 
 def test_what_is_explained_is_there() -> None:

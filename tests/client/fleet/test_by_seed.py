@@ -63,7 +63,8 @@ ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
 CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
-SEEDS = (0, 2, 8, 25, 9, 12)
+SEEDS = (20, 26, 34, 68, 9)
+"""The cheapest that meet every fault and every way of consuming, and one more."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 ) -> None:
     code = (
         "from tests.client.fleet.test_by_seed import *;"
-        "print(simulate(SEEDS[4], settings(SEEDS[4], SHORT)).digest)"
+        "print(simulate(SEEDS[-1], settings(SEEDS[-1], SHORT)).digest)"
     )
     number = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     ran = subprocess.run(
@@ -97,7 +98,7 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
         capture_output=True,
         text=True,
     )
-    assert ran.stdout.strip() == reports[4].digest
+    assert ran.stdout.strip() == reports[-1].digest
     assert len({one.digest for one in reports}) == len(reports)
 
 
@@ -347,14 +348,16 @@ WORLDS = {
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 FIRST = {
-    "at_most_once": 2,
     "authentic": 4,
     "drained": 2,
     "ended": 1,
-    "ranges_left": 5,
-    "withheld": 2,
+    "in_order": 3,
+    "ranges_once": 7,
+    "receipts": 2,
+    "released": 1,
+    "stops": 6,
 }
-"""By checker: the seed that shows its mistake, where it is not 0. It is tried first."""
+"""By checker: the seed that shows its mistake, where it is not 0 or soonest. It is tried first."""
 
 
 @pytest.mark.parametrize("checker", CHECKERS)

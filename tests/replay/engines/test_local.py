@@ -117,20 +117,27 @@ def test_of_captures_and_dumps_both_engines_tell_the_same(
     assert {"report.html", "sarif", "junit", "perfetto"} < told.keys()
 
 
+def of_a_large_log(patch: pytest.MonkeyPatch) -> None:
+    """From now on every log has the fold and the page of a large one."""
+    patch.setattr(gathering, "FED_RECORDS_MAX", 0)
+    patch.setattr(present, "CLAIMS_MAX", 0)
+    patch.setattr(scaled, "WHOLE_MAX", 5)
+    patch.setattr(scaled, "BRIEF_MAX", 2)
+    patch.setattr(scaled, "INDEX_MAX", 9)
+
+
+# By day the next test asks the same queries for the same page, and the test of what is asked of a
+# fold compares two settings.
+@pytest.mark.night
 @pytest.mark.spark
-@BY_QUERIES
 def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
-    ways: Sequence[str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = [raw for raw in fleet(3, 3_000) if raw.offset >= 200]
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
-    monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
-    monkeypatch.setattr(present, "CLAIMS_MAX", 0)  # the page of a big log
-    monkeypatch.setattr(scaled, "WHOLE_MAX", 5)
-    monkeypatch.setattr(scaled, "BRIEF_MAX", 2)
-    monkeypatch.setattr(scaled, "INDEX_MAX", 9)
+    of_a_large_log(monkeypatch)
     options = {"rules": "original", "what_if": "rules=fenced"}
-    told = same(spark, tmp_path, tmp_path / "log", ways=ways, **options)
+    told = same(spark, tmp_path, tmp_path / "log", ways=EVERY_WAY, **options)
     assert json.loads(told["summary.json"])["what_if"]["claims_differ"]
 
 
@@ -142,7 +149,7 @@ def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
     """Each group by its own, without an option; one that contradicts them is refused by both."""
     given = saying_intervals(fleet(5, 3_000), random.Random(5))
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
-    monkeypatch.setattr(gathering, "FED_RECORDS_MAX", 0)
+    of_a_large_log(monkeypatch)
     told = same(spark, tmp_path, tmp_path / "log", ways=ways, interval_s=None)
     summary = json.loads(told["summary.json"])
     assert {group["group"] for group in summary["groups"]} == {"g", "h"}

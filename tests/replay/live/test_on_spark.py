@@ -114,7 +114,6 @@ def counted(metrics: Metrics) -> dict[str, float]:
     }
 
 
-@pytest.mark.night
 def test_a_watch_on_spark_tells_what_a_watch_in_one_process_tells(
     spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
 ) -> None:
@@ -244,6 +243,9 @@ def test_what_breaks_a_batch_is_told_as_what_it_was_and_loses_nothing(
     assert by_partition(place["out"].read_text().splitlines()) == expected
 
 
+# A Java of its own. By day the first test here watches in the session of all, and `test_watch` has
+# the command, its lines and Ctrl-C without Spark.
+@pytest.mark.night
 def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
     kafka_broker: Broker,
 ) -> None:
