@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from gc import get_referents
-from itertools import repeat
+from itertools import islice, repeat
 from operator import methodcaller
 from typing import Any, Final, Protocol, cast, overload
 
@@ -43,12 +43,28 @@ def headers_of(fetched: HasHeaders) -> HeaderPairs:
     try:
         return _headers_of(fetched) or []
     except SystemError:
-        pairs: HeaderPairs = _headers_of(fetched)
-        for index, pair in enumerate(pairs):
-            value, *name = get_referents(pair)  # the last first, and what is missing left out
-            if not name:
-                pairs[index] = UNREADABLE_NAME, value  # in the client's own list, for all who ask
-        return pairs
+        return _repaired(fetched)
+
+
+def headers_of_all(fetched: Sequence[HasHeaders]) -> list[HeaderPairs]:
+    """`headers_of` for each message of a batch, for less processor time."""
+    found: list[HeaderPairs | None] = []
+    while len(found) < len(fetched):
+        try:
+            found.extend(map(_headers_of, islice(fetched, len(found), None)))
+        except SystemError:  # the messages before this one are in `found`
+            found.append(_repaired(fetched[len(found)]))
+    return [pairs or [] for pairs in found]
+
+
+def _repaired(fetched: HasHeaders) -> HeaderPairs:
+    """The headers of a message for which the client has raised a SystemError."""
+    pairs: HeaderPairs = _headers_of(fetched)
+    for index, pair in enumerate(pairs):
+        value, *name = get_referents(pair)  # the last first, and a missing one left out
+        if not name:
+            pairs[index] = UNREADABLE_NAME, value  # in the client's own list, for later callers
+    return pairs
 
 
 @frozen

@@ -57,6 +57,8 @@ def test_events_that_are_sent_together_fit_a_log_that_takes_little(kafka_broker:
     cluster.create_topic(topic, PARTITIONS, 1, {"max.message.bytes": "5000"})
     takes = ensure_groups_topic(cluster, topic)
     assert takes.batch_bytes_max == 5_000
+    partitions = [(topic, number) for number in range(PARTITIONS)]
+    until(lambda: len(cluster.extents(partitions)) == PARTITIONS)  # its leader knows it by then
     failed: list[object] = []
     log = EventLog(settings, topic, lambda _: None, failed.append, takes.batch_bytes_max)
     left = MemberLeft("m", "x" * (takes.event_bytes_max - 200))

@@ -11,11 +11,11 @@ import re
 from pathlib import Path
 
 import pytest
-from confluent_kafka import cimpl
+from confluent_kafka import Consumer, TopicPartition, cimpl
 
 import kafka_marshal
 from kafka_marshal.capture import UNREADABLE_NAME
-from kafka_marshal.client.message import Message
+from kafka_marshal.client.message import Message, headers_of_all
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -84,6 +84,21 @@ def test_one_record_of_anybody_stops_neither_the_fleet_nor_its_administrators(
         assert consumer.run(refuse, retries=0, dead_letter_topic=dead).dead == 1
     letters = marshal("redrive", dead, "--bootstrap", stage.bootstrap, "--group", f"r-{dead}")
     assert letters.returncode == 0, letters
+
+
+def test_a_batch_with_such_a_record_in_its_middle_has_the_headers_of_all(stage: Stage) -> None:
+    topic = stage.topic(1, 0)
+    append(stage.bootstrap, topic, b"first", (b"a", b"1"))
+    append(stage.bootstrap, topic, b"odd", (b"caf\xe9", b"2"), (b"b", b"3"))
+    append(stage.bootstrap, topic, b"none")
+    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": stage.group})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(3, 60)
+    assert len(messages) == 3
+    expected = [[("a", b"1")], [(UNREADABLE_NAME, b"2"), ("b", b"3")], []]
+    assert headers_of_all(messages) == expected
+    assert headers_of_all(messages) == expected, "also when they are asked for again"
+    consumer.close()
 
 
 def test_headers_are_asked_for_in_one_place() -> None:

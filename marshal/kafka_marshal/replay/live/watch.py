@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, cast
 
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.reader import LogMessage, raw_record
-from kafka_marshal.client.message import headers_of
+from kafka_marshal.client.message import headers_of_all
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.folding import events_of, live_fold, pickled, taken_up
@@ -187,7 +189,8 @@ def _batch(
     from kafka_marshal.replay.live.watched_claims import HeaderNames, LiveBatch
 
     names = HeaderNames()
-    headers = [headers_of(message) for message in messages]
+    headers = headers_of_all(messages)
+    pairs = [*chain.from_iterable(headers)]
     return LiveBatch(
         numbers,
         offsets,
@@ -195,8 +198,8 @@ def _batch(
         [kind for kind, _ in stamps],
         [message.value() for message in messages],
         [*map(len, headers)],
-        [names[name] for pairs in headers for name, _ in pairs],
-        [value for pairs in headers for _, value in pairs],
+        [*map(names.__getitem__, map(itemgetter(0), pairs))],
+        [*map(itemgetter(1), pairs)],
         [*names],
         messages,
         raw_record,
