@@ -64,10 +64,10 @@ check: setup ## Format, lint, types, import contracts, long sentences
 	$(BIN)/python -m tools.prose
 
 test: setup ## All tests: is the code right, and is it the specified protocol
-	$(BIN)/python -m pytest -n 5
+	$(BIN)/python -m pytest -n 6
 
 test-all: setup ## All tests, those of the night and all seeds, too
-	$(BIN)/python -m pytest -n 5 --all $(ARGS)
+	$(BIN)/python -m pytest -n 6 --all $(ARGS)
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest --all model_tests

@@ -1,4 +1,4 @@
-"""How the tests are spread over five processes: `make test` runs `pytest -n 5`, since many wait.
+"""How the tests are spread over six processes: `make test` runs `pytest -n 6`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
 each file goes to one, and files whose tests take the same such fixture go to the same, or are dealt
@@ -29,7 +29,7 @@ from xdist.scheduler import LoadScopeScheduling
 from kafka_marshal.scratch import Scratch
 
 # The tests start hundreds of Pythons. Where an environment forbids them to keep what they compiled,
-# each one compiles the package again, and each of the five processes rewrites all assertions.
+# each one compiles the package again, and each of the six processes rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -188,7 +188,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def import_share(config: pytest.Config) -> None:
-    """Import every fifth file of tests before the others, each process another fifth.
+    """Import every sixth file of tests before the others, each process another sixth.
 
     In the end all import all. In the same order each would compile what the others are compiling:
     in a fresh clone 70 CPU seconds, and not 38.

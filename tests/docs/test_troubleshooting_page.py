@@ -27,7 +27,7 @@ AT_A_LEVEL = {"_of", "_write", "_message"}
 
 @cache
 def modules() -> Mapping[str, ast.Module]:
-    """Every module of the package. Not read where the tests are collected: five processes do."""
+    """Every module of the package. Not read where the tests are collected: six processes do."""
     return {
         str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
