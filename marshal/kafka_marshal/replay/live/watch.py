@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, cast
+from operator import itemgetter, methodcaller
+from typing import TYPE_CHECKING, Final
 
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord
@@ -36,6 +36,10 @@ __all__ = ["WatchOptions", "WatchResult", "watch"]
 
 MANY: Final = 100
 """A watch that ends after fewer records does without the kernel, which takes its time to load."""
+_PARTITION, _OFFSET, _TIMESTAMP, _VALUE = map(
+    methodcaller, ("partition", "offset", "timestamp", "value")
+)
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
 def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
@@ -88,7 +92,7 @@ class _Watch:
         from kafka_marshal.replay.live.watched_claims import WatchedClaims
 
         watched = WatchedClaims(self._states)
-        list(watched.fold(_batch((), (), (), ())))
+        list(watched.fold(_batch((), (), (), (), ())))
         return watched
 
     def run(self, stopped: Callable[[], bool]) -> WatchResult:
@@ -122,19 +126,20 @@ class _Watch:
             self._watch_context.stamped(())
             return
         emit = self._watch_context.emit
-        # Whatever has no error has a partition and an offset.
-        numbers = cast("list[int]", [message.partition() for message in messages])
-        offsets = cast("list[int]", [message.offset() for message in messages])
-        stamps = [message.timestamp() for message in messages]
+        # A message without an error has a partition and an offset.
+        numbers: list[int] = [*map(_PARTITION, messages)]
+        offsets: list[int] = [*map(_OFFSET, messages)]
+        stamps = [*map(_TIMESTAMP, messages)]
+        kinds, stamps_ms = [*map(_FIRST, stamps)], [*map(_SECOND, stamps)]
         if self._watched is None:
             folded = self._one_by_one(messages)
         else:
-            folded = self._watched.fold(_batch(messages, numbers, offsets, stamps))
+            folded = self._watched.fold(_batch(messages, numbers, offsets, kinds, stamps_ms))
         for raw, events in folded:
             appended = appended_ms(raw)
             for event in events:
                 emit(event, appended)
-        self._watch_context.stamped([timestamp_ms for _, timestamp_ms in stamps])
+        self._watch_context.stamped(stamps_ms)
         for number, offset in dict(zip(numbers, offsets, strict=True)).items():
             self._next[number] = offset + 1
         counted = Counter(numbers)
@@ -184,7 +189,8 @@ def _batch(
     messages: Sequence[LogMessage],
     numbers: Sequence[int],
     offsets: Sequence[int],
-    stamps: Sequence[tuple[int, int]],
+    kinds: Sequence[int],
+    stamps_ms: Sequence[int],
 ) -> LiveBatch:
     from kafka_marshal.replay.live.watched_claims import HeaderNames, LiveBatch
 
@@ -194,12 +200,12 @@ def _batch(
     return LiveBatch(
         numbers,
         offsets,
-        [timestamp_ms for _, timestamp_ms in stamps],
-        [kind for kind, _ in stamps],
-        [message.value() for message in messages],
+        stamps_ms,
+        kinds,
+        [*map(_VALUE, messages)],
         [*map(len, headers)],
-        [*map(names.__getitem__, map(itemgetter(0), pairs))],
-        [*map(itemgetter(1), pairs)],
+        [*map(names.__getitem__, map(_FIRST, pairs))],
+        [*map(_SECOND, pairs)],
         [*names],
         messages,
         raw_record,
