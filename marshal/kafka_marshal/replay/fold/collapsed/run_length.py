@@ -534,7 +534,8 @@ class Expander:
     def _place(self, chunk: int, partition: int) -> tuple[Ints, Ints]:
         """The rows of one coordinating partition of a chunk, and their offsets."""
         if chunk != self._chunk:  # one at a time: runs of one chunk come together
-            self._table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
+            table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
+            self._table = table.combine_chunks()  # or each `take` would copy the whole chunk
             self._chunk, self._places = chunk, {}
         known = self._places.get(partition)
         if known is None:
