@@ -113,12 +113,12 @@ class _Interleaving:
         has not landed. If there is none, other coordinating partitions may be further than was
         yielded.
         """
-        telling = [each for each in self._files if each.tells(landing)]
+        senders = [each for each in self._files if each.sends(landing)]
         own = {landing.partition: self._ends[landing.partition]}
         can = chain(
-            (each for each in telling if each.told(landing)),
-            (each for each in telling if each.can_tell(landing, self._ends, 0)),
-            (each for each in telling if each.can_tell(landing, own, 2**63)),
+            (each for each in senders if each.has_sent(landing)),
+            (each for each in senders if each.sends_in_time(landing, self._ends, 0)),
+            (each for each in senders if each.sends_in_time(landing, own, 2**63)),
         )
         return next(can, None)
 
@@ -150,8 +150,10 @@ class _PendingFile:
         self.setting = run.setting
         # The file is read twice, so that records that were never sent are known without yielding
         # the rest.
-        self._to_tell = Counter(event.content for event in run.events if isinstance(event, Sent))
-        self._told: Counter[Content] = Counter()
+        self._sends_to_come = Counter(
+            event.content for event in run.events if isinstance(event, Sent)
+        )
+        self._sends_yielded: Counter[Content] = Counter()
         self._sent: set[Content] = set()
         """Without an idempotent producer, a sent record may land at any time, and again."""
         self._ahead: deque[RunEvent] = deque()
@@ -165,28 +167,28 @@ class _PendingFile:
         content = landing.content
         if content in self._sent:
             return
-        if self._told[content]:
-            self._told[content] -= 1
-        elif self._to_tell[content] and not self._busy:
+        if self._sends_yielded[content]:
+            self._sends_yielded[content] -= 1
+        elif self._sends_to_come[content] and not self._busy:
             # If busy, it would have read a record before it sent it: the validator reports that.
             self._busy = True
             for event in self.rest():
                 yield event
                 if isinstance(event, Sent) and event.content == content:
-                    self._told[content] -= 1
+                    self._sends_yielded[content] -= 1
                     break
             self._busy = False
 
-    def tells(self, landing: Appended) -> bool:
+    def sends(self, landing: Appended) -> bool:
         """Whether it sends this in any event that is not matched with a log record yet."""
-        return self.told(landing) or self._to_tell[landing.content] > 0
+        return self.has_sent(landing) or self._sends_to_come[landing.content] > 0
 
-    def told(self, landing: Appended) -> bool:
+    def has_sent(self, landing: Appended) -> bool:
         """Whether the events yielded so far send this."""
         content = landing.content
-        return content in self._sent or self._told[content] > 0
+        return content in self._sent or self._sends_yielded[content] > 0
 
-    def can_tell(self, landing: Appended, ends: Mapping[int, int], otherwise: int) -> bool:
+    def sends_in_time(self, landing: Appended, ends: Mapping[int, int], otherwise: int) -> bool:
         """Whether it sends this before it reads a record that has not landed.
 
         `ends` are the offsets of the last landed records, including this one. A partition that is
@@ -220,8 +222,8 @@ class _PendingFile:
             if isinstance(event, Appended):
                 raise UnreadableSource(f"{event.where}: what was appended belongs in {LOG_FILE}")
             if isinstance(event, Sent):
-                self._to_tell[event.content] -= 1
-                self._told[event.content] += 1
+                self._sends_to_come[event.content] -= 1
+                self._sends_yielded[event.content] += 1
                 if not self.setting.idempotent:
                     self._sent.add(event.content)
             yield event
