@@ -197,7 +197,7 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is in `_LATER` when it is asked for: the core needs attrs alone."""
+    """Import a name of `_LATER` on demand: the core only needs attrs."""
     if name == "__version__":
         return import_module(f"{__name__}.version").package_version()
     if name not in _LATER:

@@ -1,8 +1,8 @@
 """The folder for files that are downloaded or derived once and reused by every later run.
 
-It knows where the folder is and how a file gets into it whole. It does not know what is in it:
-jars, compiled classes and trust stores belong to the rooms that made them. Deleting the folder
-costs time and nothing else.
+This module knows where the folder is, and how a file is added as a whole. It does not know the
+contents: jars, compiled classes and trust stores belong to the modules that made them. Deleting the
+folder only costs time.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ def folder() -> Path:
 
 @contextlib.contextmanager
 def made_beside(target: Path) -> Iterator[Path]:
-    """Yield a path beside `target` to write a file or folder to, then move it in place.
+    """Yield a path next to `target` for a new file or folder, then move that into place.
 
-    A reader of `target` sees all of it or nothing, whatever stops the writer. Of two files written
-    at the same time the second one stays. Of two folders the first one stays, since a folder cannot
-    be replaced in one step and both hold the same.
+    A reader of `target` sees all of it or nothing, whatever stops the writer. If two files are
+    written at the same time, the second one is kept. Of two folders the first one is kept, since a
+    folder cannot be replaced in one step and both have the same content.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with Scratch("cache", beside=target) as desk:

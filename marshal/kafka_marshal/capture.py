@@ -1,7 +1,7 @@
-"""Records as a dump holds them, before anything is decoded or checked.
+"""Records as a dump contains them, before anything is decoded or checked.
 
-This room knows captures: JSON lines, one record of the coordination topic each. It knows no other
-kind of dump (`replay.sources` does), nor Spark, nor what a record does.
+This module knows captures: JSON lines, one record of the coordination topic each. It knows no other
+kind of dump (`replay.sources` does), nor Spark, nor the effect of a record.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from kafka_marshal.range_codec import (
 
 HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
 UNREADABLE_NAME: Final = "\ufffd"
-"""Stands for the name of a header that is no UTF-8. Anybody can write one; it decides nothing."""
+"""Replaces the name of a header that is not UTF-8. Such a header affects no decision."""
 
 
 class TimestampType(enum.Enum):
-    """Who stamped a record. Only the broker's stamp makes time a fact that all readers share."""
+    """The source of a record's timestamp. Only the broker's is the same fact for all readers."""
 
     CREATE_TIME = "create_time"
     """The producer's clock."""
     LOG_APPEND_TIME = "log_append_time"
-    """The broker's clock: what the protocol asks of the coordination topic."""
+    """The broker's clock, as the protocol requires for the coordination topic."""
     NOT_STATED = "not_stated"
-    """The dump does not say."""
+    """The dump does not contain it."""
 
     @classmethod
     def of_kafka_client(cls, number: object) -> TimestampType:
@@ -60,7 +60,7 @@ class RawRecord:
     headers: HeaderPairs = ()
     timestamp_type: TimestampType = TimestampType.NOT_STATED
     key: bytes | None = None
-    """None: it has none, or nobody asked the source for it. A claim's record needs none."""
+    """None: the record has no key, or keys were not requested. A claim's record needs none."""
 
     def decoded(self) -> Record:
         """The record with its message.
@@ -93,7 +93,7 @@ class RawRecord:
         )
 
     def log_entry(self) -> LogEntry:
-        """The record as somebody reads it who began in the middle: with the checkpoint it may hold.
+        """The record for a reader that began in the middle: with its checkpoint, if it has one.
 
         Raises:
             MalformedRecord: the value is not a message.
@@ -103,9 +103,9 @@ class RawRecord:
 
 
 class UnreadableSource(Exception):
-    """A source cannot be read; the message names the file, and the line where there is one.
+    """A source cannot be read; the message names the file, and the line if there is one.
 
-    It is one printable line, whatever the file holds, and whatever a library says of it.
+    The message is one printable line, whatever the file contains, or a library reports.
     """
 
     def __init__(self, message: str) -> None:
@@ -113,7 +113,7 @@ class UnreadableSource(Exception):
 
 
 def read_capture(path: Path) -> Iterator[RawRecord]:
-    """The records of one JSONL capture, in the order of its lines. Blank lines are passed over.
+    """The records of one JSONL capture, in the order of its lines. Blank lines are skipped.
 
     Raises:
         UnreadableSource: the file cannot be opened, a line is not a record, or there is no record.
@@ -156,19 +156,19 @@ def _as_text(value: bytes | None) -> str | None:
 
 
 def parse_line(line: str, where: str) -> RawRecord:
-    """One line of a capture; `where` names it in errors.
+    """Parse one line of a capture; `where` names it in errors.
 
     Raises:
-        UnreadableSource: not JSON, or a field is missing or of the wrong type.
+        UnreadableSource: it is not JSON, or a field is missing or has the wrong type.
     """
     return record_of(fields_of(line, where), where)
 
 
 def fields_of(line: str, where: str) -> dict[str, object]:
-    """The JSON object that a line is; `where` names it in errors.
+    """Parse a line as a JSON object; `where` names it in errors.
 
     Raises:
-        UnreadableSource: it is none.
+        UnreadableSource: it is not a JSON object.
     """
     try:
         fields = json.loads(line)
@@ -180,10 +180,10 @@ def fields_of(line: str, where: str) -> dict[str, object]:
 
 
 def record_of(fields: dict[str, object], where: str) -> RawRecord:
-    """The record that the fields of one line say; `where` names the line in errors.
+    """Make the record from the fields of one line; `where` names the line in errors.
 
     Raises:
-        UnreadableSource: a field is missing or of the wrong type.
+        UnreadableSource: a field is missing or has the wrong type.
     """
     if "state" in fields:
         raise UnreadableSource(f"{where}: a row of a trace, not a record of a log")
@@ -234,7 +234,7 @@ def _text_of(fields: dict[str, object], name: str, where: str) -> bytes | None:
 
 
 def _bytes(text: str) -> bytes:
-    """Text to the bytes it stood for: surrogate escapes are bytes that were not UTF-8."""
+    """The bytes of a text: surrogate escapes are bytes that were not UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -242,7 +242,7 @@ def _bytes(text: str) -> bytes:
 
 
 def headers_of(headers: object, where: str) -> HeaderPairs:
-    """Headers as a map, or as a list of pairs (a name may come twice)."""
+    """Headers as a map, or as a list of pairs (a name may occur twice)."""
     if headers is None:
         return ()
     if isinstance(headers, dict):

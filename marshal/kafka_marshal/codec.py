@@ -205,7 +205,7 @@ def decimal(value: bytes | str | None) -> int:
     if value is None or not (value.isdecimal() and value.isascii()):
         return NOT_DECIMAL
     significant = value.lstrip("0") or "0"
-    # Beyond every offset there is, one number is as good as another.
+    # All numbers beyond the largest offset are equivalent.
     return int(significant) if len(significant) < 20 else _INT64_MAX + 1
 
 
@@ -231,7 +231,7 @@ def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def coordinating_partition(topic: str, partitions: int) -> int:
-    """The coordinating partition of a data topic: its claims live there and nowhere else.
+    """The coordinating partition of a data topic, which holds all records of its claims.
 
     The first 8 bytes of md5(topic) as a little-endian integer, modulo the coordination topic's
     partition count; of the topic alone, as the original does.

@@ -31,7 +31,7 @@ class InvalidOption(MarshalError):
 
 
 def in_words(error: BaseException) -> str:
-    """The type of an application's exception and its text, as text that every stream can take.
+    """The type of an application's exception and its text, printable on every stream.
 
     >>> in_words(ValueError("no such parcel"))
     'ValueError: no such parcel'
@@ -45,7 +45,7 @@ def in_words(error: BaseException) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let an OSError of what is written name the file: a full disk has no name by itself."""
+    """Add the file's name to an OSError of writing: that of a full disk has none."""
     try:
         yield
     except OSError as error:

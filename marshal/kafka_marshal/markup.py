@@ -1,8 +1,7 @@
-"""Builds XML and HTML in which every value shown is escaped.
+"""Builds XML and HTML in which every shown value is escaped.
 
 `el` builds an element, and escapes every child and attribute that is not `Html` already, so text
-from records is safe by type and not by care. This room knows no page, but what all of them look
-like: `base.css`.
+from records is safe by its type. This module knows no page, except the common style: `base.css`.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ Json: TypeAlias = "str | int | list[Json] | dict[str, Json] | None"
 
 
 def visible(text: str, characters_max: int = CHARACTERS_MAX) -> str:
-    r"""The text so that it can be read, and printed, whatever it holds.
+    r"""The text in a readable and printable form, whatever it contains.
 
-    What shows nothing or moves its neighbours (controls, direction marks, lone surrogates) becomes
-    an escape. A byte that was not UTF-8 becomes `\xNN`, and a backslash is doubled, so that nothing
-    else looks like an escape.
+    Characters that are invisible or move their neighbours (controls, direction marks, lone
+    surrogates) become escapes. A byte that was not UTF-8 becomes `\xNN`, and a backslash is
+    doubled, so that no other text looks like an escape.
 
     >>> visible("a\x00b\u202ec\udcffd")
     'a\\x00b\\u202ec\\xffd'
@@ -86,10 +85,10 @@ def name(text: str, characters_max: int = 48) -> str:
 
 
 def escape(text: str) -> Html:
-    """Text as markup. Escapes nothing twice: `Html` passes as it is.
+    """Text as markup. `Html` is returned unchanged, so nothing is escaped twice.
 
-    What `visible` would have shown as an escape becomes one here at the latest, so that no
-    forgotten call puts a NUL or a lone surrogate into the file.
+    Characters that `visible` escapes are escaped here too, so that a forgotten call cannot put a
+    NUL or a lone surrogate into the file.
     """
     if isinstance(text, Html):
         return text
@@ -104,7 +103,7 @@ def escape(text: str) -> Html:
 
 
 def el(tag: str, attributes: Mapping[str, Attribute] | None = None, *children: Child) -> Html:
-    """An element. Attributes that are None or False are left out; True stands without a value.
+    """An element. Attributes that are None or False are omitted; True has no value.
 
     >>> el("p", {"class": "x", "hidden": False}, "a < b", el("b", None, "c"))
     '<p class="x">a &lt; b<b>c</b></p>'
@@ -127,7 +126,7 @@ def join(parts: Iterable[Child], between: str = "") -> Html:
 
 
 def embedded_json(value: Json) -> Html:
-    r"""JSON that cannot end the script element it stands in: ASCII, and `<`, `>`, `&` as escapes.
+    r"""JSON that cannot end its script element: ASCII, and `<`, `>`, `&` as escapes.
 
     >>> embedded_json(["</script><!--"])
     '["\\u003c/script\\u003e\\u003c!--"]'
@@ -137,7 +136,7 @@ def embedded_json(value: Json) -> Html:
 
 
 def js_int(number: int | None) -> int | str | None:
-    """An integer that survives JavaScript: as text where a double would round it."""
+    """An integer for JavaScript: as text if a double would round it."""
     return number if number is None or abs(number) <= _SAFE_IN_JS else str(number)
 
 

@@ -1,11 +1,10 @@
 """Encodes and decodes messages for readers that know ranges, and range checkpoints.
 
-An entry of its own, beside `codec`. What `codec` decodes decides a claim, and there all versions
-must agree. So to every reader of today a ClaimingRange stays malformed, as it is to the original
-and to older versions. A caller opts in by the function that it calls: nothing that calls `decode`
-changes.
+It is separate from `codec`. Claims depend on what `codec` decodes, and there all versions must
+agree. So for every other reader a ClaimingRange is malformed, as for the original and older
+versions. A caller opts in by the function that it calls: code that calls `decode` does not change.
 
-This room does not know what a ClaimingRange does to anything.
+This module does not know the effect of a ClaimingRange.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def decode_range(value: bytes | None) -> RangesMessage:
 
 
 def is_claiming_range(value: bytes | None) -> bool:
-    """The value is a ClaimingRange: nothing is damaged where a reader does not know it."""
+    """Whether the value is a ClaimingRange, which is not damaged for readers without ranges."""
     if value is None or not value.startswith(CLAIMING_RANGE):
         return False
     try:
@@ -89,10 +88,10 @@ def encode_range(message: RangesMessage) -> bytes:
 
 
 def decode_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> RangeHeaders:
-    """The headers of ranges among a record's headers; of one given twice the last counts.
+    """The headers of ranges among a record's headers; if one occurs twice, the last counts.
 
-    A value that is not ASCII decimal, or above every offset there can be, becomes `NOT_DECIMAL`.
-    What a reader makes of that depends on the message: see `RangeHeaders`. Never raises.
+    A value that is not ASCII decimal, or above every possible offset, becomes `NOT_DECIMAL`. Its
+    effect depends on the message: see `RangeHeaders`. Never raises.
     """
     found: dict[str, int] = {}
     for name, text in pairs:
@@ -105,10 +104,11 @@ def decode_range_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Ran
 def decode_claiming_range_headers(
     pairs: Collection[tuple[str, bytes | str | None]],
 ) -> tuple[Headers, RangeHeaders]:
-    """Both parts of a ClaimingRange's headers, in one pass; of one given twice the last counts.
+    """Both parts of a ClaimingRange's headers, in one pass; of repeated ones the last counts.
 
-    No older version reads the message, so every header that it may carry is checked, the amendments
-    as well. What `decode_range_headers` finds not decimal is not decimal here. Never raises.
+    No older version reads the message, so every possible header is checked, including the
+    amendments. A value that is not decimal for `decode_range_headers` is not decimal here. Never
+    raises.
 
     >>> pairs = [("marshal-seen", b"7"), ("marshal-interval", b"x"), ("marshal-keep", b"4")]
     >>> headers, range_headers = decode_claiming_range_headers(pairs)
@@ -130,12 +130,12 @@ def decode_claiming_range_headers(
 def encode_range_headers(
     headers: Headers, range_headers: RangeHeaders, checkpoint: FoldedState | None = None
 ) -> list[tuple[str, bytes]]:
-    """The record headers that say what both say, as both decoders read them, and the checkpoint.
+    """The record headers for both arguments, as both decoders read them, and the checkpoint.
 
     Raises:
-        UnsendableMessage: a header is negative, `NOT_DECIMAL` or above every offset; or they say
-            something of ranges while `headers` says that there are none, or another `done`. Or
-            `encode_checkpoint` refuses the checkpoint.
+        UnsendableMessage: a header is negative, `NOT_DECIMAL` or above every offset. Or there are
+            headers of ranges while `headers` states that there are none, or has another `done`.
+            Or `encode_checkpoint` refuses the checkpoint.
     """
     said = attrs.asdict(range_headers)
     if not headers.present and any(number is not None for number in said.values()):
@@ -168,7 +168,7 @@ def _offset(text: bytes | str | None) -> int:
 
 CHECKPOINT_VERSION: Final = "1"
 _CLAIM: Final = tuple(f.name for f in attrs.fields(Claim) if f.name != "last_release_ms")
-"""What a checkpoint holds of a claim: all that the fenced rules know of it."""
+"""The fields of a claim in a checkpoint: all that the fenced rules use."""
 _TEXTS: Final = ("owner_instance", "owner_client", "pauser")
 _FLAGS: Final = ("won_with_headers", "position_set")
 _MAY_BE_NOTHING: Final = ("epoch", "last_heartbeat_ms", "paused_until_ms", "window")
@@ -178,9 +178,9 @@ _RANGES: Final = ("window", "frontier", "clock_ms")
 def checkpoint_of(
     message: RangesMessage, pairs: Iterable[tuple[str, bytes | str | None]]
 ) -> FoldedState | None:
-    """The checkpoint among a record's headers; of one given twice the last counts.
+    """The checkpoint among a record's headers; if it occurs twice, the last counts.
 
-    None: there is none, it cannot be read, or the message is no heartbeat. Never raises.
+    None: there is none, it is invalid, or the message is no heartbeat. Never raises.
     """
     held = [text for name, text in pairs if name == wire.CHECKPOINT_HEADER]
     if not held or not isinstance(message, Heartbeat):
@@ -196,10 +196,10 @@ def encode_checkpoint(checkpoint: FoldedState) -> bytes:
 
         1/CLAIM.../window/frontier/clock/ALIVE/instance/ms.../OPEN/id/from/length/holder.../POOL/...
 
-    Fields are separated by '/', which stands in no id. An absent number is empty, and so is an
-    absent id; one that is there begins with '='. Capitals are counts. A holder is the place of its
-    instance in the list of those alive, and an interval of the pool is its start and its length.
-    That is some 35 bytes for a range and 50 for an instance.
+    Fields are separated by '/', which occurs in no id. An absent number is empty, and so is an
+    absent id; an id that is present begins with '='. Words in capitals are counts. A holder is the
+    index of its instance in the list of live ones, and an interval of the pool is its start and its
+    length. That is some 35 bytes for a range and 50 for an instance.
 
     Raises:
         UnsendableMessage: it would not decode to itself, as a fold's state does.
@@ -216,11 +216,11 @@ def encode_checkpoint(checkpoint: FoldedState) -> bytes:
 
 
 def checkpoint_as_written(checkpoint: FoldedState) -> bytes:
-    """What `encode_checkpoint` gives, of a state that a fold made: nothing is checked.
+    """`encode_checkpoint` without checks, for a state that a fold made.
 
     Raises:
-        UnsendableMessage: somebody holds a range and was never alive.
-        UnicodeEncodeError: an id is no text.
+        UnsendableMessage: an instance that was never alive holds a range.
+        UnicodeEncodeError: an id is not text.
     """
     claim, ranges = checkpoint.claim, checkpoint.ranges
     place = {sign.instance: str(number) for number, sign in enumerate(ranges.alive)}
@@ -310,7 +310,7 @@ class _Parts:
         return number
 
     def count(self) -> int:
-        """How many follow. A count that lies is found out by the fields, one at a time."""
+        """Read a count. A wrong one is detected by the fields, one at a time."""
         return self.number(least=0)
 
     def optional(self) -> int | None:
@@ -335,7 +335,7 @@ class _Parts:
 
 
 def _bounds(parts: _Parts) -> tuple[int, int]:
-    """Where something begins and ends: it is not empty, and ends at an offset."""
+    """The begin and end of an interval, which is not empty and ends at an offset."""
     from_ = parts.number(least=0)
     to = from_ + parts.number(least=1)
     if to > OFFSET_MAX:

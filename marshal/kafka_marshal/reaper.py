@@ -1,8 +1,8 @@
 """A small process that outlives its starter and ends the processes that the starter left running.
 
-A Java process does not notice that the Python which started it was killed. The sweeper holds one
-end of a pipe. When the other end closes without a good-bye, it kills the process groups that it was
-last given, and removes a folder. It runs `sweep` by itself, without this package.
+A Java process does not notice that the Python process which started it was killed. The reaper holds
+one end of a pipe. When the other end closes without a message, it kills the last process groups
+that it was given, and removes a folder. It runs `sweep` alone, without this package.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class Reaper:
-    """Watches over process groups and, if given, one folder."""
+    """Watches process groups and, if given, one folder."""
 
     def __init__(self, folder: Path | None) -> None:
         code = f"{inspect.getsource(sweep)}\nsweep()"
@@ -30,7 +30,7 @@ class Reaper:
         self._tell(" ".join(map(str, groups)))
 
     def leave(self) -> None:
-        """Everything was swept by its owner."""
+        """The owner has cleaned up everything."""
         self._tell("bye")
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -43,7 +43,7 @@ class Reaper:
 
 
 def sweep() -> None:
-    """Wait for the starter's end. It imports what it needs, since its text runs alone."""
+    """Wait for the starter's end. It imports its modules itself, since its text runs alone."""
     import contextlib
     import os
     import shutil

@@ -1,10 +1,10 @@
 """Temporary folders; the next start removes those whose owner was killed.
 
-The owner of a folder holds a lock on the file `OWNER` in it. The system gives the lock up when the
-owner ends, also by kill -9; process ids would be reused. A start removes each folder beside its own
-whose lock nobody holds. A folder without that file is never touched, whatever its name is.
+The owner of a folder holds a lock on the file `OWNER` in it. The system releases the lock when the
+owner ends, even by kill -9; process ids could be reused. A start removes each folder next to its
+own whose lock is free. A folder without that file is never removed, whatever its name is.
 
-This room does not know what is in a folder. Nothing else in the project makes temporary files.
+This module does not know the content of folders. Nothing else in the project makes temporary files.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ def temporary_folder() -> Path:
 
 
 def use_temporary_folder(folder: Path) -> None:
-    """Make `folder` the system's folder for temporary files, to this process and what it starts."""
+    """Use `folder` for temporary files, in this process and its children."""
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
 class Scratch:
-    """A temporary folder of this process; a context manager that gives its path.
+    """A temporary folder of this process; a context manager that returns its path.
 
-    Making one first removes what dead owners left in the same parent folder.
+    Creating one first removes folders of dead owners in the same parent folder.
     """
 
     def __init__(self, purpose: str, beside: Path | None = None) -> None:
-        """Make the folder.
+        """Create the folder.
 
         Args:
             purpose: a word for its name.
-            beside: a file or folder in whose parent it is made, hidden; None: in the system's
-                temporary folder.
+            beside: a file or folder; the new folder is created next to it, hidden. None: in the
+                system's temporary folder.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         self._parent = temporary_folder() if beside is None else beside.absolute().parent
         self._prefix = f"{'' if beside is None else f'.{beside.name}.'}{NAME}{purpose}-"
@@ -72,10 +72,10 @@ class Scratch:
         self.close()
 
     def move_to(self, target: Path) -> None:
-        """Make it `target`: a folder like any other, which nobody removes.
+        """Move it to `target`, where it is an ordinary folder that is never removed.
 
         Raises:
-            OSError: it cannot be moved there; it is removed then.
+            OSError: it cannot be moved; then it is removed.
         """
         (self.path / OWNER).unlink()
         try:
@@ -99,7 +99,7 @@ class Scratch:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders in `parent` whose owner has ended. What cannot be removed stays."""
+    """Remove folders in `parent` whose owner has ended. Those that cannot be removed stay."""
     with contextlib.suppress(OSError):
         for found in [Path(entry.path) for entry in os.scandir(parent) if NAME in entry.name]:
             with contextlib.suppress(OSError):
@@ -116,12 +116,12 @@ def _sweep_one(found: Path) -> None:
 
 
 def _locked(owner: Path) -> int | None:
-    """Make the file and lock it; None if a sweep came between the two."""
+    """Create and lock the file; None if a sweep removed it in between."""
     try:
         lock = os.open(owner, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except FileNotFoundError:
         return None
-    # Where there are no locks nobody else can have one either, and nothing is swept.
+    # Without locks, no other process can hold one either, and nothing is swept.
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX)
     if owner.exists():

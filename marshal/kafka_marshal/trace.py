@@ -1,7 +1,7 @@
 """A log, record by record: the verdict on each record, and the state of its claim afterwards.
 
-This room knows how a row looks. It needs neither Spark nor Java, so it is also the plainest way to
-hold another implementation against this one.
+This module defines the rows. It needs neither Spark nor Java, so it is also the simplest way to
+compare another implementation with this one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def trace(
 ) -> list[Row]:
     """One row per record, in input order; every coordinating partition is folded in offset order.
 
-    The heartbeat interval of `rules` is that of all groups if it is forced, and otherwise that of
-    groups that state none. If it was given, a group that states another one is an error.
+    The heartbeat interval of `rules` applies to all groups if it is forced, and otherwise to groups
+    that state none. If it was given, a group that states another one is an error.
 
     Keys: `partition, offset, type, verdict, guard, group, topic, topic_partition, state`. The
-    verdict is `accepted`, `refused` or `malformed`, or of a ClaimingRange `range_granted` or
-    `range_refreshed` instead of the first. `guard` names the refusal, the malformed field, or why
-    a ClaimingRange was granted nothing. `state` is `fenced_state` or `original_state`; null where
-    the key had no record but ClaimingRange, and of a ReleaseGroup.
+    verdict is `accepted`, `refused` or `malformed`; for a ClaimingRange it is `range_granted` or
+    `range_refreshed` instead of `accepted`. `guard` names the refusal, the malformed field, or why
+    a ClaimingRange was granted nothing. `state` is `fenced_state` or `original_state`; it is null
+    for a ReleaseGroup, and if the key had no record other than ClaimingRange.
 
     Raises:
-        OtherInterval: the log says another heartbeat interval than the one that was given.
+        OtherInterval: the log states another heartbeat interval than the one that was given.
     """
     indexed = list(enumerate(records))
     indexed.sort(key=lambda entry: (entry[1].partition, entry[1].offset))
@@ -68,7 +68,7 @@ class _Folded:
         self._ranges = RangesWorld(self._world) if rules.fenced else None
 
     def row(self, raw: RawRecord) -> Row:
-        """Fold the next record, and print what it did."""
+        """Fold the next record, and return its row."""
         row: Row = {
             "partition": raw.partition,
             "offset": raw.offset,

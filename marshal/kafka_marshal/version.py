@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def package_version() -> str:
-    """Of the installed package; "unknown" where it is only on Python's path."""
+    """The version of the installed package; "unknown" if it is only on Python's path."""
     try:
         return version("kafka-marshal")
     except PackageNotFoundError:

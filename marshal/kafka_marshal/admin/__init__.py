@@ -1,1 +1,1 @@
-"""What an administrator does to a cluster: inspect claims, set positions, pause groups."""
+"""An administrator's operations on a cluster: inspect claims, set positions, pause groups."""

@@ -1,7 +1,8 @@
 """Reports in one sentence what a log clock that is ahead of real time delays.
 
-An owner is stale by the stamps of its claim's records, of which the highest counts. So after a
-broker's clock was ahead for a while, a dead owner is replaced only when the clock gets there again.
+An owner is stale by the timestamps of its claim's records, of which the highest counts. So if a
+broker's clock was ahead for a while, a dead owner is only replaced when real time reaches the same
+value again.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from kafka_marshal.core.state import Rules
 
 
 def ahead(stamps_ms: Iterable[int], now_ms: int, rules: Rules) -> str | None:
-    """What to say of the highest of these stamps of records; None where it is no news.
+    """A sentence about the highest of these timestamps; None if it is not worth a report.
 
-    It is news from one heartbeat interval on: less makes little of a failover, which takes two.
-    `now_ms` is this machine's clock.
+    It is from one heartbeat interval on: less hardly affects a failover, which takes two. `now_ms`
+    is this machine's clock.
 
     >>> from kafka_marshal import FENCED
     >>> ahead([3_600_000], 0, FENCED)[:51]
     "the log's clock is 60 min ahead of this machine's, "
 
-    A stamp that a producer made may be of any year.
+    A producer's timestamp may be of any year.
 
     >>> (ahead([2**63 - 1], 0, FENCED) or "").partition("only ")[2]
     "after the year 9999 by its broker's clock"

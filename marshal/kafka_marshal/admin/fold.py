@@ -1,8 +1,8 @@
-"""Every claim of one coordinating partition, as known to a reader that began at any offset.
+"""Every claim of one coordinating partition, for a reader that began at any offset.
 
-Where that was the log's first record, everything is certain; where the head is gone, each claim is
-as known as `core.claims.suffix_reader` says. It also keeps what administrators have left undone. It
-does not know where records come from.
+If that was the log's first record, everything is certain. If the head is gone, each claim is known
+as far as `core.claims.suffix_reader` determines. It also stores unfinished work of administrators.
+It does not know where records come from.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClaimChange:
     before: Reader
     after: Reader
     verdict: Verdict | None
-    """What the record did; None where that cannot be known."""
+    """The record's verdict; None if that is unknown."""
     rules: Rules = FENCED
     """By which it was judged."""
 
@@ -41,7 +41,7 @@ class ClaimChange:
 class ClaimsFold:
     """Folds the records of one coordinating partition, in offset order.
 
-    Each group is judged by the heartbeat interval that the log says, see `GroupIntervals`.
+    Each group uses the heartbeat interval in the log, see `GroupIntervals`.
 
     >>> from kafka_marshal import decode
     >>> fold = ClaimsFold(0)
@@ -52,9 +52,9 @@ class ClaimsFold:
 
     def __init__(self, first: int, rules: Rules = FENCED, limits: Limits = LIMITS) -> None:
         self.first = first
-        """The offset where reading began; 0 is all of the log."""
+        """The offset where reading began; 0 means the whole log."""
         self.rules = rules
-        """By which groups are judged that say no interval."""
+        """The rules for groups that state no interval."""
         self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
         self._rules = RulesByInterval(rules)
         self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
@@ -81,11 +81,11 @@ class ClaimsFold:
         return self._readers.group(group)
 
     def claim(self, key: ClaimKey) -> Reader:
-        """One claim; before its first record, what ReleaseGroups made of it."""
+        """The state of one claim; before its first record, that after the ReleaseGroups."""
         return self._readers[key]
 
     def shared(self, key: ClaimKey) -> FoldedSharedClaim | None:
-        """What several consumers hold of one claim; None where nothing shows that they share it."""
+        """The ranges of one claim; None if no record shows that it is shared."""
         return self._shared.of(key)
 
     def may_be_of_anchor(self, key: ClaimKey, epoch: int) -> bool:
@@ -97,7 +97,7 @@ class ClaimsFold:
         return self._readers.newborn(group)
 
     def work(self, group: str) -> PauseWork:
-        """What the group's latest pause has done so far."""
+        """The work of the group's latest pause so far."""
         return self._work.get(group, NO_WORK)
 
     def last_ms(self, group: str) -> int | None:
@@ -119,7 +119,7 @@ class ClaimsFold:
         key = message.key
         before, after, verdict = self._readers.step(key, read_record, record, rules)
         self.intervals.judged(record, accepted=isinstance(verdict, Accepted))
-        # Only where it is certain what the record did.
+        # Only if the record's effect is certain.
         if group in self._work and before.known and after.known:
             work = work_after(self._work[group], key, before.claim, record, after.claim)
             self._work[group] = work
@@ -132,7 +132,7 @@ class ClaimsFold:
         self._shared.claiming_range(record, message, self._rules[self.intervals.judging(record)])
 
     def rules_of(self, group: str) -> Rules:
-        """By which the group's next record is judged, unless that says another interval."""
+        """The rules for the group's next record, unless that states another interval."""
         return self._rules[self.intervals.of(group)]
 
     def _release_group(self, record: Record, rules: Rules) -> list[ClaimChange]:

@@ -40,7 +40,7 @@ class ListedInterval:
 
 @frozen
 class ListedHolder:
-    """An instance that was heard of since its claim is shared, and not forgotten."""
+    """An instance that sent a record since its claim is shared, and was not forgotten."""
 
     instance: str
     client: str | None
@@ -49,18 +49,19 @@ class ListedHolder:
     messages: int
     """Offsets that it holds, whether or not messages exist there yet."""
     heard_ms: int
-    """When it was last heard of, by the brokers' clock, unix ms."""
+    """The time of its last record, by the brokers' clock, unix ms."""
     silent: bool
     """It was silent for more than two heartbeat intervals, by this machine's clock."""
     to_pool: int
     """Offsets that others get if it stays silent: those at or above the position."""
     to_forget: int
-    """Offsets that nobody gets if it stays silent: those below the position, at most once."""
+    """Offsets that are never granted again if it stays silent: those below the position, at most
+    once."""
 
 
 @frozen
 class ListedRanges:
-    """The ranges of one claim. Where they are not known, every other field is None or empty."""
+    """The ranges of one claim. If they are unknown, every other field is None or empty."""
 
     knowledge: str
     """known or unknown: without the log's head only a checkpoint makes ranges known."""
@@ -69,9 +70,9 @@ class ListedRanges:
     window: int | None = None
     """How far the frontier may be ahead of the position, in offsets; 0 is at most once."""
     asleep: bool | None = None
-    """Nobody owns the claim, so nothing is granted until somebody wins it for all."""
+    """Whether the claim has no owner, so that nothing is granted until an anchor wins it."""
     anchor_client: str | None = None
-    """The client id under which the consumers own the claim together; None if nobody owns it."""
+    """The client id of the anchor; None if there is no owner."""
     anchor_instance: str | None = None
     frontier: int | None = None
     """Every offset below it was granted."""
@@ -84,9 +85,9 @@ class ListedRanges:
     undone: int | None = None
     """Messages that exist and are not done, granted or not; None if the end is unknown."""
     ahead: int | None = None
-    """Offsets that were granted before messages exist there; None as `undone`."""
+    """Offsets that were granted before messages exist there; None like `undone`."""
     reserved: int | None = None
-    """At most once, offsets that the anchor has reserved and nobody was granted yet."""
+    """At most once, offsets that the anchor has reserved and that were not granted yet."""
 
 
 UNKNOWN: Final = ListedRanges("unknown")
@@ -95,7 +96,7 @@ UNKNOWN: Final = ListedRanges("unknown")
 def listed_ranges(
     shared: FoldedSharedClaim, end: int | None, now_ms: int, rules: Rules
 ) -> ListedRanges:
-    """As they stand at `now_ms` of this machine; `end` is where the data topic's partition ends."""
+    """The ranges at `now_ms` of this machine; `end` is the end offset of the data partition."""
     claim, ranges = shared.claim, shared.ranges
     if ranges is None:
         return UNKNOWN
@@ -147,5 +148,5 @@ def _count(ranges: Iterable[OpenRange]) -> int:
 
 
 def _below(end: int, from_: int, to: int) -> int:
-    """How many offsets of an interval lie below `end`."""
+    """The number of offsets of an interval that are below `end`."""
     return max(0, min(to, end) - from_)

@@ -1,7 +1,7 @@
-"""Reports in one sentence what became of records that an administrator sent and did not read back.
+"""Reports in one sentence the outcomes of an administrator's records that were not read back.
 
-The sentence names for each of them whether the log has it, and at which offset, or that nobody
-knows. It does not know what the records do.
+The sentence states for each whether the log has it, and at which offset, or that this is unknown.
+It does not know the effect of the records.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 from kafka_marshal.client.connect.log_writer import NotAppended, RecordMetadata
 
 READ_BACK_S: Final = 40.0
-"""How long to wait until what was sent is read, in seconds; sending gives up after 30."""
+"""How long to wait until a sent record is read back, in seconds; sending gives up after 30."""
 
 Sent: TypeAlias = tuple[int, Future[RecordMetadata]]
 """The coordinating partition that a record was sent to, and its outcome."""
 
 
 def not_read_back(sent: Iterable[Sent]) -> str:
-    r"""What is known of these; an empty text if there are none.
+    r"""The known outcomes of these records; an empty text if there are none.
 
     >>> refused, appended, silent = Future(), Future(), Future()
     >>> refused.set_exception(NotAppended("not allowed"))
@@ -44,7 +44,7 @@ def not_read_back(sent: Iterable[Sent]) -> str:
 
 
 def _parts(outcome: Future[RecordMetadata]) -> tuple[str, str, str]:
-    """What comes before a coordinating partition, after it, and after the last of them."""
+    """The words before a coordinating partition, after it, and after the last one."""
     if not outcome.done():
         return "the broker has not answered: nobody knows whether", "", " has the record"
     error = outcome.exception()

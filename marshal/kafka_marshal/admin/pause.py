@@ -44,7 +44,7 @@ EXPIRED: Final = 0
 
 @frozen
 class FreedClaim:
-    """A claim that had an owner, who lost it."""
+    """A claim that lost its owner."""
 
     key: ClaimKey
     owner_client: str
@@ -73,7 +73,7 @@ class GroupRelease:
 
 
 class PartlyReleased(BrokerFailed):
-    """It took effect on some coordinating partitions; `reason` tells about the others."""
+    """It took effect on some coordinating partitions; `reason` describes the others."""
 
     def __init__(self, done: tuple[GroupRelease, ...], reason: str) -> None:
         partitions = "1 coordinating partition" if len(done) == 1 else f"{len(done)} others"

@@ -1,7 +1,7 @@
 """Parses position targets: `events=earliest`, `events:3=500`, `events:3=-100`, or a time.
 
-What was written becomes offsets of partitions that exist; what cannot be becomes one sentence. It
-knows where data topics begin and end, and not how a position is set.
+Targets become offsets of existing partitions; an invalid one becomes an error of one sentence. It
+knows the begin and end of data topics, but not how a position is set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 @frozen
 class PositionTarget:
-    """What somebody wrote. A partition of None is all of them."""
+    """A target as the user wrote it. A partition of None means all of them."""
 
     topic: str
     partition: int | None
@@ -36,7 +36,7 @@ class PlannedPosition:
     key: ClaimKey
     coordinating_partition: int
     position: int | None
-    """Where the claim is now; None if the log does not say for certain."""
+    """The claim's current position; None if the log does not show it for certain."""
     target: int
     low: int
     end: int
@@ -60,10 +60,10 @@ def claim_named(text: str) -> tuple[str, int | None]:
 
 
 def wish(text: str) -> PositionTarget:
-    """What was written.
+    """Parse a target.
 
     Raises:
-        InvalidOption: it cannot be understood.
+        InvalidOption: it is invalid.
 
     >>> wish("events:3=500")
     PositionTarget(topic='events', partition=3, where='500')
@@ -82,11 +82,11 @@ def wish(text: str) -> PositionTarget:
 def plan(
     wishes: Sequence[PositionTarget], group: str, cluster: ClusterClient, view: View
 ) -> list[PlannedPosition]:
-    """The position of each partition that was named, in order.
+    """The position of each named partition, in order.
 
     Raises:
-        InvalidOption: one was named twice, is not there, or holds no such offset; or `+N` or `-N`
-            where the log says no present position.
+        InvalidOption: a partition is named twice, does not exist, or has no such offset; or the
+            target is `+N` or `-N` and the log has no current position.
         BrokerFailed: the cluster did not answer.
     """
     wanted: dict[tuple[str, int], str] = {}
@@ -177,5 +177,5 @@ def _unix_ms(text: str, argument: str) -> int:
             f"{argument!r}: {text!r} is no offset, nor +N, -N, earliest, latest, or a time like "
             "2026-01-31T22:00"
         ) from None
-    # Kafka takes times before 1970 for words of its own.
+    # Kafka uses negative times for special values.
     return max(0, int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000))

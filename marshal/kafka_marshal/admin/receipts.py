@@ -1,9 +1,9 @@
 """Loss receipts: messages granted at most once that may never have been processed.
 
-At most once a range is granted before it is processed, so a consumer that dies takes with it what
-it was granted last. The log says what was granted to whom, how each tenure ended, and, where its
-owner released it, how far that had processed it (`marshal-done`). This room reads receipts off what
-each record did. It does not know where records come from.
+At most once, a range is granted before it is processed, so the last grant of a consumer that dies
+is lost. The log shows what was granted to which instance, and how each tenure ended. If its owner
+released it, it also shows how much of the last grant was processed (`marshal-done`). This module
+derives receipts from the effects of records. It does not know where records come from.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kafka_marshal.core.messages import ClaimingMessages, Record, ReleaseGroup, 
 from kafka_marshal.core.state import ClaimKey
 
 RELEASED: Final = "released"
-"""Its owner released it, and says that it did not process all that it was granted."""
+"""Its owner released it, and states that it did not process its whole grant."""
 RELEASED_UNSAID: Final = "released_unsaid"
-"""Its owner released it and does not say what it has processed: an older version."""
+"""Its owner released it and does not state what it has processed: an older version."""
 STILL_OWNED: Final = "silent"
 """The tenure has not ended, but its owner has been silent for too long."""
 NOT_KNOWN: Final = "not_known"
-"""Somebody else owns the claim now. What came between is gone from the log."""
+"""Another instance owns the claim now. The records in between are gone from the log."""
 _ENDS: Final = frozenset(
     {
         Accepted.TOOK_OVER,
@@ -40,30 +40,30 @@ _ENDS: Final = frozenset(
 
 @frozen
 class Receipt:
-    """What was granted last in a tenure, where the log does not say that it was processed."""
+    """The last grant of a tenure, if the log does not show that it was processed."""
 
     group: str
     topic: str
     topic_partition: int
     start: int | None
-    """The first message of the range; None where the log's head is gone and nobody can know."""
+    """The first message of the range; None if the log's head is gone and it is unknown."""
     end: int
     """The next one after it."""
     epoch: int | None
-    """Of the tenure that it was granted in; None where the log's head is gone and no record of the
-    tenure has it."""
+    """The epoch of its tenure; None if the log's head is gone and no record of the tenure contains
+    it."""
     instance: str
     client: str
     granted_ms: int
     """When, by the brokers' clock, unix ms."""
     ended_by: str
-    """What ended the tenure: took_over, restarted, reclaimed, group_released, released,
-    released_unsaid, not_known; or silent, if nothing has."""
+    """How the tenure ended: took_over, restarted, reclaimed, group_released, released,
+    released_unsaid, not_known; or silent, if it has not ended."""
     ended_ms: int | None
-    """None while nobody has ended it."""
+    """None if it has not ended."""
     heard_later: bool
-    """The instance wrote something after it had lost the claim: it lives, and probably has
-    processed the range. Never true where its own release stated how far it got (`released`)."""
+    """Whether the instance wrote a record after it had lost the claim: then it is alive, and has
+    probably processed the range. Never true if its own release stated its progress (`released`)."""
 
 
 @frozen
@@ -72,27 +72,27 @@ class _Tenure:
     instance: str
     client: str
     start: int | None = None
-    """Where what may be lost begins."""
+    """The first message that may be lost."""
     begun: int | None = None
-    """Where the last grant begins."""
+    """The first message of the last grant."""
     end: int | None = None
     """None before the first grant."""
     granted_ms: int = -1
     one_at_a_time: bool = False
-    """Its owner asks for a batch only when the one before is processed. Version 0.1.0, which does
-    not write its interval, could be granted a second one before that."""
+    """Whether its owner only requests a batch when the one before is processed. Version 0.1.0,
+    which does not write its interval, could be granted a second one before that."""
 
 
 _Place: TypeAlias = tuple[int, ClaimKey]
-"""A claim on one coordinating partition. On another one it is another claim: a record there, by a
-sender with a wrong partition count or a hostile one, ends no tenure here."""
+"""A claim on one coordinating partition. The same key on another one is a different claim. A record
+there, by a sender with a wrong partition count or a hostile one, ends no tenure here."""
 
 
 class Receipts:
-    """Watches the claims of one topic of one group, record by record.
+    """Observes the claims of one topic of one group, record by record.
 
-    Where the log's head is gone, nobody knows of its first requests whether they were granted. What
-    they ask for may be lost, too.
+    If the log's head is gone, it is unknown whether its first requests were granted. Their messages
+    may be lost, too.
     """
 
     def __init__(self, group: str, topic: str) -> None:
@@ -103,11 +103,11 @@ class Receipts:
         self.grants = 0
         """How many were seen, with those that may have been one."""
         self.in_hand = 0
-        """In how many tenures a range is being processed by an owner that lives, as far as the log
-        says. Counted by `receipts`."""
+        """The number of tenures in which a live owner is processing a range, according to the log.
+        Counted by `receipts`."""
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
-        """The next record, and what it did."""
+        """Read the next record, with its effects."""
         if record.message.group_id == self.group:
             self._hear(record.message.instance_id)
         for change in changes:
@@ -130,7 +130,7 @@ class Receipts:
         return sorted(written, key=lambda one: (one.topic_partition, one.end, one.epoch or 0))
 
     def _hear(self, instance: str) -> None:
-        """An instance that writes is alive, so it has probably processed what it was granted."""
+        """An instance that writes is alive, so it has probably processed its grant."""
         for index, one in enumerate(self._written):
             if one.instance == instance and not one.heard_later and one.ended_by != RELEASED:
                 self._written[index] = evolve(one, heard_later=True)
@@ -181,7 +181,7 @@ class Receipts:
         self._tenures[place] = tenure
 
     def _undecided(self, record: Record, change: ClaimChange, tenure: _Tenure | None) -> None:
-        """Nobody knows what a record did, nor who owns the claim: its sender may."""
+        """The record's effect and the claim's owner are unknown: its sender may be the owner."""
         message, epoch = record.message, record.headers.epoch
         if tenure is not None and message.instance_id == tenure.instance:
             if isinstance(message, ReleasingPartition):

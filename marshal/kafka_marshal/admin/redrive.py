@@ -1,10 +1,10 @@
-"""Appends dead letters once more to the topics that they came from.
+"""Appends dead letters again to their original topics.
 
-`run` puts aside what failed for good, with headers that name its topic, partition and offset. This
-room takes them off again: a letter gets its key, value and own headers, and one that counts how
-often it was redriven. It goes to the end of the partition that it came from. How far it got is kept
-as committed offsets of a group of its own, after the letters were appended. So after a run that was
-killed the next one appends some of them twice, and leaves none out.
+`run` dead-letters messages that failed permanently, with headers for their topic, partition and
+offset. This module removes these headers: a redriven letter has its key, value and own headers, and
+a counter of its redrives. It is appended to the end of its original partition. The progress is
+stored as committed offsets of a separate group, after the letters were appended. So after a run
+that was killed, the next one appends some of them twice, and omits none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Header = tuple[str, bytes | None]
 
 @frozen
 class Letter:
-    """A dead letter, and where it goes."""
+    """A dead letter, and its destination."""
 
     partition: int
     """Of the dead-letter topic."""
@@ -47,29 +47,29 @@ class Letter:
     headers: list[Header]
     """Its own, and how often it was redriven."""
     to_topic: str | None
-    """None where its headers do not say where it came from."""
+    """None if its headers do not name its original topic."""
     to_partition: int
     from_offset: int
-    """Where it lay in that partition."""
+    """Its offset in that partition."""
     error: str
-    """What it failed of."""
+    """The error because of which it failed."""
     redrives: int
     """How often it was redriven, this time included."""
 
 
 @define
 class Redriven:
-    """What became of letters."""
+    """The outcomes of letters."""
 
     appended: int = 0
     passed_over: list[tuple[Letter, str]] = field(factory=list)
-    """Those that nobody can redrive, and why."""
+    """Letters that cannot be redriven, with the reason."""
 
 
 def letter_of(message: Message) -> Letter:
-    """What a message of a dead-letter topic says of itself."""
+    """Parse a message of a dead-letter topic."""
     headers = headers_of(message)
-    # A letter that died twice was redriven between, which took the older ones off.
+    # A letter that failed twice was redriven in between, which removed the older headers.
     said = {name: (value or b"").decode(errors="replace") for name, value in headers}
     own = [each for each in headers if each[0] not in DEAD_HEADERS and each[0] != REDRIVES]
     redrives = _number(said.get(REDRIVES, "")) or 0
@@ -100,10 +100,10 @@ class DeadLetterTopic:
     """A dead-letter topic, as one group that redrives it sees it."""
 
     def __init__(self, settings: Settings, topic: str, group: str) -> None:
-        """Find out where to begin and where it ends now.
+        """Look up the current begin and end.
 
         Raises:
-            BrokerFailed: there is no such topic, or nobody answered.
+            BrokerFailed: there is no such topic, or no broker answered.
         """
         self.topic, self.group = topic, group
         self._settings = settings
@@ -129,10 +129,10 @@ class DeadLetterTopic:
         self.next = dict(self._low)
 
     def letters(self, most: int | None = None) -> Iterator[Letter]:
-        """What is there and was not redriven, partition by partition; `most` letters at most.
+        """Yield letters that were not redriven, partition by partition; at most `most`.
 
         Raises:
-            BrokerFailed: it cannot be read.
+            BrokerFailed: the topic cannot be read.
         """
         given = 0
         for number, start in sorted(self.next.items()):
@@ -176,10 +176,10 @@ class DeadLetterTopic:
         raise BrokerFailed(self._plainly(f"partition {number}: no answer"))
 
     def why_not(self, letter: Letter) -> str | None:
-        """Why a letter cannot be redriven; None: it can.
+        """Why a letter cannot be redriven; None: it can be.
 
         Raises:
-            BrokerFailed: nobody answered.
+            BrokerFailed: no broker answered.
         """
         if letter.to_topic is None:
             return "its headers do not say where it came from"
@@ -191,14 +191,14 @@ class DeadLetterTopic:
         return None
 
     def redrive(self, most: int | None = None) -> Redriven:
-        """Append each letter to where it came from, and keep how far that got.
+        """Append each letter to its original partition, and store the progress.
 
-        Each is waited for before the next one is sent. So nothing behind a letter that cannot be
-        appended is appended, however often this is tried.
+        Each append is confirmed before the next one is sent. So letters after one that cannot be
+        appended are never appended, however often this is tried.
 
         Raises:
-            BrokerFailed: a letter could not be appended, and the message names it; what was before
-                it is kept.
+            BrokerFailed: a letter could not be appended, and the message names it; the progress
+                before it is stored.
         """
         found, reached = Redriven(), dict[tuple[str, int], int]()
         producer, environment = appending(self._settings, self.topic), self._settings.environment

@@ -1,11 +1,11 @@
-"""Setting positions: carries out what `machines.admin.administrator` asks for, on a real topic.
+"""Sets positions: executes the effects of `machines.admin.administrator` on a real topic.
 
-One administrator for each coordinating partition that the targets lie on, which reads along from
-the first record. On each of them all positions are set, or none, or the result names which. Between
-them nothing is promised, since they are different logs. When all is over, the pause that was needed
-is ended claim by claim, which frees nobody who has won one since. If the group was paused before,
-it is paused again for as long as it would have been. Either also settles what was in doubt: a write
-that is not in the log before that claim is won anew, or released, does nothing any more.
+There is one administrator for each coordinating partition of the targets, which reads the log from
+the first record on. On each partition all positions are set, or none, or the result names which.
+Across partitions there is no guarantee, since they are different logs. At the end, the pause is
+ended claim by claim, which ends no later ownership. If the group was paused before, it is paused
+again for the remaining time. Both also settle writes in doubt: a write that is not in the log
+before its claim is won again, or released, has no effect any more.
 """
 
 from __future__ import annotations
@@ -60,22 +60,23 @@ class SetPositionsResult:
     set: tuple[ClaimKey, ...]
     """The log holds the write, and it was accepted."""
     not_set: tuple[ClaimKey, ...]
-    """They are where they were, and nothing that was sent can set them any more."""
+    """Their positions are unchanged, and no record in flight can set them any more."""
     in_doubt: tuple[ClaimKey, ...]
-    """The write was sent, and whether it lands nobody knows yet; `marshal ls` will show it."""
+    """The write was sent, and it is not known yet whether it lands; `marshal ls` will show it."""
     reason: str | None
     """Why not all are set; None if they are."""
     still_paused: bool = field(default=False)
     """The pause could not be ended everywhere: it ends by itself, or by `marshal resume`."""
     new_paused_until_ms: int | None = field(default=None)
-    """Until when claims are paused that nobody knows yet: topics and partitions new to the group;
-    None if they are not."""
+    """Until when claims without records are paused: topics and partitions new to the group; None if
+    they are not."""
     not_read_back: str | None = field(default=None)
-    """What became of the writes in doubt, and of what should end the pause; None if none is."""
+    """The outcomes of the writes in doubt, and of the records that should end the pause; None if
+    none is."""
 
 
 def left_by_others(view: View, group: str) -> list[PauseWork]:
-    """What administrators have left undone, or are still working on."""
+    """The work that administrators have left unfinished, or are still doing."""
     return [work for fold in view.folds.values() if left_undone(work := fold.work(group))]
 
 
@@ -94,10 +95,10 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
 def ranges_that_end(
     view: View, planned: Sequence[PlannedPosition]
 ) -> dict[ClaimKey, FoldedSharedClaim]:
-    """Shared claims whose ranges end: those that are set, and those beside them that are claimed.
+    """Shared claims whose ranges end: those that are set, and other claims that will be won.
 
-    A pause that is ended claim by claim ends ranges. Through one that stays, or is ended for all,
-    they sleep.
+    Ending a pause claim by claim ends ranges. During a pause that stays, or is ended for all, they
+    are suspended.
     """
     places: dict[tuple[int, str], list[ClaimKey]] = {}
     for one in planned:
@@ -121,7 +122,7 @@ def _all_shared(fold: ClaimsFold, keys: Iterable[ClaimKey]) -> bool:
 
 
 class _PartitionOperation:
-    """One operation on one coordinating partition, and what became of what it sent."""
+    """One operation on one coordinating partition, with the outcomes of its records."""
 
     def __init__(self, view: View, partition: int, group: str, pause_ms: int) -> None:
         fold = view.folds[partition]
@@ -140,7 +141,7 @@ class _PartitionOperation:
         """Before their positions were set."""
         self._open: list[tuple[Send, Future[RecordMetadata]]] = []
         self._writes: dict[ClaimKey, Sent] = {}
-        """What was last sent of each claim."""
+        """The last record sent for each claim."""
         self._pauses: Sent | None = None
         """The ReleaseGroup that was sent last."""
         self._set: set[ClaimKey] = set()
@@ -162,10 +163,10 @@ class _PartitionOperation:
         on_note: Callable[[str], None],
         rules: Rules,
     ) -> None:
-        """Pause the group, which lives under these rules. Everything there was has been read.
+        """Pause the group, which uses these rules. The log must have been read to its end.
 
-        How long a pause is the log's clock says, and only a new record says what that shows. So
-        there are two pauses: the first one counts from the group's last record.
+        The log's clock decides the length of a pause, and only a new record shows the current time.
+        So there are two pauses: the first one counts from the group's last record.
         """
         if self._first != self._fold.first:
             self._first = self._fold.first
@@ -191,7 +192,7 @@ class _PartitionOperation:
         return int(1000 * self._log.settings.environment.monotonic())
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
-        """The next record, and what it did."""
+        """Read the next record, with its effects."""
         if self._first != self._fold.first and record.offset >= self._fold.first:
             self._first = self._fold.first
             self.administrator.pass_gap(self._first)
@@ -210,8 +211,8 @@ class _PartitionOperation:
             if self._asking_time:
                 self._begin_at(record.timestamp_ms)
             elif self._result is None:
-                # Also the one that asks for the time, where its outcome was unknown. What ends the
-                # pause is sent after there is a result.
+                # This may also be the one that only shows the time, if its outcome was unknown. The
+                # records that end the pause are sent after there is a result.
                 self._pause_read = True
             else:
                 self._settled = self.over = self._pause_read
@@ -220,12 +221,12 @@ class _PartitionOperation:
             self._ending.read(record, changes)
 
     def _judge_by(self, rules: Rules) -> None:
-        """The administrator folds what the view folds, by the interval that the log says."""
+        """Let the administrator fold like the view, with the interval in the log."""
         if self.me.rules is not rules:
             self.me = self.administrator.me = evolve(self.me, rules=rules)
 
     def go_on(self, called_off: bool) -> None:
-        """Time has passed, and more may be known of what was sent."""
+        """Continue after time has passed, or further outcomes are known."""
         for send, future in [pair for pair in self._open if pair[1].done()]:
             self._open.remove((send, future))
             error = future.exception()
@@ -249,7 +250,7 @@ class _PartitionOperation:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
-        """End the pause, unless it is somebody else's by now, or over."""
+        """End the pause, unless another administrator has replaced it, or it is over."""
         if self._farewell is None:
             assert self._log is not None
             self._farewell = self._log.settings.environment.deadline(READ_BACK_S)
@@ -284,16 +285,16 @@ class _PartitionOperation:
 
     @property
     def _ends_for_all(self) -> bool:
-        """A second ReleaseGroup, which has expired, ends the pause: so ranges beside go on.
+        """Whether a second, expired ReleaseGroup ends the pause, so that other ranges continue.
 
-        It also ends the ownership of claims that were set and won since. Where all of these are
-        shared that loses no message: their ranges sleep until the anchor claims again.
+        It also ends the ownership of claims that were set and won since. If all of these are
+        shared, no message is lost: their ranges are suspended until the anchor claims again.
         """
         beside = self._fold.claims(self.group).keys() - self.targets.keys()
         return self._all_shared and any(self._fold.shared(key) for key in beside)
 
     def ended(self) -> SetPositionsResult:
-        """What is known in the end."""
+        """The final result."""
         result = self._result
         assert result is not None
         done = self._set | (set() if isinstance(result, NoneSet) else result.set)
@@ -313,7 +314,7 @@ class _PartitionOperation:
         )
 
     def _doubted(self, in_doubt: Iterable[ClaimKey]) -> Iterator[Sent]:
-        """What was sent of these claims, or to end the pause, and was not read back."""
+        """Yield the records for these claims, or for ending the pause, that were not read back."""
         yield from (self._writes[key] for key in in_doubt if key in self._writes)
         if not self.still_paused:
             return
@@ -349,7 +350,7 @@ class _PartitionOperation:
 
 
 def work_left(work: PauseWork) -> str:
-    """One sentence about what an administrator has left, or is at."""
+    """One sentence about an administrator's unfinished or current work."""
     names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in sorted(left_undone(work)))
     return (
         f"{work.by} has paused the group and not set {names}"
@@ -358,9 +359,9 @@ def work_left(work: PauseWork) -> str:
 
 
 class SetPositionsOperation:
-    """Set positions of one group, on every coordinating partition that these topics lie on.
+    """Sets positions of one group, on every coordinating partition of these topics.
 
-    They read along from the view's first record on, so that the log is read once.
+    They read from the view's first record on, so that the log is read once.
     """
 
     def __init__(self, view: View, group: str, topics: Iterable[str], pause_ms: int) -> None:
@@ -390,7 +391,7 @@ class SetPositionsOperation:
         """Set these positions, all of topics that were named before.
 
         On each coordinating partition all are set, or none, or the result names which. The group is
-        paused there meanwhile. Returns when the log says how it ended, or nobody can know.
+        paused there in the meantime. Returns when the log shows the result, or it cannot be known.
 
         Raises:
             BrokerFailed: reading failed.

@@ -1,8 +1,8 @@
 """The claims of one coordinating partition that several consumers share, and their ranges.
 
-`fold` folds the claims below and hands every record on to this room. Where the log is read from its
-first record on, ranges are certain. Where its head is gone, only a checkpoint makes them known, and
-until one counts they are unknown. This room does not know how ranges are shown.
+`fold` folds the underlying claims and passes every record to this module. If the log is read from
+its first record on, ranges are certain. If its head is gone, they are unknown until a checkpoint
+makes them known. This module does not know how ranges are shown.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class FoldedSharedClaim:
     """A claim that several consumers share, or may."""
 
     claim: Claim
-    """The claim below; where its ranges are known, exactly."""
+    """The underlying claim; exact if its ranges are known."""
     ranges: Ranges | None
-    """None where they are unknown: the log's head is gone, and no checkpoint counts yet."""
+    """None if they are unknown: the log's head is gone, and there was no valid checkpoint yet."""
     clients: Mapping[str, str]
     """Client ids by instance id, of the requests for ranges that were read."""
 
     @property
     def instances(self) -> tuple[str, ...]:
-        """Who shares it: those that were heard of and not forgotten; none where that is unknown."""
+        """The sharing instances that sent records and were not forgotten; empty if unknown."""
         if self.ranges is None:
             return ()
         return tuple(each.instance for each in self.ranges.alive)
@@ -53,9 +53,9 @@ class FoldedSharedClaim:
 
     @property
     def skipped(self) -> int:
-        """Offsets that nobody holds, and nobody gets if the ranges end where the claim stands.
+        """Free offsets that are never granted if the ranges end in the claim's current state.
 
-        At most once these are the pool, and what is reserved and not granted.
+        At most once these are the pool, and reserved offsets that were not granted.
         """
         ranges, position = self.ranges, self.claim.position
         if ranges is None or ranges.window != 0:
@@ -74,7 +74,7 @@ class FoldedSharedClaims:
         reader_of: Callable[[ClaimKey], Reader],
         limits: Limits = LIMITS,
     ) -> None:
-        """`reader_of` gives a claim as it is known after the record that was folded last."""
+        """`reader_of` returns a claim's state after the last folded record."""
         self._first = first
         self._reader_of = reader_of
         self._limits = limits
@@ -120,9 +120,9 @@ class FoldedSharedClaims:
         rules: Rules,
         entry: LogEntry | None,
     ) -> None:
-        """One of the five messages, and what it did to a claim: None where nobody can know.
+        """Add one of the five messages, with its effect on a claim; None if that is unknown.
 
-        `entry` is the record with what only a reader of ranges reads, where it holds such.
+        `entry` is the record with the data that only a reader of ranges uses, if it has any.
         """
         if entry is not None and _shares(entry.record):
             self._asked.add((key, record.offset))
@@ -150,7 +150,7 @@ class FoldedSharedClaims:
         self._keep(record)
 
     def claiming_range(self, record: RangesRecord, message: ClaimingRange, rules: Rules) -> None:
-        """Somebody asks for a range, or says that it lives."""
+        """Add a request for a range, or a sign of life."""
         key = message.key
         self._clients.setdefault(key, {})[message.instance_id] = message.client_id
         if self._first == 0:
@@ -170,7 +170,7 @@ class FoldedSharedClaims:
         recent.append(record)
 
     def _begin(self, key: ClaimKey, record: Record | RangesRecord, rules: Rules) -> _LateRanges:
-        """A reader of the ranges of a claim, from the oldest record on that is still there."""
+        """A reader of the ranges of a claim, from the oldest existing record on."""
         recent = self._recent.get(key.group) or deque[Record]()
         first = self._first if len(recent) < _RECENT_MAX else recent[0].offset
         first = max(first, self._begun_anew.get(key, first))
@@ -184,14 +184,14 @@ class FoldedSharedClaims:
 
 
 class _LateRanges:
-    """What is known of one claim's ranges by a reader that began in the middle."""
+    """The knowledge of one claim's ranges by a reader that began in the middle."""
 
     def __init__(self, first: int, rules: Rules, limits: Limits) -> None:
         self._rules, self._limits = rules, limits
         self.reader = RangesReader(first, rules, limits, _RECORDS_MAX)
 
     def read(self, entry: LogEntry, rules: Rules) -> None:
-        """The next record. Where the heartbeat interval changes, the reader begins anew."""
+        """Read the next record. If the heartbeat interval changes, the reader starts over."""
         if rules is not self._rules:
             self._rules = rules
             self.reader = RangesReader(entry.record.offset, rules, self._limits, _RECORDS_MAX)
@@ -224,16 +224,16 @@ def _entry(record: Record, entry: LogEntry | None) -> LogEntry:
 
 
 def _shows_ranges(entry: LogEntry) -> bool:
-    """Somebody who knows ranges wrote this of a claim that is shared, or will be."""
+    """Whether a sender that knows ranges wrote this about a claim that is or will be shared."""
     return _shares(entry.record) or entry.checkpoint is not None
 
 
 def _ends_ranges(record: RangesRecord, verdict: Verdict) -> bool:
-    """Whatever ranges there were, from here on there are none."""
+    """Whether this record ends all ranges."""
     return verdict is Accepted.POSITION_SET or (verdict in FENCED_WINS and not _shares(record))
 
 
 def _shares(record: RangesRecord) -> bool:
-    """It asks for a range tenure."""
+    """Whether it requests a range tenure."""
     window = record.range_headers.window
     return isinstance(record.message, ClaimingPartition) and window is not None and window >= 0

@@ -1,6 +1,6 @@
 """Creates a topic for trials: numbered messages, spread over its partitions.
 
-It appends to a data topic, and knows nothing of claims.
+It appends to a data topic, and does not know claims.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Trial:
 
 
 def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
-    """Create the topic and fill it: message n has the value n and lies in partition n modulo count.
+    """Create the topic and fill it: message n has the value n, in partition n modulo count.
 
     There are 100 different keys. Keys and values are text.
 
     Raises:
-        TopicExists: it is there already, and was left as it is.
+        TopicExists: it exists already, and was not changed.
         BrokerFailed: the cluster did not answer, or refused.
     """
     cluster.create_topic(wanted.topic, wanted.partitions, 1, {})
@@ -80,7 +80,7 @@ def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
 
 
 def _deliver(producer: Appender) -> int:
-    """Wait until everything is written; how many messages are not, after a minute."""
+    """Wait until everything is written; returns how many messages are not, after a minute."""
     deadline = time.monotonic() + _DELIVER_S
     while len(producer) and time.monotonic() < deadline:
         producer.poll(0.1)

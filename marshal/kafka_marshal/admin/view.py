@@ -241,10 +241,10 @@ class View:
         return LogFilter(group, whole, fetched)
 
     def check_partitions(self) -> None:
-        """Check that the topic still has as many partitions.
+        """Check that the topic still has the same number of partitions.
 
         Raises:
-            BrokerFailed: it has.
+            BrokerFailed: it has not.
         """
         now = self._tail.partition_count_now()
         if now != self.partitions:
@@ -256,7 +256,7 @@ class View:
     def _fold(
         self, raw: RawRecord, gaps: Mapping[int, deque[int]] | None = None
     ) -> Iterator[tuple[Record, list[ClaimChange]]]:
-        """Fold a record. `gaps` gives the ends of gaps if records were filtered."""
+        """Fold a record. `gaps` contains the ends of gaps if records were filtered."""
         fold = self.folds[raw.partition]
         if gaps is None:
             if raw.offset > self.next[raw.partition]:
@@ -365,7 +365,7 @@ class View:
     def rules_of(self, group: str, partition: int | None = None) -> Rules:
         """The rules of a group, with the interval of its newest records.
 
-        If it has none on this coordinating partition, another one's is taken, or else `rules`.
+        If it has none on this coordinating partition, that of another one is used, or else `rules`.
         """
         folds = [self.folds[partition]] if partition is not None else []
         folds += sorted(

@@ -1,8 +1,8 @@
 """Counterexamples in one form, whether from the model checker, a random walk or a replay.
 
-A finder makes a `Counterexample` (`model`), or has one made of the records it holds (`records`);
-`story` tells it as text, `itf` writes it for other tools, `page` draws it. This room knows the
-reducer and the protocol's words. It does not know TLC, Spark or any terminal.
+A finder makes a `Counterexample` (`model`), directly or from its records (`records`). `story`
+formats it as text, `itf` writes it for other tools, `page` draws it. This package knows the reducer
+and the protocol's words. It does not know TLC, Spark or any terminal.
 """
 
 from kafka_marshal.counterexample.files import write

@@ -1,9 +1,9 @@
 """The sequence diagram: one lifeline per participant, time downwards, one row per step.
 
-A record's arrow starts in the row in which it set out and ends in the row in which it landed, so
-what came late is seen to come late. Arrows stay between the lifelines, and words beside them: what
-a step is on the left of all lifelines, what became of its record on the right. So no arrow crosses
-a word. Everything is measured in pixels here; the colours are in `style.css`.
+A record's arrow starts in the row in which it was sent and ends in the row in which it landed, so
+delays are visible. Arrows are between the lifelines, and words beside them: the description of a
+step on the left of all lifelines, its record's outcome on the right. So no arrow crosses a word.
+All measures here are in pixels; the colours are in `style.css`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kafka_marshal.markup import Html, el, escape, join, name
 COLUMN: Final = 176
 ROW: Final = 32
 TIMES_AT: Final = 38
-"""Where the times begin, right of the numbers; the words follow."""
+"""The position of the times, right of the numbers; the words follow."""
 LOST_AFTER: Final = 0.3 * COLUMN
-"""How far a record comes that does not arrive."""
+"""The length of a lost record's arrow."""
 LOOP: Final = 44
-"""Room for the line back to where a loop begins, right of everything."""
+"""The space for the line back to the beginning of a loop, on the far right."""
 HEAD: Final = 64
 """Height of the names above the first row."""
 HEAD_HALF: Final = 62
@@ -47,7 +47,7 @@ LETTER: Final = 7.2
 
 
 def diagram(counterexample: Counterexample) -> Html | None:
-    """The drawing; nothing if nobody takes part."""
+    """The drawing; None without participants."""
     return _Diagram(counterexample).drawn() if counterexample.participants else None
 
 
@@ -97,7 +97,7 @@ class _Diagram:
             join(self._bands(width)),
             join(self._lifelines()),
             join(self._heads()),
-            # Words over arrows, whichever came first.
+            # Words are drawn over arrows, in any order of steps.
             join(self._arrows(step) for step in self._rows),
             join(self._row(step, width) for step in self._rows),
             self._loop(width),
@@ -105,7 +105,7 @@ class _Diagram:
         )
 
     def _heights(self) -> Mapping[int, float]:
-        """Where each step is; one without a row of its own is where the next one is."""
+        """The position of each step; one without a row of its own has that of the next one."""
         heights: dict[int, float] = {}
         row = len(self._rows)
         for step in reversed(self._counterexample.steps):
@@ -182,7 +182,7 @@ class _Diagram:
             yield _arrow("reads", start, _Point(self._x[step.target] - sign * 2, y))
 
     def _start(self, step: Step, source: str) -> _Point:
-        """Where an arrow starts: after that step, if its sending is not a step of its own."""
+        """The start of an arrow: after that step, if its sending is not a separate step."""
         if step.since is None:
             return _Point(self._x[source], self._y[step.number])
         after = 0 if step.since in self._sent else ROW / 2
@@ -222,14 +222,14 @@ class _Diagram:
         )
 
     def _clock(self, step: Step, y: float) -> Html | None:
-        """The time, where it is another than in the row above."""
+        """The time, if it differs from the row above."""
         above = self._rows[max(0, self._rows.index(step) - 1)]
         if step.time is None or (above is not step and above.time == step.time):
             return None
         return _text("clock", _Point(TIMES_AT, y + 4), _cut(step.time, TIME_MAX))
 
     def _words(self, step: Step) -> str:
-        """What the step is, in a few words behind the name of its instance."""
+        """The description of the step, in a few words after the name of its instance."""
         words = _cut(step.label or (step.sentence if step.who is None else step.action))
         if step.kind is StepKind.APPENDED and step.since in self._sent:
             words += " lands"
@@ -243,7 +243,7 @@ class _Diagram:
         elif step.source is not None and step.target is not None and step.kind is not StepKind.SENT:
             return
         elif step.who is None:
-            # What happens to nobody in particular, as time.
+            # A step without a participant, such as time.
             left, right = min(self._x.values()), max(self._x.values())
             yield _line("across", _Point(left, y), _Point(right, y))
         else:
@@ -295,7 +295,7 @@ _LIFE = (StepKind.CRASHED, StepKind.STARTED, StepKind.STALLED, StepKind.RESUMED)
 
 
 def _in_columns(participants: tuple[Participant, ...]) -> list[Participant]:
-    """The log stands in the middle, so that few arrows cross a lifeline."""
+    """The log is in the middle, so that few arrows cross a lifeline."""
     others = [who for who in participants if who.name != LOG]
     logs = [who for who in participants if who.name == LOG]
     middle = (len(others) + 1) // 2
@@ -303,21 +303,21 @@ def _in_columns(participants: tuple[Participant, ...]) -> list[Participant]:
 
 
 def _hues(participants: tuple[Participant, ...]) -> dict[str, str]:
-    """A hue for each client, or for each instance whose client nobody knows."""
+    """A hue for each client, or for each instance whose client is unknown."""
     clients = list(dict.fromkeys(w.about or w.name for w in participants if w.name != LOG))
     hues = {client: f"h{n % HUES}" for n, client in enumerate(clients)}
     return {who.name: hues.get(who.about or who.name, "log") for who in participants}
 
 
 def _verdict(step: Step) -> str:
-    """What became of the step's record."""
+    """The outcome of the step's record."""
     if step.kind is not StepKind.APPENDED or step.verdict is None:
         return ""
     return f"✗ {step.verdict}" if step.refused else step.verdict
 
 
 def _longest(texts: Iterable[str]) -> int:
-    """Letters of the longest text as shown, escapes written out; one of Chinese, say, is two."""
+    """The width in letters of the longest text with escapes; a Chinese letter counts twice."""
     shown = (unescape(escape(text)) for text in texts)
     letters = (sum(2 if east_asian_width(c) in "WF" else 1 for c in text) for text in shown)
     return max(letters, default=0)

@@ -1,11 +1,11 @@
 """The Informal Trace Format: a counterexample as JSON that other tools read.
 
-Apalache and Quint write the format, and viewers show it: a list of states, each a value for every
-variable (Apalache's ADR-015). What it has no place for, the story, stands in `#meta`, which every
-reader skips, so that reading back loses nothing. Files of others are read too: their steps have
-an action, if they name one, and no story.
+Apalache and Quint write the format, and viewers show it: a list of states, each with a value for
+every variable (Apalache's ADR-015). The story, for which the format has no place, is in `#meta`,
+which every reader skips, so that reading it back loses nothing. Foreign files are read too: their
+steps have an action, if they name one, and no story.
 
-It knows the notation, as `Expression`, and not what the variables mean.
+It knows the notation, as `Expression`, and not the meaning of variables.
 `kafka_marshal.modelcheck.stories.itf`, which has those values, makes expressions of them.
 """
 
@@ -77,7 +77,7 @@ def to_json(counterexample: Counterexample) -> dict[str, Any]:
 
 
 def loads(text: str, where: str = "a trace") -> Counterexample:
-    """The counterexample of such a text; raises MalformedTraceError, naming `where`."""
+    """Parse a counterexample; raises MalformedTraceError, naming `where`."""
     try:
         trace = json.loads(text)
         meta = trace.get("#meta", {})
@@ -103,7 +103,7 @@ def _state(step: Step) -> dict[str, Any]:
 
 
 def _given(thing: Counterexample | Step, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields that say something; an enumeration's value, since the trace is for everybody."""
+    """The fields that are set; an enumeration's value, since the trace is for other tools."""
     values = {
         name: getattr(thing, name)
         for name in names

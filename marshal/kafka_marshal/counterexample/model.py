@@ -1,6 +1,6 @@
 """The common form: the participants, and the steps that lead to a violation.
 
-It says nothing about how a counterexample was found or how it is shown.
+It does not know how a counterexample was found or how it is shown.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ REFUSED: Final = frozenset(map(spec_name, Refused))
 
 
 class StepKind(enum.StrEnum):
-    """What sort of step it is, so that a drawing needs no list of actions."""
+    """The kind of a step, so that a drawing needs no list of actions."""
 
     SENT = "sent"
     """A record set out for the log."""
     APPENDED = "appended"
-    """A record landed in the log, and was judged there."""
+    """A record landed in the log, with its verdict."""
     LOST = "lost"
     """A record that was under way will not arrive. It has a `source` and no `target`."""
     READ = "read"
@@ -61,7 +61,7 @@ class Participant:
     name: str
     """An instance id, or LOG."""
     about: str = ""
-    """What else is known, as its client id; empty if nothing is."""
+    """Additional information, such as its client id; empty if there is none."""
 
 
 @attrs.frozen
@@ -73,24 +73,24 @@ class Step:
     """Name of the action, as the specification has it; empty in step 0."""
     kind: StepKind = StepKind.OTHER
     sentence: str = ""
-    """Empty where there is nothing to report, as in the first of several steps of time. The maker
-    of a step makes the ids in it visible; names of participants are as they are in the log."""
+    """Empty if there is nothing to report, as in the first of several steps of time. Ids in it must
+    be escaped already; names of participants are as they are in the log."""
     who: str | None = None
     """The participant that acted, or whose record it is."""
     source: str | None = None
-    """The participant that an arrow starts at; nothing if there is no arrow."""
+    """The participant at which an arrow starts; None if there is no arrow."""
     target: str | None = None
     since: int | None = None
-    """Number of the step at which what arrives now had set out: the later it lands, the longer the
-    arrow. Nothing if it set out just now, or nobody knows."""
+    """The number of the step at which the arriving record was sent: the later it lands, the longer
+    the arrow. None if it was just sent, or this is unknown."""
     offset: int | None = None
     """Log offset of the record that landed or was read."""
     label: str = ""
     """A few words for a drawing."""
     verdict: str | None = None
-    """What the record did, or the guard that refused it, as the specification names it."""
+    """The specification's name of the record's verdict, or of the guard that refused it."""
     time: str | None = None
-    """When, as it is to be shown; nothing where time is free."""
+    """The time of the step, in display form; None if time is free."""
     state: Mapping[str, Expression] | None = None
     """Every variable after the step; nothing if no state is known."""
 
@@ -107,28 +107,28 @@ def _numbered(_: object, attribute: attrs.Attribute[Any], steps: tuple[Step, ...
 
 @attrs.frozen
 class Counterexample:
-    """Something that must hold and did not, with the shortest known way there.
+    """A violated property, with the shortest known steps to the violation.
 
-    Raises ValueError if a step names a participant or a step that is not there.
+    Raises ValueError if a step names a participant or a step that does not exist.
     """
 
     violated: str | None
-    """Name of the property that is broken, or of the guard that refused a record; nothing where
-    the finder could not tell which of several it was."""
+    """The name of the violated property, or of the guard that refused a record; None if the finder
+    could not determine which of several it was."""
     source: str
-    """Who found it: a model by name, the seed of a walk, the log of a replay."""
+    """Where it was found: a model by name, the seed of a walk, the log of a replay."""
     participants: tuple[Participant, ...]
-    """In the order in which they are drawn. None where nobody acts but the model itself."""
+    """In drawing order. Empty if only the model itself acts."""
     steps: tuple[Step, ...] = attrs.field(validator=_numbered)
     violated_at: int | None = None
     """The step that breaks it; nothing if no single step does, as in a loop."""
     loop_back_to: int | None = None
     """The step whose state follows the last one, for ever; the last itself if nothing happens any
-    more. Nothing if it does not go on for ever."""
+    more. None if the behaviour is finite."""
     about: str = ""
-    """What was being looked for, in a sentence."""
+    """The goal of the search, in a sentence."""
     wrong: str = ""
-    """What is wrong, in a sentence, where it is more than that a property does not hold."""
+    """What is wrong, in a sentence, if it is more than that a property does not hold."""
 
     def __attrs_post_init__(self) -> None:
         names = [participant.name for participant in self.participants]

@@ -1,7 +1,7 @@
 """A counterexample as one HTML page: the diagram, and the story below it.
 
-Everything is inside the file and nothing is fetched. Without scripts the numbers still lead from
-a step to its row and back; the script lights up both at once.
+The file is self-contained. Without scripts, the numbers link each step to its row and back; the
+script highlights both together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SENTENCE_MAX: Final = 2000
 """Longer sentences are those of a whole state; the trace has it."""
 
 TIME_SHORT: Final = 6
-"""A longer time takes a line of its own on a narrow page."""
+"""On a narrow page, a longer time has a line of its own."""
 
 
 def render(counterexample: Counterexample) -> str:

@@ -1,9 +1,9 @@
-"""A counterexample made of records, where only the log is known: replays, walks, runs.
+"""A counterexample made of records, if only the log is known: replays, walks, runs.
 
-The states are those of the specification's MCRecords, by the same names: the claim, and the last
+The states are those of the specification's MCRecords, with the same names: the claim, and the last
 record with its verdict. The claim before that record is added, since evidence may leave out records
-in between, and so is what MCRecords cannot know, such as a record's group. "Nothing" is written as
-the specification writes it.
+in between. Facts that MCRecords does not have are added too, such as a record's group. "Nothing" is
+written as in the specification.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from kafka_marshal.counterexample.model import (
 from kafka_marshal.markup import name as visible_name
 
 NONE: Final = -1
-"""Stands for nothing where a number could be. Spec: NONE."""
+"""Represents nothing for a number. Spec: NONE."""
 NOBODY: Final = "none"
-"""Stands for nothing where an id could be. Spec: NOBODY."""
+"""Represents nothing for an id. Spec: NOBODY."""
 LATE_S: Final = 1
 """Senders write whole seconds: a record is known to be late from here on."""
 
 
 @attrs.frozen
 class RecordOutcome:
-    """One record of the claim's log, and what it did."""
+    """One record of the claim's log, and its effect."""
 
     record: Record
     before: Claim
@@ -52,7 +52,7 @@ class RecordOutcome:
 def judge(
     records: Iterable[Record], rules: Rules = FENCED, claim: Claim | None = None
 ) -> tuple[RecordOutcome, ...]:
-    """Fold the records of one claim, in the order given."""
+    """Fold the records of one claim, in the given order."""
     judged = []
     before = Claim() if claim is None else claim
     for record in records:
@@ -70,7 +70,7 @@ def from_records(
     claim: Claim | None = None,
     about: str = "",
 ) -> Counterexample:
-    """Fold records of one claim, starting from `claim`, and describe what happens.
+    """Fold records of one claim, starting from `claim`, and describe the steps.
 
     Raises ValueError if there is no record.
     """
@@ -80,9 +80,9 @@ def from_records(
 def from_judged(
     judged: Iterable[RecordOutcome], violated: str | None, source: str, about: str = ""
 ) -> Counterexample:
-    """Describe records that were judged already; between two of them others may be left out.
+    """Describe records that were judged already; records between them may be left out.
 
-    The step at fault is the first that breaks the property, or that the guard refused; the last
+    The step at fault is the first that violates the property, or that the guard refused; the last
     one if none does by itself. Raises ValueError if there is no record.
     """
     evidence = tuple(judged)
@@ -198,7 +198,7 @@ def claim_expression(claim: Claim) -> Expression:
 
 
 def record_expression(record: Record) -> Expression:
-    """A record as the specification's, with what it leaves out of the one key it has."""
+    """A record in the specification's form, and the key's fields, which that form leaves out."""
     message = attrs.asdict(record.message)
     return {
         "offset": integer(record.offset),

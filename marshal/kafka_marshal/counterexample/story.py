@@ -1,6 +1,6 @@
 """A counterexample as plain text: one line per step, and the violation at the end.
 
-It knows only what a `Counterexample` says of itself; the sentences are its finder's.
+It only knows the content of a `Counterexample`; the finder writes the sentences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def timed(step: Step) -> str:
 
 
 def ending(counterexample: Counterexample) -> Iterator[str]:
-    """How it goes on, and what is wrong with it."""
+    """The continuation after the last step, and what is wrong."""
     back_to, last = counterexample.loop_back_to, counterexample.steps[-1].number
     if back_to == last:
         yield "From here on nothing happens any more."
@@ -49,5 +49,5 @@ def wrong(counterexample: Counterexample) -> str:
 
 
 def promise(counterexample: Counterexample) -> str | None:
-    """What the broken property promises, in a sentence; None if it is not one of the protocol's."""
+    """The promise of the violated property, in a sentence; None if it has none."""
     return next((p.sentence for p in Property if p.value == counterexample.violated), None)

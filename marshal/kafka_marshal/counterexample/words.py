@@ -75,13 +75,13 @@ def described(record: Record) -> str:
 def phrase(
     kind: str, fields: Mapping[str, Any], headers: Mapping[str, Any], moment: Callable[[int], str]
 ) -> str:
-    """A message of this name, its number, and the headers that it carries.
+    """A message with this name, its number, and its headers.
 
     Args:
         kind: the message's name.
         fields: its fields.
-        headers: the values of the headers that it carries, by field.
-        moment: how a time is written, given unix seconds.
+        headers: the values of its headers, by field.
+        moment: formats a time, given unix seconds.
 
     Raises:
         KeyError: there is no such message, or no word for its number.
@@ -96,7 +96,7 @@ def phrase(
 
 
 def carried(headers: Mapping[str, object]) -> list[str]:
-    """The headers that say something, by field.
+    """The headers with a meaning, by field.
 
     >>> carried({"present": True, "epoch": 3, "set_position": 7})
     ['epoch 3', 'set-position 7']
@@ -105,7 +105,7 @@ def carried(headers: Mapping[str, object]) -> list[str]:
 
 
 def landed(record: Record, verdict: Verdict, before: Claim, after: Claim) -> str:
-    """What a record did to its claim, at its place in the log."""
+    """The effect of a record on its claim, at its offset."""
     line = f"offset {record.offset}: {name(record.message.instance_id)}'s {described(record)}"
     if isinstance(verdict, Refused):
         return f"{line}: refused by {spec_name(verdict)}, {verdict.sentence}"
@@ -113,7 +113,7 @@ def landed(record: Record, verdict: Verdict, before: Claim, after: Claim) -> str
 
 
 def standing(claim: Claim) -> str:
-    """Who owns, before anything else happens."""
+    """The owner before the first step."""
     position = f"position {claim.position}"
     if not claim.owned:
         return f"nobody owns; {position}"
@@ -122,7 +122,7 @@ def standing(claim: Claim) -> str:
 
 
 def _effects(before: Claim, after: Claim) -> list[str]:
-    """What changed in the claim, beyond clocks."""
+    """The changes of the claim, except clocks."""
     found = []
     old = before.owner_instance if before.owned else None
     new = after.owner_instance if after.owned else None

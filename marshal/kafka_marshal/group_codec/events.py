@@ -1,7 +1,7 @@
 """The table of events: the fields of each, and the form of each field.
 
-An event is a JSON object, `{"event": "MemberLeft", "version": 1, ...}`, so that Spark's `from_json`
-and a person with a console consumer can read it. Fields that nobody here knows are passed over.
+An event is a JSON object, `{"event": "MemberLeft", "version": 1, ...}`, readable by Spark's
+`from_json` and by a user with a console consumer. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CONTROLLER: Final[Mapping[str, Form[Any]]] = {
     "host": TEXT,
     "port": Whole(most=2**16 - 1),
 }
-"""Who is controller, and where."""
+"""The controller, and its address."""
 
 
 def _expect_few(where: str, topics: Mapping[str, Topic]) -> None:
@@ -77,7 +77,7 @@ def _expect_few(where: str, topics: Mapping[str, Topic]) -> None:
 
 
 def _expect_possible(where: str, group: Group) -> None:
-    """A fold can have the group: no other may be what a reader begins with."""
+    """Check that a fold can have this group: a reader must not begin with any other."""
     broken = impossible(group)
     if broken is not None:
         malformed(where, f"no group is like that: {broken.value}")
@@ -161,7 +161,7 @@ _EVENT, _VERSION = "event", "version"
 
 
 def _no_constant(_: str) -> Json:
-    """`NaN` and `Infinity` are no JSON, though Python's parser takes them."""
+    """Refuse `NaN` and `Infinity`, which are not JSON, though Python's parser accepts them."""
     raise ValueError
 
 
@@ -209,7 +209,7 @@ def encode_event(event: Event) -> bytes:
     """The record value of an event.
 
     Raises:
-        UnsendableMessage: it would not decode to itself; `field` says where.
+        UnsendableMessage: it would not decode to itself; `field` names the place.
 
     >>> encode_event(MemberLeft("m1", "done"))
     b'{"event":"MemberLeft","version":1,"member":"m1","reason":"done"}'

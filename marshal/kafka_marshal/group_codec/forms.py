@@ -1,7 +1,7 @@
-"""JSON forms of values: each form decodes what `json.loads` returned, and encodes it again.
+"""JSON forms of values: each form decodes the result of `json.loads`, and encodes it again.
 
-A form is strict, because all readers must agree on what is malformed: a whole number is no float, a
-list names nothing twice, text can be encoded. This room knows no event.
+A form is strict, because all readers must agree on what is malformed: a whole number is not a
+float, a list has no duplicate names, text can be encoded. This module knows no event.
 """
 
 # ruff: noqa: D102  # what `read` and `write` do is documented once, at `Form`
@@ -19,7 +19,7 @@ from kafka_marshal.codec import PARTITION_MAX, MalformedRecord
 from kafka_marshal.core.groups.state import TopicPartition
 
 Json: TypeAlias = Any
-"""What `json.loads` gives."""
+"""A result of `json.loads`."""
 INT64_MAX: Final = 2**63 - 1
 T = TypeVar("T")
 Word = TypeVar("Word", bound=Enum)
@@ -30,7 +30,7 @@ class Form(ABC, Generic[T]):
 
     @abstractmethod
     def read(self, where: str, given: Json) -> T:
-        """Return the value, given where it stands. Raises MalformedRecord naming that place."""
+        """Decode the value. Raises MalformedRecord, naming the place `where`."""
 
     def write(self, value: T) -> Json:
         """Return its JSON: that of most is the value itself."""
@@ -43,7 +43,7 @@ def malformed(where: str, reason: str) -> NoReturn:
 
 
 def _kind(given: Json) -> str:
-    """What JSON calls it."""
+    """The JSON name of its type."""
     if given is None:
         return "null"
     kinds = {bool: "a flag", int: "a number", float: "a fraction", str: "text", list: "a list"}
@@ -132,7 +132,7 @@ class OneOf(Form[Word]):
 
 @frozen
 class Checked(Form[T]):
-    """A value of which more is asked than its form can say."""
+    """A value with more conditions than its form has."""
 
     form: Form[T]
     check: Callable[[str, T], None]
@@ -156,7 +156,7 @@ def an_object(where: str, given: Json) -> Mapping[str, Json]:
 
 
 def of_object(given: Mapping[str, Json], where: str, name: str, form: Form[T]) -> T:
-    """A field of an object; unknown fields beside it are passed over."""
+    """A field of an object; unknown fields next to it are ignored."""
     place = f"{where}.{name}" if where else name
     if name not in given:
         malformed(place, "it is absent")
@@ -180,7 +180,7 @@ class Fields(Form[T]):
 
 @frozen
 class OnlyField(Form[T]):
-    """An object of which one field says all."""
+    """An object whose meaning is in one field."""
 
     name: str
     form: Form[T]

@@ -33,11 +33,12 @@ def decode_record(
     value: bytes | None,
     headers: Pairs,
 ) -> EventRecord:
-    """A record as the reducer takes it, from what a client of Kafka gives.
+    """Decode a record of a Kafka client for the reducer.
 
     Raises:
         MalformedRecord: key or value are not an event's, naming the field; no other exception,
-            whatever the bytes. Headers that are no numbers are no error: `step` refuses the event.
+            whatever the bytes. Headers that are not numbers are no error: `step` refuses the
+            event.
     """
     event = decode_event(value)
     epoch, number = decode_headers(headers)
@@ -65,9 +66,9 @@ def _group(event: Event | UnknownEvent, key: bytes | None) -> str:
 
 
 def decode_headers(pairs: Pairs) -> tuple[int, int]:
-    """Epoch and number among a record's headers; of one given twice the last counts.
+    """Epoch and number among a record's headers; if one occurs twice, the last counts.
 
-    NOT_DECIMAL stands for one that is absent or not written as `encode_headers` does. Never raises.
+    NOT_DECIMAL stands for one that is absent or not in the form of `encode_headers`. Never raises.
 
     >>> decode_headers([("marshal-epoch", b"7"), ("marshal-number", b"08")])
     (7, -2)
@@ -80,7 +81,7 @@ def decode_headers(pairs: Pairs) -> tuple[int, int]:
 
 
 def _decimal(text: bytes | str | None) -> int:
-    """A number of 64 bits as everybody writes it: no sign, and no 0 before it."""
+    """A number of 64 bits in canonical form: no sign, and no leading 0."""
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     if text is None or not (text.isdecimal() and text.isascii()) or len(text) > 19:
@@ -90,10 +91,10 @@ def _decimal(text: bytes | str | None) -> int:
 
 
 def encode_record(record: EventRecord) -> tuple[bytes | None, bytes, list[tuple[str, bytes]]]:
-    """Key, value and headers of a record to send; where it comes to lie in the log is not asked.
+    """Key, value and headers of a record to send; its offset is ignored.
 
     Raises:
-        UnsendableMessage: it would not decode to itself; `field` says where.
+        UnsendableMessage: it would not decode to itself; `field` names the place.
     """
     event = record.event
     if isinstance(event, UnknownEvent):

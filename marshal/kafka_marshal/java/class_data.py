@@ -1,12 +1,11 @@
 """Class data archives: classes that Java stores once loaded, so that the next start is faster.
 
-Half of what a broker does until it serves is to load and check the same classes again. Java can
-keep them in a file (`-XX:ArchiveClassesAtExit`) and map that file at the next start. This room
-knows where such a file is and whom it fits. What has to run to make one, and when, is for those
-who run Java.
+A broker spends half of its start on loading and checking the same classes again. Java can store
+them in a file (`-XX:ArchiveClassesAtExit`) and map that file at the next start. This module knows
+where such a file is and which Java it fits. The callers decide what to run to make one, and when.
 
-An archive is never needed. Without one, and with one that Java refuses, a process starts as it
-would without this room and prints nothing else.
+An archive is optional. Without one, or with one that Java refuses, a process starts as usual and
+prints nothing else.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _SILENT: Final = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path*=off")
 
 
 def options(java: Java, class_path: Sequence[Path]) -> tuple[str, ...]:
-    """Java's options to start with the archive of these jars; none if there is no such archive.
+    """Java's options to start with the archive of these jars; empty if there is none.
 
-    Further entries may follow the jars in the class path of the process, and none may precede them.
+    Further entries may follow the jars in the class path of the process, but none may precede them.
     """
     key = _key(java, class_path)
     archive = None if key is None else _found(key)
@@ -37,12 +36,13 @@ def options(java: Java, class_path: Sequence[Path]) -> tuple[str, ...]:
 def make(
     java: Java, class_path: Sequence[Path], run: Callable[[Sequence[str]], None]
 ) -> Path | None:
-    """Make the archive of these jars, if it is not there, and return its path.
+    """Make the archive of these jars, if it does not exist, and return its path.
 
-    `run` is given options of Java. With them it starts the class path, lets it load what later
-    starts will need, and returns when the process has left in order.
+    `run` receives options of Java. It must start the class path with them, let it load the classes
+    that later starts need, and return when the process has ended regularly.
 
-    Returns nothing if this Java keeps no archives (a runtime without `classes.jsa`), or kept none.
+    Returns None if this Java supports no archives (a runtime without `classes.jsa`), or stored
+    none.
     """
     key = _key(java, class_path)
     if key is None:

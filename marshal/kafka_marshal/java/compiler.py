@@ -27,13 +27,13 @@ class CompileError(Exception):
 
 
 def compiled(source: Path, jars: Sequence[Path]) -> Path:
-    """Return a folder with the classes of `source`, which sees those of `jars`.
+    """Return a folder with the classes of `source`, compiled with `jars` on the class path.
 
-    The cache keeps the folder, by the file's content and the jars' names.
+    The folder is cached, by the file's content and the jars' names.
 
     Raises:
         CompileError: it does not compile.
-        JarError: the compiler cannot be had.
+        JarError: the compiler cannot be fetched.
         JavaNotFoundError: there is no Java.
     """
     parts = [source.read_bytes(), ECJ.sha256.encode(), *(path.name.encode() for path in jars)]

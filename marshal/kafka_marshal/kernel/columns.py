@@ -1,9 +1,9 @@
 """Values and headers of records as columns of numbers; names and claims become codes.
 
 A value is `TYPE/version/unix_s/instance/client/group/topic/partition[/number]`. The five fields in
-the middle, its *address*, name the sender and the claim. A log has few different ones, so each is
-looked up by its bytes and split once. `codec` decodes what is not written the ordinary way (signs,
-leading zeros, nineteen digits, too many fields), and says what is malformed.
+the middle, its *address*, name the sender and the claim. A log has few distinct addresses, so each
+is looked up by its bytes and split once. `codec` decodes values that are not in the ordinary form
+(signs, leading zeros, nineteen digits, too many fields), and decides what is malformed.
 """
 
 from __future__ import annotations
@@ -53,18 +53,19 @@ _CLAIMING_RANGE: Final = f"{ClaimingRange.__name__}/"
 _NAMES_NO_CLAIM: Final = np.array([*(not layout.keyed for layout in wire.MESSAGES), False])
 
 _LEARNT_AT_ONCE: Final = 4096
-"""Addresses that are split in one step: there must be room for their fields, as if all were new."""
+"""The number of addresses split in one step: there must be room for their fields, as if all were
+new."""
 ABSENT: Final = -1
-"""A header that is not there."""
+"""The header is missing."""
 NOT_DECIMAL: Final = -2
 INT64_MAX: Final = 2**63 - 1
 HEADER_COLUMNS: Final = tuple(header.field for header in wire.HEADERS)
-"""The columns of `RecordColumns.headers`, by their names in `Headers`; the first `STRICT` may be
-NOT_DECIMAL, which refuses the record, and the others are amendments, which decide nothing."""
+"""The columns of `RecordColumns.headers`, by their names in `Headers`. The first `STRICT` may be
+NOT_DECIMAL, which refuses the record; the others are amendments, which affect no decision."""
 STRICT: Final = sum(not header.amends for header in wire.HEADERS)
 _BY_NAME: Final = {header.name: column for column, header in enumerate(wire.HEADERS)}
 _LEAST: Final = np.array([header.least for header in wire.HEADERS])
-"""A number below this is not ordinary."""
+"""A lower number is not ordinary."""
 
 
 @frozen(eq=False)
@@ -72,27 +73,27 @@ class RecordColumns:
     """A batch of records, decoded. All arrays are as long as the batch."""
 
     kind: Small
-    """Its index in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing.
-    REQUEST is a ClaimingRange, if who decodes asks for them."""
+    """The index in `wire.MESSAGES`, or MALFORMED; then the other columns of the row are undefined.
+    REQUEST is a ClaimingRange, if the caller decodes requests."""
     version: Ints
     unix_s: Ints
     number: Ints
-    """The message's `Layout.number`; 0 where it has none."""
+    """The message's `Layout.number`; 0 if it has none."""
     address: Codes
     """The sender and the claim: an index in the tables of `NameCodes`."""
     present: Flags
-    """Any `marshal-` header was there."""
+    """Whether there was any `marshal-` header."""
     headers: Ints
     """Columns as in `HEADER_COLUMNS`: the number, ABSENT or NOT_DECIMAL."""
     amended_badly: Flags
-    """An amendment was there that counts as absent: see `malformed_amendments`."""
+    """Whether an amendment was present that counts as absent: see `malformed_amendments`."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
     @classmethod
     def of_size(cls, count: int) -> RecordColumns:
-        """Nothing is decoded yet."""
+        """Empty columns."""
         return cls(
             np.empty(count, np.int8),
             np.zeros(count, np.int64),
@@ -110,7 +111,7 @@ class RecordColumns:
 
 
 class TextCodes:
-    """Texts and their codes, given out as they are first seen."""
+    """Texts and their codes, assigned in order of occurrence."""
 
     def __init__(self, salt: npt.NDArray[np.uint64], *first: str) -> None:
         self._salt = salt
@@ -119,7 +120,7 @@ class TextCodes:
         self.spans = np.zeros((1 << 8, 2), dtype=np.uint64)
         self.hashes = np.zeros(1 << 8, dtype=np.uint64)
         self.heads = np.zeros(2, np.int64)
-        """How many there are, and how much of the pool they take."""
+        """The number of texts, and their size in the pool."""
         self._names: list[str] = []
         for text in first:
             self.code(text)
@@ -129,11 +130,11 @@ class TextCodes:
 
     @property
     def arrays(self) -> tuple[Codes, Bytes, npt.NDArray[np.uint64], npt.NDArray[np.uint64], Ints]:
-        """What the compiled functions take; to be asked anew when there may be more room."""
+        """The arguments of the compiled functions; fetch them again after making room."""
         return self.slots, self.pool, self.spans, self.hashes, self.heads
 
     def names(self) -> list[str]:
-        """The texts by their codes: a list that grows."""
+        """The texts by code: a list that grows."""
         known, count = len(self._names), len(self)
         if known < count:
             spans = self.spans[known:count].astype(np.int64)
@@ -146,7 +147,7 @@ class TextCodes:
         return self._names
 
     def code(self, text: str) -> int:
-        """The code of a text, which becomes known if it was not."""
+        """The code of a text, which is assigned if it is new."""
         name = text.encode("utf-8", "surrogateescape")
         self.make_room(1, len(name))
         return int(intern_in(self.arrays, *_whole(name), self._salt))
@@ -157,7 +158,7 @@ class TextCodes:
         return int(look_up(self.arrays, *_whole(name), self._salt))
 
     def make_room(self, texts: int, size: int) -> None:
-        """Make room for this many more texts, which take `size` bytes together."""
+        """Make room for this many more texts, with `size` bytes in all."""
         count, used = self.heads.tolist()
         while used + size > len(self.pool):
             self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
@@ -170,7 +171,7 @@ class TextCodes:
 
 
 class NameCodes:
-    """The codes of ids, groups, claims and addresses, given out as they are first seen.
+    """The codes of ids, groups, claims and addresses, assigned in order of occurrence.
 
     Code 0 of the ids is the empty id.
     """
@@ -194,7 +195,7 @@ class NameCodes:
         return self._table[: len(self._addresses)]
 
     def claim_keys(self) -> list[ClaimKey]:
-        """The keys by their codes: a list that grows."""
+        """The keys by code: a list that grows."""
         known = len(self._keys)
         if known < len(self.claims):
             for name in self.claims.names()[known:]:
@@ -203,7 +204,7 @@ class NameCodes:
         return self._keys
 
     def claim(self, key: ClaimKey) -> int:
-        """The code of a claim, which becomes known if it was not."""
+        """The code of a claim, which is assigned if it is new."""
         group = self.groups.code(key.group)
         claim = self.claims.code(_claim_text(key))
         self._claim_groups = _as_long(self._claim_groups, self.claims.spans)
@@ -228,7 +229,7 @@ class NameCodes:
     ) -> RecordColumns:
         """Decode a batch: values are binary, headers a list of structs of key and value.
 
-        `requests`: also each ClaimingRange that is written the ordinary way, headers and all. Its
+        `requests`: also decode ClaimingRanges in the ordinary form, including headers. Their
         headers `marshal-ranges` and `marshal-keep` are not decoded.
         """
         return self.decoded_together([(values, headers)], requests=requests)
@@ -291,7 +292,7 @@ class NameCodes:
         return code
 
     def _learn(self, known: int) -> None:
-        """Split the addresses that are new."""
+        """Split the new addresses."""
         addresses = self._addresses
         self._table = _as_long(self._table, addresses.spans)
         self._topicless = _as_long(self._topicless, addresses.spans)
@@ -318,7 +319,7 @@ class NameCodes:
             known = until
 
     def _put_right(self, columns: RecordColumns, values: pa.Array) -> None:
-        """Let `codec` decode what is not ordinary, and rule on it."""
+        """Let `codec` decode the values that are not ordinary, and decide about them."""
         doubtful = columns.kind == ODD
         if len(self._addresses):
             known = np.where(doubtful, 0, columns.address)
@@ -331,7 +332,8 @@ class NameCodes:
         rows = np.flatnonzero(doubtful)
         if not rows.size:
             return
-        # To `codec` this message is malformed, whatever its fields are. A log may hold millions.
+        # `codec` treats this message as malformed, whatever its fields are. A log may hold
+        # millions.
         named = pc.starts_with(values.take(pa.array(rows)), _CLAIMING_RANGE).fill_null(False)
         of_ranges = named.to_numpy(zero_copy_only=False)
         columns.kind[rows[of_ranges]] = MALFORMED
@@ -353,7 +355,7 @@ _Array = TypeVar("_Array", Codes, Flags)
 
 
 def _as_long(array: _Array, other: npt.NDArray[np.uint64]) -> _Array:
-    """The array, or a copy with as much room as another has, of zeros."""
+    """The array, or a longer copy of the other's length, filled with zeros."""
     if len(array) >= len(other):
         return array
     longer = np.zeros((len(other), *array.shape[1:]), array.dtype)
@@ -362,7 +364,7 @@ def _as_long(array: _Array, other: npt.NDArray[np.uint64]) -> _Array:
 
 
 def _whole(text: bytes) -> tuple[Bytes, np.uint64, np.uint64]:
-    """A text as compiled functions take it: data, begin, end."""
+    """A text in the form for compiled functions: data, begin, end."""
     return np.frombuffer(text or b"?", np.uint8), np.uint64(0), np.uint64(len(text))
 
 
@@ -408,7 +410,7 @@ def _decode_headers(columns: RecordColumns, headers: pa.Array | None) -> None:
 
 
 def _field(key: bytes | str) -> int:
-    """Which column of `RecordColumns.headers` a header says, if any."""
+    """The column of `RecordColumns.headers` for a header, or another code if it has none."""
     name = _name(key)
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -416,7 +418,7 @@ def _field(key: bytes | str) -> int:
 
 
 def header_row(headers: Headers) -> list[int]:
-    """Headers as a row of `RecordColumns.headers`. Beyond 64 bits all are alike."""
+    """Headers as a row of `RecordColumns.headers`. All numbers beyond 64 bits are equivalent."""
     fields = (getattr(headers, name) for name in HEADER_COLUMNS)
     return [ABSENT if each is None else min(each, INT64_MAX) for each in fields]
 

@@ -11,7 +11,7 @@ _LENGTH_BYTES: Final = 4
 
 
 def longest_entry(data: memoryview) -> int:
-    """Bytes of the longest of them; the lengths are unsigned, of four bytes, the lowest first."""
+    """The length of the longest string; lengths are unsigned 32-bit little-endian integers."""
     return int(_longest(np.frombuffer(data, np.uint8)))
 
 

@@ -1,7 +1,8 @@
 """Folds claims over columns of records, compiled: `World` for logs of millions of records.
 
-`steps` says what a record does; here is what it does it to. It computes in 64 bits; whatever does
-not fit is refused before anything is folded (`BeyondKernel`), and `World` is there for it.
+`steps` defines the effect of a record; this module holds the claims. It computes in 64 bits. Input
+that does not fit is refused before anything is folded (`BeyondKernel`), and must be folded by
+`World`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from kafka_marshal.kernel.steps import (
 
 
 class BeyondKernel(ValueError):
-    """A time is further from 1970 than 2^53 ms, or a duration longer: fold by `World`."""
+    """A time is further from 1970 than 2^53 ms, or a duration is longer: use `World`."""
 
 
 class KernelFold:
-    """Folds the records of one coordinating partition, as `World` does."""
+    """Folds the records of one coordinating partition, like `World`."""
 
     def __init__(self, rules: Rules = FENCED, names: NameCodes | None = None) -> None:
         self.rules = rules
@@ -61,13 +62,13 @@ class KernelFold:
         columns: RecordColumns,
         rows: npt.NDArray[np.intp] | None = None,
     ) -> Small:
-        """Fold records in offset order; what each did, as a number.
+        """Fold records in offset order; return the effect of each as a number.
 
-        The number is an index in `steps.VERDICTS`, NO_MESSAGE, or READ_TWICE. Where a batch holds
-        several coordinating partitions, `rows` says which of it are this one's, in offset order.
+        The number is an index in `steps.VERDICTS`, NO_MESSAGE, or READ_TWICE. If a batch has
+        several coordinating partitions, `rows` holds the rows of this one, in offset order.
 
         Raises:
-            OutOfOrder: an offset is below one already folded. Nothing of the batch was folded.
+            OutOfOrder: an offset is lower than one already folded. Nothing of the batch was folded.
             BeyondKernel: a time does not fit. Nothing of the batch was folded.
         """
         if rows is None:
@@ -103,13 +104,13 @@ class KernelFold:
         return verdicts
 
     def claims(self) -> dict[ClaimKey, Claim]:
-        """Every claim that had a record of its own, in order of first sight."""
+        """Every claim that had a record of its own, in order of occurrence."""
         keys = self.names.claim_keys()
         instances, clients = self.names.instances.names(), self.names.clients.names()
         return {keys[code]: _claim(self._claims[code], instances, clients) for code in self._order}
 
     def put(self, key: ClaimKey, claim: Claim) -> None:
-        """Go on from this claim, as if its records had been folded here."""
+        """Set the state of a claim, as if its records had been folded here."""
         names = self.names
         code = names.claim(key)
         self._make_room()

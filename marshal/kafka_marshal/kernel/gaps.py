@@ -12,11 +12,14 @@ from kafka_marshal.kernel.silences import DIGITS, Gaps
 
 _MANTISSAS: Final = 10**DIGITS
 _COUNTS: Final = np.zeros(20 * _MANTISSAS, np.int64)
-"""All zero, but while something is counted."""
+"""All zero, except while counting."""
 
 
 def gaps_of(clocks_ms: Ints, interval_ms: float) -> Gaps:
-    """Of times that never fall. A single one has no silence, and then the shortest is endless."""
+    """The silences between ascending times.
+
+    A single time has none; then the shortest is infinite.
+    """
     shortest, longest, over, lengths, counts = _counted(clocks_ms, interval_ms, _COUNTS)
     return Gaps(shortest, longest, over, dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
 

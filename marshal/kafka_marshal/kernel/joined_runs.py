@@ -1,8 +1,8 @@
 """Joins runs of heartbeats that continue from one chunk to the next, in sorted rows.
 
-A chunk's runs end with the chunk (`runs`). Where the next chunk's run of the same claim would have
-gone on from there, both are one run. So is a heartbeat that stands alone in its chunk. The rule is
-that of `runs`, asked of the last record of the one row and the first of the next.
+A chunk's runs end with the chunk (`runs`). If the next chunk's run of the same claim would have
+continued it, both are one run. The same applies to a single heartbeat. The rule is that of `runs`,
+applied to the last record of the one row and the first of the next.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from kafka_marshal.kernel.runs import NO_RUN, Subjects
 from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT, RELEASE_GROUP
 
 NEVER: Final = -(2**63)
-"""The time of what does not happen in a row."""
+"""The time of an event that does not occur in a row."""
 _BOUND: Final = 1 << 43
-"""Times beyond this are not ordinary: sums and quotients of them may not be exact."""
+"""Larger times are not ordinary: their sums and quotients may not be exact."""
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 
 
 @frozen(eq=False)
 class RowColumns:
-    """Rows, each one record or one run of heartbeats. All arrays are as long as there are rows."""
+    """Rows, each one record or one run of heartbeats. All arrays have one item per row."""
 
     place: Codes
-    """Its log and coordinating partition, numbered from 0 on."""
+    """The index of its log and coordinating partition, from 0 on."""
     first_clock_ms: Ints
     last_clock_ms: Ints
-    """The clock of its place at its first and at its last record."""
+    """The clock of its partition at its first and at its last record."""
     timestamp_ms: Ints
-    """Of its last record."""
+    """The timestamp of its last record."""
     first_position: Ints
     last_position: Ints
     still_until_ms: Ints
-    """The clock at the record before the first that moves the position, or NEVER."""
+    """The clock at the record before the first one that moves the position, or NEVER."""
     moved_ms: Ints
     """The clock at the last record that moves the position, or NEVER."""
 
 
 def may_be_in_runs(columns: RecordColumns, last_offsets: Ints, kind: int = HEARTBEAT) -> Flags:
-    """The rows whose last record could be of a run, whatever came before it.
+    """The rows whose last record could be in a run, whatever came before it.
 
-    Of another `kind`: those whose record no guard refuses that looks at the record alone.
+    For another `kind`: those whose record is not refused by a guard that needs only the record.
     """
     headers = columns.headers
     found: Flags = (
@@ -83,11 +83,11 @@ def join(
     interval_ms: float,
     forced: bool = False,
 ) -> Ints:
-    """Of every row, the row with which its run begins, or NO_RUN if it stands alone.
+    """For every row, the first row of its run, or NO_RUN if it is in none.
 
-    `columns` are the rows' last records, decoded with `names`; those whose kind is MALFORMED are
-    passed over. `joinable`: those of `may_be_in_runs` that may be joined. `subjects` are those of
-    the rows at their places. The other arguments are as in `runs.find`.
+    `columns` are the rows' last records, decoded with `names`; those with kind MALFORMED are
+    skipped. `joinable` are those of `may_be_in_runs` that may be joined. `subjects` are those of
+    the rows in their partitions. The other arguments are as in `runs.find`.
     """
     leader = np.full(len(rows.place), NO_RUN, np.int64)
     _join(
@@ -171,7 +171,7 @@ def _join(  # type: ignore[no-untyped-def]
             or (headers[before, _START] < 0) != (headers[row, _START] < 0)
         ):
             continue
-        # No rest may lie between the first and the last record of a run that move the position.
+        # There must be no rest between the first and last record of a run that move the position.
         rest_ms, moved = rest_intervals * every_ms, moved_ms[before]
         if first_position[row] != last_position[before]:
             if moved != NEVER and last_clock_ms[before] - moved >= rest_ms:
@@ -415,11 +415,11 @@ def positions(
     moved_to: Ints,
     last_moves: Ints,
 ) -> tuple[int, int, int, int]:
-    """What a run of these rows says of the position.
+    """The positions of a run of these rows.
 
-    All but `members` are by row: how many records it is, and the positions of the first and of the
-    last. Between them the position moves first, and to what, and last; negative if it does not.
-    Returned are the first position and the same three of the whole run.
+    All but `members` are by row: the number of records, and the first and the last position. Then
+    come the index of the first move, its position, and the index of the last move; negative if
+    there is none. Returned are the first position and the same three numbers of the whole run.
     """
     return _positions(  # type: ignore[no-any-return]
         members, lengths, first_positions, last_positions, first_moves, moved_to, last_moves
@@ -450,8 +450,8 @@ def _positions(  # type: ignore[no-untyped-def]
 def gathered(order: Ints, begins: Ints, ends: Ints, base: Ints, distances: Codes) -> Ints:
     """The numbers of these rows, one row after the other.
 
-    Those of a row are `distances` from `begins` to before `ends`, each added to its `base`. A row
-    without distances is one record, at its base.
+    A row's numbers are its `distances` from `begins` to before `ends`, each added to its `base`. A
+    row without distances is one record, at its base.
     """
     lengths = np.maximum((ends - begins)[order], 1)
     found = np.empty(int(lengths.sum()), np.int64)

@@ -1,12 +1,12 @@
 """Sums up the ordinary heartbeats of a growing log, claim by claim. Compiled.
 
-`runs` finds heartbeats that say nothing new in a stretch of a log whose past it does not know. Here
-the past is known: an account has folded it, and says of a claim how it stands. From there on the
-owner's heartbeats are numbers to add to a row, until something else comes. Until then they are
-pending; the account takes their sum in one step.
+`runs` finds redundant heartbeats in a part of a log without its past. Here the past is known: an
+account has folded it, and gives the state of each claim. From then on the owner's heartbeats are
+added to a row of numbers until another record comes. Until then they are pending; the account
+applies their sum in one step.
 
-A row of `claims` is a claim, by the code that `NameCodes` gives it. This room does not know what an
-account keeps, nor when it takes a sum.
+A row of `claims` is a claim, by its code in `NameCodes`. This module does not know what an account
+stores, nor when it takes a sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafka_marshal.kernel.columns import (
 from kafka_marshal.kernel.steps import BOUND, HEARTBEAT
 
 BOOKS: Final = 2
-"""The most rule sets that one account judges by."""
+"""The most rule sets of one account."""
 (
     IS_OPEN, PLACE, ADDRESS, PRESENT, EPOCH, INTERVAL, START,
     MISSED_MS, LONG_MS, GRAIN_MS, GROUP,
@@ -39,43 +39,44 @@ BOOKS: Final = 2
     REST_MS, REST_MS_2, STILL_MS, STILL_MS_2, BEAT_MS, BEAT_MS_2,
     FIELDS,
 ) = range(26)  # fmt: skip
-"""Whether heartbeats of the claim may be ordinary, and of which coordinating partition. What they
-have in common: sender, whether they have headers, epoch, stated interval, whether they say a start.
-A silence that is reported is longer than `MISSED_MS`; one that speaks against the interval is
-longer than `LONG_MS`, or none is counted if that is negative. `GRAIN_MS`: heartbeats that are
-closer together are drawn as one. `GROUP`: a row of `heard_ms`. The last heartbeat's number,
-timestamp and clock. Of pending heartbeats: how many, and the longest silence. Clock and offset
-where they moved the position last, or a negative offset. `ROW`: where in the batch under way the
-last one is. Of each book: a standstill that is none yet is shorter than `REST_MS`, the clock
-when the position moved last, and when a heartbeat was drawn last."""
+"""Whether heartbeats of the claim may be ordinary, and their coordinating partition. Their common
+properties: sender, whether they have headers, epoch, stated interval, whether they state a start. A
+silence longer than `MISSED_MS` is reported. One longer than `LONG_MS` counts as long; none counts
+if that is negative. Heartbeats closer together than `GRAIN_MS` are drawn as one. `GROUP` is a row
+of `heard_ms`. The last heartbeat's number, timestamp and clock. For pending heartbeats: their
+count, and the longest silence. Clock and offset of their last move of the position, or a negative
+offset. `ROW`: the index of the last one in the current batch. For each rule set: the minimum of a
+reported standstill (`REST_MS`), the clock at the last move of the position, and at the last drawn
+heartbeat."""
 (LAST_OFFSET, LOG_CLOCK, STAMPED, RECORDS, FROM_MS, TO_MS, SILENCES, LONG, LAST_CLAIM,
  PLACE_FIELDS) = range(10)  # fmt: skip
-"""Of a coordinating partition: offset, clock and type of timestamp of its last record. Of pending
-heartbeats: how many, and their earliest and latest timestamp. How many silences were counted, and
-how many of them are long. `LAST_CLAIM`: that of the last record, or -1 if it was not ordinary."""
+"""For a coordinating partition: offset, clock and timestamp type of its last record. For pending
+heartbeats: their count, and their earliest and latest timestamp. The number of counted silences,
+and of long ones. `LAST_CLAIM`: the claim of the last record, or -1 if it was not ordinary."""
 NEVER: Final = 2**62
 _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _EPOCH: Final = HEADER_COLUMNS.index("epoch")
 _SEEN: Final = HEADER_COLUMNS.index("seen")
 (LOG_PLACE, LOG_ADDRESS, LOG_STAMPED, LOG_OFF_MS, LOG_SILENCE_MS, LOG_FIELDS) = range(6)
-"""An ordinary heartbeat in a log of them: coordinating partition, sender, type of timestamp. How
-far the sender's clock is ahead of that, and the silence before it; negative: it is not counted."""
+"""An ordinary heartbeat in the log of them: coordinating partition, sender, timestamp type. How far
+the sender's clock is ahead of the timestamp, and the silence before it; negative: it is not
+counted."""
 
 
 @frozen(eq=False)
 class LiveColumns:
-    """Records of some coordinating partitions, each in offset order."""
+    """Records of some coordinating partitions, each sorted by offset."""
 
     places: Codes
-    """Their coordinating partitions, numbered from 0 on."""
+    """The indexes of their coordinating partitions, from 0 on."""
     offsets: Ints
     timestamps_ms: Ints
     stamped: Small
-    """Their types of timestamp, as numbers."""
+    """Their timestamp types, as numbers."""
     columns: RecordColumns
     singly: Flags
-    """Those that are not ordinary, for a reason that this room does not know."""
+    """The records that are not ordinary for a reason outside this module."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -93,18 +94,18 @@ class OpenClaims:
         stated the group's interval; -NEVER if there is none."""
         self.log = np.empty((logged_max, LOG_FIELDS), np.int64)
         self.beats = np.empty((BOOKS * logged_max, 3), np.int64)
-        """Heartbeats to be drawn: book, claim, clock."""
+        """The heartbeats to draw: rule set, claim, clock."""
         self.touched = np.empty(logged_max, np.int64)
-        """The claims with a row of the batch under way."""
+        """The claims with a row in the current batch."""
         self.logged = self.drawn = self.touches = 0
 
     def make_room(self, claims: int, groups: int) -> None:
-        """Let there be rows for as many."""
+        """Make room for this many rows."""
         self.claims = _longer(self.claims, claims, 0)
         self.heard_ms = _longer(self.heard_ms, groups, -NEVER)
 
     def take(self, batch: LiveColumns, begin: int, table: Codes) -> int:
-        """Add the ordinary heartbeats from a row on; return the first row that is none.
+        """Add the ordinary heartbeats from a row on; return the first row that is not ordinary.
 
         The logs must have room for the rest of the batch.
         """

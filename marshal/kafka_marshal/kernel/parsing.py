@@ -1,7 +1,6 @@
 """Parses the bytes of values and headers into numbers, for `columns`. Compiled.
 
-It takes what is written the ordinary way and says of the rest that it is odd; what that means is
-for `codec` to say.
+It parses the ordinary form, and marks everything else as odd; `codec` decides what that means.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ClaimingRange
 
 ODD: Final = -2
-"""Not written the ordinary way."""
+"""Not in the ordinary form."""
 REQUEST: Final = len(wire.MESSAGES)
-"""The number of ClaimingRange, for who asks for it; to everybody else it is no message."""
+"""The number of ClaimingRange, for callers that decode requests; to others it is no message."""
 
 _TYPES: Final = tuple(
     np.frombuffer(f"{name}/".encode(), dtype=np.uint8)
     for name in (*(layout.name for layout in wire.MESSAGES), ClaimingRange.__name__)
 )
-"""How each message begins, by its number."""
+"""The first bytes of each message, by its number."""
 _HAS_NUMBER: Final = np.array([*(layout.number is not None for layout in wire.MESSAGES), True])
 _SLASHES: Final = len(wire.ADDRESS) - 1
 _SLASH: Final = ord("/")
 _ZERO: Final = ord("0")
 OTHER: Final = -1
-"""The header begins with `marshal-`, and is none of those that say something."""
+"""The header begins with `marshal-`, but has no meaning."""
 NO_MARSHAL: Final = -2
 
 _u = np.uint64
@@ -63,7 +62,7 @@ def _word(data, at):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _eight_digits(word):  # type: ignore[no-untyped-def]
-    """The number that these eight bytes are in decimal, or -1: two digits at a time, then four."""
+    """The number that eight decimal digits represent, or -1: two digits at a time, then four."""
     above = _u(0xF0F0F0F0F0F0F0F0)
     zeros = _u(0x3030303030303030)
     if word & above != zeros or (word + _u(0x0606060606060606)) & above != zeros:
@@ -99,7 +98,7 @@ def _digits(data, at, end):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _slash(data, at, end):  # type: ignore[no-untyped-def]
-    """Where the next slash is, or the end."""
+    """The index of the next slash, or the end."""
     while at < end and data[at] != _SLASH:
         at += _u(1)
     return at
@@ -124,8 +123,8 @@ def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
 def hashed(data, at, end, salt):  # type: ignore[no-untyped-def]
     """SipHash-1-3 of these bytes.
 
-    Ids are anybody's choice: of a hash without a secret they could all share one value, and each
-    look-up would pass all of them.
+    Clients choose their ids. With an unkeyed hash, all ids could have one hash value, and each
+    look-up would visit all of them.
     """
     v0 = salt[0] ^ _u(0x736F6D6570736575)
     v1 = salt[1] ^ _u(0x646F72616E646F6D)
@@ -163,7 +162,7 @@ def _are_alike(data, at, end, other, begin, size):  # type: ignore[no-untyped-de
 
 @_compiled
 def known_code(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
-    """The code of these bytes, or -1; and the slot that holds it, or is free for them."""
+    """The code of these bytes, or -1; and the slot that holds it, or is free for it."""
     mask = _u(len(slots) - 1)
     slot = name & mask
     while True:
@@ -181,7 +180,7 @@ def known_code(data, at, end, name, slots, pool, spans, hashes):  # type: ignore
 
 @_compiled
 def _is_address(data, at, end):  # type: ignore[no-untyped-def]
-    """As many fields as an address has, whatever they hold."""
+    """Whether there are as many fields as in an address, with any content."""
     slashes = 0
     while at < end:
         slashes += data[at] == _SLASH
@@ -191,9 +190,9 @@ def _is_address(data, at, end):  # type: ignore[no-untyped-def]
 
 @_compiled
 def intern(data, at, end, salt, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
-    """The code of these bytes, which become known if they were not; -1 if there is no room.
+    """The code of these bytes, which is assigned if they are new; -1 if there is no room.
 
-    Indices are unsigned, here and everywhere: Python's, which may count from the end, cost time.
+    Indices are unsigned throughout: Python's, which may count from the end, are slower.
     """
     name = hashed(data, at, end, salt)
     code, slot = known_code(data, at, end, name, slots, pool, spans, hashes)
@@ -234,10 +233,10 @@ def learn(  # type: ignore[no-untyped-def]
     known, until, addresses, salt, instances, clients, groups, claims, partition_max,
     table, topicless, claim_groups,
 ):  # fmt: skip
-    """Split the addresses from `known` to before `until`; there is room for their fields.
+    """Split the addresses from `known` to before `until`; there must be room for their fields.
 
-    The text of a claim is that of an address without its sender. A claim whose partition is not
-    written the ordinary way is none: its code is -1.
+    The text of a claim is that of an address without its sender. A claim whose partition is not in
+    the ordinary form has no code: -1.
     """
     _, data, spans, _, _ = addresses
     for address in range(known, until):
@@ -288,11 +287,11 @@ def decode_values(  # type: ignore[no-untyped-def]
     kind, version, unix_s, number, address,
     salt, slots, pool, used, spans, hashes, count, requests, after,
 ):  # fmt: skip
-    """Decode from `row` on; stop where there is no room for another address.
+    """Decode from `row` on; stop if there is no room for another address.
 
-    `requests`: whether a ClaimingRange is decoded, too. `after` says of every address which one
-    followed it last. Claims take turns, and many records are of one second. So most records begin
-    with the bytes of the record before, and go on with the address that followed last time.
+    `requests`: whether to decode ClaimingRanges too. `after` holds, for every address, the one that
+    followed it last. Claims alternate, and many records have the same second. So most records begin
+    with the bytes of the record before, and continue with the address that followed last time.
     """
     last = -1
     head_at = head_size = _u(0)
@@ -326,7 +325,7 @@ def decode_values(  # type: ignore[no-untyped-def]
         unix_s_end = _slash(data, version_end + _u(1), end)
         if unix_s_end >= end:
             continue
-        # What is between here and the number, or the end, is looked up as one.
+        # The bytes from here to the number, or to the end, are looked up as one.
         address_at = unix_s_end + _u(1)
         address_end = end
         if _HAS_NUMBER[found]:
@@ -369,10 +368,10 @@ def decode_values(  # type: ignore[no-untyped-def]
 def read_headers(  # type: ignore[no-untyped-def]
     lists, keys, fields, least, value_data, value_offsets, value_valid, present, found, odd
 ):
-    """The `marshal-` headers of every row, and which rows have one that is odd.
+    """The `marshal-` headers of every row, and which rows have an odd one.
 
-    `fields` says of every key what it is: its column in `found`, OTHER or NO_MARSHAL; `least` of
-    every column which numbers are not ordinary.
+    `fields` holds, for every key, its column in `found`, OTHER or NO_MARSHAL; `least` the minimum
+    of ordinary numbers of every column.
     """
     for row in range(_u(len(present))):
         for index in range(_u(lists[row]), _u(lists[row + _u(1)])):

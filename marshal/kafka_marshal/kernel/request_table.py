@@ -6,4 +6,4 @@ from __future__ import annotations
     range(12)
 )
 """`CLOCK` is that of the coordinating partition, `INSTANCE` and `ADDRESS` are codes, and `ROW` is
-where the record is. A header that is not there is negative."""
+the index of the record. A missing header is negative."""

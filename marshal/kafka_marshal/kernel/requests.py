@@ -1,9 +1,9 @@
 """Finds and folds runs of ClaimingRanges about one claim, in columns. Compiled.
 
-What an ordinary request does to ranges is defined by `core.ranges`, and done in one pass by
-`core.ranges.ordinary`; here is the same over rows of numbers. It stops before the first request
-that is not ordinary. It also says what observers want to know of each: which ranges ended and were
-granted, and whether the lowest one stands still.
+`core.ranges` defines the effect of an ordinary request on ranges, and `core.ranges.ordinary`
+computes it in one pass. This module does the same over rows of numbers. It stops before the first
+request that is not ordinary. It also returns what observers need of each: the ranges that ended or
+were granted, and whether the lowest one stands still.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from kafka_marshal.kernel.runs import NO_RUN
 from kafka_marshal.kernel.steps import BOUND, HEARTBEAT, RELEASE_GROUP
 
 NOTHING_SAID: Final = -3
-"""No heartbeat of the group was there yet."""
+"""The group has had no heartbeat yet."""
 
 (_ID, _FROM, _TO, _HOLDER) = range(4)
 (_OPEN, _POOL, _POOL_END, _ALIVE, _FRONTIER, _NOW) = range(6)
 (REACHED, STANDS, PIECE_ID, PIECE_FROM, PIECE_TO, SINCE, SINCE_MS, WORDS, SPOKEN_MS) = range(9)
-"""What is known of a standstill. `REACHED` is the highest offset that is done. `STANDS`: there is a
-lowest range that stands still, with this id (or `IN_POOL`) and these bounds. It does so since the
-request of this number, or -1, and since this time. That many requests spoke since, the last then.
-"""
+"""The state of a standstill. `REACHED`: the highest finished offset. `STANDS`: whether there is a
+lowest range that stands still; its id (or `IN_POOL`) and bounds follow. Then come the number of the
+request since which it does so, or -1, and the time since then. The last two are the number of
+requests since then, and the time of the last one."""
 IN_POOL: Final = -1
 _NO_PIECE: Final = -2
 GOES_ON, STARVED, STUCK = range(3)
-"""Why a run stopped: before a request that is not ordinary, if at all; or behind one by which it is
-certain that the claim stands still."""
+"""Why a run stopped: before a request that is not ordinary, or at its end; or after one which
+proves that the claim stands still."""
 AT, RANGE, BEGIN, END = range(4)
-"""The columns of what happened: at which request, to which range, and its bounds. `BEGIN` is
-`ENDED` of a range that is done."""
+"""The columns of an event: the index of the request, the range, and its bounds. `BEGIN` is `ENDED`
+for a finished range."""
 ENDED: Final = -1
 _KNOWN_VERSIONS: Final = 1
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
@@ -72,16 +72,15 @@ _compiled = numba.njit(cache=True, nogil=True)
 
 @frozen(eq=False)
 class FoundRequests:
-    """The runs in a stretch of records."""
+    """The runs among some records."""
 
     leader: Ints
-    """The row with which the run of this row begins, or NO_RUN."""
+    """The first row of each row's run, or NO_RUN."""
     said: Ints
-    """The heartbeat interval that the group's last heartbeat before this row states, unix ms.
+    """The heartbeat interval in the group's last heartbeat before each row, in ms.
 
-    ABSENT: it states none. NOTHING_SAID: there is none. In a run all state the same. At a place's
-    first rows this may be what the group stated at another place.
-    """
+    ABSENT: it states none. NOTHING_SAID: there is none. All requests of a run have the same value.
+    At a partition's first rows this may be the interval from another partition."""
 
 
 def find(
@@ -93,20 +92,20 @@ def find(
     plain: Flags,
     breaks: Flags,
 ) -> FoundRequests:
-    """Find the runs in records that are in the order of their offsets.
+    """Find the runs in records that are sorted by offset.
 
-    A run is broken by every other record of its claim, by one of its group that may change the
-    group's heartbeat interval, and where the sender says another one.
+    A run ends at any other record of its claim, at one of its group that may change the group's
+    heartbeat interval, and if the sender states another interval.
 
     Args:
-        offsets: log offsets. Where two are the same, neither is in a run.
+        offsets: log offsets. If two are equal, neither is in a run.
         timestamps_ms: unix milliseconds.
         clocks_ms: the latest timestamp so far.
-        columns: the records, decoded with `names`, requests among them.
-        names: who is who.
-        plain: whether a request may be in a run, as far as somebody else can tell.
-        breaks: no run goes over this row: another place begins, or a chunk, or nobody knows what
-            the row is about.
+        columns: the records, decoded with `names`, including requests.
+        names: the codes of senders and claims.
+        plain: whether a request may be in a run, as far as the caller knows.
+        breaks: no run continues over this row: another partition or chunk begins, or the
+            row's claim is unknown.
     """
     leader = np.full(len(offsets), NO_RUN, np.int64)
     said = np.full(len(offsets), NOTHING_SAID, np.int64)
@@ -128,7 +127,7 @@ def _find(  # type: ignore[no-untyped-def]
     last_row, of_claim, of_group, group_said, leader, said,
 ):  # fmt: skip
     everywhere = 0
-    # What held when a row was read, to be compared with when the next of its claim is.
+    # The state at a claim's last row, to be compared with that at its next row.
     stirred = np.empty(len(offsets), np.int64)
     for row in range(len(offsets)):
         if breaks[row]:
@@ -198,20 +197,20 @@ def table_of(
 
 
 def interval_said(columns: RecordColumns, row: int) -> int:
-    """The heartbeat interval that a record says, in milliseconds, or ABSENT."""
+    """The heartbeat interval that a record states, in milliseconds, or ABSENT."""
     return int(columns.headers[row, _INTERVAL])
 
 
 @frozen
 class RequestJudging:
-    """What a run of requests is judged by: the claim below, which it does not change, and rules."""
+    """The arguments for folding a run of requests: rules, and the claim, which is constant."""
 
     position: int
     frontier_max: int
     claim_clock_ms: int
     stale_after_ms: float
     watched: bool
-    """At least once: whether the lowest range stands still is looked at."""
+    """At least once: whether to detect that the lowest range stands still."""
     rest_words: int
     rest_ms: float
     limits: Limits
@@ -219,12 +218,12 @@ class RequestJudging:
 
 @frozen(eq=False)
 class TakenRequests:
-    """What a run of requests came to."""
+    """The result of folding a run of requests."""
 
     count: int
-    """How many requests were folded."""
+    """The number of folded requests."""
     stopped: int
-    """GOES_ON, or the last of them shows that the claim is STARVED or STUCK."""
+    """GOES_ON, or STARVED or STUCK if the last one proves that the claim stands still."""
     events: Ints
     """Ranges that ended or were granted, in order."""
 
@@ -239,7 +238,7 @@ class TakenRequests:
 
 @define(eq=False)
 class NumberedRanges:
-    """The ranges of one claim as numbers; instances by their codes in `names`."""
+    """The ranges of one claim as numbers; instances are codes of `names`."""
 
     names: NameCodes
     window: int
@@ -247,11 +246,11 @@ class NumberedRanges:
     pool: Ints
     alive: Ints
     heads: Ints
-    """How much of each is in use, the frontier and the clock."""
+    """The used length of each, the frontier and the clock."""
 
     @classmethod
     def of(cls, ranges: Ranges, names: NameCodes) -> NumberedRanges:
-        """As they stand. There is a window, and every holder is among those alive."""
+        """Convert ranges. There must be a window, and every holder must be alive."""
         assert ranges.window is not None
         code = names.instances.code
         held = [(each.id, each.from_, each.to, code(each.instance)) for each in ranges.open]
@@ -268,7 +267,7 @@ class NumberedRanges:
         )
 
     def copy(self) -> NumberedRanges:
-        """The same, to be folded by itself."""
+        """An independent copy."""
         return NumberedRanges(
             self.names, self.window,
             self.open[: self.heads[_OPEN]].copy(),
@@ -278,7 +277,7 @@ class NumberedRanges:
         )  # fmt: skip
 
     def ranges(self) -> Ranges:
-        """Back from the numbers."""
+        """Convert back."""
         open_count, at, end, alive_count, frontier, clock_ms = self.heads.tolist()
         name = self.names.instances.names()
         signs = [SignOfLife(name[who], ms) for who, ms in self.alive[:alive_count].tolist()]
@@ -300,10 +299,10 @@ class NumberedRanges:
     def fold(
         self, table: Ints, judging: RequestJudging, standing: Ints | None = None
     ) -> TakenRequests:
-        """Fold requests up to the first that is not ordinary, or by which the claim stands still.
+        """Fold requests up to the first that is not ordinary, or that proves a standstill.
 
-        `standing` is what is known of a standstill, and is brought up to date. It is not looked at
-        unless judging is `watched`.
+        `standing` is the state of a standstill, and is updated. It is ignored unless
+        `judging.watched`.
         """
         more, limits = len(table), judging.limits
         if standing is None:
@@ -331,7 +330,7 @@ def _room(array: Ints, rows: int) -> Ints:
 
 @_compiled
 def _lowest(open_, pool, heads):  # type: ignore[no-untyped-def]
-    """Where the lowest piece begins, and its index among the open ones, IN_POOL, or _NO_PIECE."""
+    """The start of the lowest piece, and its index among the open ones, IN_POOL, or _NO_PIECE."""
     low, piece = heads[_FRONTIER], np.int64(_NO_PIECE)
     for index in range(heads[_OPEN]):
         if piece == _NO_PIECE or open_[index, _FROM] < low:
@@ -343,7 +342,7 @@ def _lowest(open_, pool, heads):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _stands(open_, pool, heads, standing, me, at, clock_ms, rest_words, rest_ms, full, position):  # type: ignore[no-untyped-def]
-    """`Standstills.seen`, of a request that was folded."""
+    """`Standstills.seen`, for a request that was folded."""
     low, piece = _lowest(open_, pool, heads)
     if piece == _NO_PIECE or standing[REACHED] <= low:
         standing[STANDS] = 0
@@ -378,7 +377,7 @@ def _fold(  # type: ignore[no-untyped-def]
     position, frontier_max, claim_clock_ms, stale_ms, watched, rest_words, rest_ms,
     intervals_max, open_max, messages_max,
 ):  # fmt: skip
-    """`ordinary_request`, and what observers see of it, request by request."""
+    """`ordinary_request` for each request, and its events for observers."""
     happened = 0
     low, _ = _lowest(open_, pool, heads)
     for at in range(len(table)):

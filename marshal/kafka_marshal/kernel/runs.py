@@ -1,15 +1,15 @@
 """Finds runs of redundant heartbeats in a part of a log, without knowing what came before.
 
-Nearly every record of a log is the heartbeat of an owner that lives. What such a record does
-depends on the sender alone. The reducer treats it as it treated the sender's heartbeat before it,
-if nothing else about that claim or its group came in between. So a run of them is as good as its
-last one. A fold can take it in one step, once it has seen that the last would be obeyed and that
-the first states no position that fell.
+Nearly every record of a log is the heartbeat of a live owner. Its effect depends on the sender
+alone: the verdict is that of the sender's previous heartbeat, if no other record about that claim
+or its group came in between. So a run of heartbeats is equivalent to its last one. A fold can take
+it in one step, once it has checked that the last would be accepted, and that the first states no
+lower position.
 
-A run is broken wherever that does not hold, and wherever an observer would see more than a
-heartbeat. It is broken by any other record of the claim, a ReleaseGroup of its group, another
-instance of the client, and headers that change. So it is by a position or a timestamp that falls,
-and by a silence that is reported.
+A run ends wherever that does not hold, and wherever an observer would see more than a heartbeat. It
+ends at any other record of the claim, a ReleaseGroup of its group, another instance of the client,
+and at changed headers. It also ends at a lower position or timestamp, and after a silence that is
+reported.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _NEVER: Final = -(2**63)
 _FEW: Final = 1 << 16
-"""Numbers below this are counted, each by itself, faster than they are sorted."""
+"""Numbers below this are counted individually, which is faster than sorting."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
 _LAST_ROW, _SWITCHES, _ENDED, _MOVED_MS = range(4)
-"""What is remembered of a claim. The clock when its position last moved in a run may be _NEVER."""
+"""The state of a claim. The clock of the last move of its position in a run may be _NEVER."""
 _STATED: Final = 1 << 32
-"""What ends runs of a group is counted: each ReleaseGroup, and from here on each interval that is
-stated anew. That ends the runs of heartbeats that state none, since it is theirs from then on."""
+"""Counts the events that end a group's runs: each ReleaseGroup and, in units of this constant, each
+newly stated interval. The latter ends the runs of heartbeats that state none, since it applies to
+them from then on."""
 _CELLS_MAX: Final = 1 << 21
-"""The most counters that are cheaper than sorting what they count."""
+"""The most counters that are cheaper than sorting."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 _u = np.uint64
@@ -56,14 +57,14 @@ _u = np.uint64
 
 @frozen(eq=False)
 class HeartbeatRuns:
-    """What was found in a stretch of records, row by row."""
+    """The runs found among some records, row by row."""
 
     leader: Ints
-    """The row with which the run of this row begins, or NO_RUN."""
+    """The first row of each row's run, or NO_RUN."""
     clock_ms: Ints
-    """The latest timestamp of the row's coordinating partition, in this stretch, so far."""
+    """The latest timestamp of the row's coordinating partition up to here, among these records."""
     ordered: Flags
-    """By coordinating partition: whether offsets only rose."""
+    """By coordinating partition: whether offsets are strictly increasing."""
 
 
 def find(
@@ -77,19 +78,19 @@ def find(
     interval_ms: float,
     forced: bool = False,
 ) -> HeartbeatRuns:
-    """Find the runs of a stretch of records.
+    """Find the runs among some records.
 
     Args:
-        partitions: of every row, the number of its coordinating partition, from 0 on without gaps.
-        offsets: log offsets; rising within a partition, or `ordered` says that they do not.
+        partitions: for every row, the index of its coordinating partition, from 0 without gaps.
+        offsets: log offsets; increasing within a partition, or `ordered` is false for it.
         timestamps_ms: the records' timestamps, unix milliseconds.
         columns: the same records, decoded with `names`.
-        names: who is who.
-        silence_intervals: a silence of more heartbeat intervals breaks a run.
-        rest_intervals: a run is broken, too, where the position moves again after a standstill of
-            this many heartbeat intervals.
-        interval_ms: the heartbeat interval of rows that say none.
-        forced: whether `interval_ms` is that of all rows.
+        names: the codes of senders and claims.
+        silence_intervals: a silence of more heartbeat intervals ends a run.
+        rest_intervals: a run also ends where the position moves after a standstill of this many
+            heartbeat intervals.
+        interval_ms: the heartbeat interval of rows that state none.
+        forced: whether `interval_ms` applies to all rows.
     """
     count = int(partitions.max()) + 1 if len(partitions) else 0
     subjects = Subjects.of(partitions, columns, names)
@@ -130,37 +131,37 @@ def find(
 
 @frozen(eq=False)
 class Subjects:
-    """Whom each row is about at its place, as numbers; and how many numbers there are of each kind.
+    """The sender and the claim of each row, as numbers per partition, and how many there are.
 
-    Of every place and every claim that are not together in any row there need not be a number: a
-    log of very many claims has each in one place.
+    Combinations of partition and claim that occur in no row need no number: in a log of very many
+    claims, each occurs in one partition.
     """
 
     claims: int
     claim: Ints
     members: int
     member: Ints
-    """A client of a group."""
+    """The client of a group."""
     groups: int
     group: Ints
 
     @classmethod
     def of(cls, places: Codes, columns: RecordColumns, names: NameCodes) -> Subjects:
-        """Of rows decoded with `names`. Those of a row that is MALFORMED mean nothing."""
+        """The subjects of rows decoded with `names`. Those of a MALFORMED row are undefined."""
         table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
         wide, width = places.astype(np.int64), int(places.max(initial=0)) + 1
         groups, clients = table[:, 2].astype(np.int64), table[:, 1]
         _, member_of = distinct(groups * (int(clients.max(initial=0)) + 1) + clients)
 
         def numbered(of_address: Ints | Codes) -> tuple[int, Ints]:
-            # Neighbours in a log are often of neighbouring claims, so in the same cache lines.
+            # Adjacent rows often have adjacent claims, and so use the same cache lines.
             return _numbered(of_address[columns.address] * np.int64(width) + wide)
 
         return cls(*numbered(np.maximum(table[:, 3], 0)), *numbered(member_of), *numbered(groups))
 
 
 def _numbered(pairs: Ints) -> tuple[int, Ints]:
-    """How many numbers are needed, and which each pair has: the pairs themselves, if they do."""
+    """The number of distinct values, and the index of each pair: the pairs themselves if small."""
     most = int(pairs.max(initial=0)) + 1
     if most <= max(_FEW, 4 * len(pairs)):
         return most, pairs
@@ -169,7 +170,7 @@ def _numbered(pairs: Ints) -> tuple[int, Ints]:
 
 
 def distinct(numbers: Ints) -> tuple[Ints, Ints]:
-    """The different ones among numbers that are not negative, in order; and which each of them is.
+    """The distinct values of non-negative numbers, sorted; and the index of each number.
 
     >>> known, of_each = distinct(np.array([7, 2, 7]))
     >>> known.tolist(), of_each.tolist()
@@ -183,7 +184,7 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
 
 
 def by_leader(leader: Ints) -> tuple[Ints, Ints]:
-    """The rows that are in runs, run by run, and where in this order each run begins."""
+    """The rows that are in runs, run by run, and the start of each run in this order."""
     return _by_leader(leader)  # type: ignore[no-any-return]
 
 
@@ -211,33 +212,33 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
 
 @frozen(eq=False)
 class RunsTold:
-    """What runs say, run by run in the order of their first rows."""
+    """The contents of runs, in the order of their first rows."""
 
     begins: Ints
-    """Where each begins in `offsets` and `clocks_ms`."""
+    """The start of each run in `offsets` and `clocks_ms`."""
     offsets: Codes
     clocks_ms: Codes
-    """How far the offset and the clock of each record are from those of the run's first."""
+    """The distances of each record's offset and clock from those of the run's first record."""
     first_row: Ints
     last_row: Ints
     position: Ints
-    """That of the first record."""
+    """The position of the first record."""
     first_move: Ints
-    """The first record with another position than the one before, counted within the run; or -1."""
+    """The index, within the run, of the first record with a new position; or -1."""
     moved_to: Ints
-    """The position that it says; without one, `position`."""
+    """That record's position; `position` if there is none."""
     last_move: Ints
-    """The last such record, or -1."""
+    """The index of the last such record, or -1."""
 
 
 def told(found: HeartbeatRuns, offsets: Ints, positions: Ints) -> RunsTold:
-    """Tell what the runs say that were found, from all rows' offsets and positions."""
+    """Collect the contents of the runs found, from all rows' offsets and positions."""
     begins, far, late_ms, columns = _told(found.leader, offsets, found.clock_ms, positions)
     return RunsTold(begins, far, late_ms, *columns.T)
 
 
 _FIRST_ROW, _LAST_ROW_OF, _POSITION, _FIRST_MOVE, _MOVED_TO, _LAST_MOVE, _NOW_AT, _NEXT = range(8)
-"""The columns of `RunsTold`, and what is known of a run while it is read."""
+"""The columns of `RunsTold`, and the state of a run while it is read."""
 
 
 @numba.njit(cache=True, nogil=True)
@@ -279,16 +280,17 @@ def _told(leader, offsets, clock_ms, positions):  # type: ignore[no-untyped-def]
 
 @frozen(eq=False)
 class SenderClocks:
-    """How far the clocks of senders are from those of records, counted in buckets."""
+    """How far senders' clocks differ from records' timestamps, counted in buckets."""
 
     who: Ints
-    """The place and the sender of each bucket, as one number: place times senders plus sender."""
+    """The partition and sender of each bucket as one number: partition times senders plus
+    sender."""
     buckets: Ints
-    """Distances divided by the bucket's size, rising for each of `who`."""
+    """Differences divided by the bucket's size, increasing for each of `who`."""
     counts: Ints
     least_ms: Ints
     most_ms: Ints
-    """The least and the greatest distance, by the numbers of `who`."""
+    """The least and the greatest difference, by the numbers of `who`."""
     far: Ints
     """The rows whose times do not fit."""
 
@@ -297,16 +299,16 @@ def clocks(
     places: Codes, wanted: Flags, unix_s: Ints, timestamps_ms: Ints, addresses: Codes,
     sender_of: Ints, fits_ms: int, bucket_ms: int,
 ) -> SenderClocks:  # fmt: skip
-    """How far what a record says is from when it was stamped.
+    """The differences between the time in a record and its timestamp.
 
     Args:
-        places: of every record, the number of its place.
+        places: for every record, the index of its partition.
         wanted: which records are counted.
-        unix_s: what they say.
-        timestamps_ms: when they were stamped.
-        addresses: of every record, who sent it and of which claim.
-        sender_of: by address, the number of the sender, from 0 on without gaps.
-        fits_ms: times are less than this far from 1970, or they are `SenderClocks.far`.
+        unix_s: the times in the records.
+        timestamps_ms: the records' timestamps.
+        addresses: for every record, its sender and claim.
+        sender_of: by address, the index of the sender, from 0 without gaps.
+        fits_ms: times further from 1970 are in `SenderClocks.far`.
         bucket_ms: the size of a bucket.
     """
     of_senders = int(sender_of.max()) + 1
@@ -369,19 +371,19 @@ def _counted(rows, low, bucket_ms, cells):  # type: ignore[no-untyped-def]
 def summed(
     places: Codes, offsets: Ints, timestamps_ms: Ints, kinds: Small, counted: Ints, listed: Ints
 ) -> Ints:
-    """What the records of each place come to, whatever they say.
+    """The sums of each partition's records, whatever their content.
 
     Args:
-        places: of every record, the number of its place, from 0 on without gaps.
+        places: for every record, the index of its partition, from 0 without gaps.
         offsets: log offsets.
         timestamps_ms: the records' timestamps, unix milliseconds.
-        kinds: who stamped the records, as numbers.
-        counted: by place and kind, all 0; gets how many records there are.
-        listed: by place; gets the first and the last offset of each of the first gaps.
+        kinds: the timestamp types, as numbers.
+        counted: by partition and type, all 0; receives the number of records.
+        listed: by partition; receives the first and the last offset of each of the first gaps.
 
     Returns:
-        By place: records, first and last offset, least and greatest timestamp, gaps between
-        offsets, and how many offsets are missing in them.
+        By partition: records, first and last offset, least and greatest timestamp, gaps between
+        offsets, and the number of offsets missing in them.
     """
     return _summed(places, offsets, timestamps_ms, kinds, counted, listed)  # type: ignore[no-any-return]
 

@@ -7,7 +7,8 @@ from typing import Final
 from attrs import frozen
 
 DIGITS: Final = 3
-"""Leading digits by which silences differ: enough for what is usual, and few enough to count."""
+"""The number of leading digits by which silences are counted: precise enough for usual ones, with
+few distinct values."""
 
 
 @frozen
@@ -17,6 +18,6 @@ class Gaps:
     shortest_ms: int
     longest_ms: int
     over: int
-    """How many are longer than the interval."""
+    """The number of silences that are longer than the interval."""
     counts: dict[int, int]
-    """How many there are, by their first digits."""
+    """By leading digits, the number of silences."""

@@ -1,7 +1,8 @@
 """One record, one claim: the guards of `core.claims.fenced` and `core.claims.original`, compiled.
 
 One row of numbers is one claim, in the order of fields below. The functions are in the order of the
-reducer's, whose docstrings say why. It computes in 64 bits, of records that `first_wrong` let pass.
+reducer's, whose docstrings give the reasons. It computes in 64 bits, on records that `first_wrong`
+accepted.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ RELEASING_PARTITION: Final = wire.number_of(ReleasingPartition)
 CLAIMING_MESSAGES: Final = wire.number_of(ClaimingMessages)
 RELEASE_GROUP: Final = wire.number_of(ReleaseGroup)
 VERDICTS: Final[tuple[Verdict, ...]] = (*Accepted, *Refused)
-"""What a record did, by its number in what `Fold.apply` returns."""
+"""The verdicts, by the numbers that `Fold.apply` returns."""
 NO_MESSAGE: Final = -1
 READ_TWICE: Final = -2
-"""The offset was folded already; who compares the contents says which kind it is."""
+"""The offset was folded already; the caller compares the contents to determine the kind."""
 
 BOUND: Final = 2**53
-"""Times (ms, and s * 1000) beyond this are left to `World`."""
+"""Larger times (ms, and s * 1000) are left to `World`."""
 
 _NUMBER: Final = {verdict: number for number, verdict in enumerate(VERDICTS)}
 NONE: Final = -(2**63)
@@ -268,7 +269,7 @@ def _original_step(  # type: ignore[no-untyped-def]
     if kind == CLAIMING_MESSAGES:
         return _IGNORED
     if kind == RELEASING_PARTITION:
-        # Code 0 is the empty id, which is what the original's untouched claim holds.
+        # Code 0 is the empty id, which the original's untouched claim holds.
         owner_instance = 0 if claims[at, OWNER_INSTANCE] == NONE else claims[at, OWNER_INSTANCE]
         owner_client = 0 if claims[at, OWNER_CLIENT] == NONE else claims[at, OWNER_CLIENT]
         if instance != owner_instance or client != owner_client:
@@ -288,10 +289,10 @@ def _original_step(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _is_obeyed(claims, at, version, headers, row, offset, instance):  # type: ignore[no-untyped-def]
-    """Whether this is a heartbeat with headers of who owns the claim: what nearly all records are.
+    """Whether this is a heartbeat with headers by the claim's owner, as nearly all records are.
 
-    It says no more than `_unless_owner`, but twice as fast, for it does not say why not. Where
-    nobody owns, the claim's instance is nobody's.
+    It decides the same as `_unless_owner`, but twice as fast, since it gives no reason. Without an
+    owner, the claim's instance equals no sender's.
     """
     claim, header = claims[at], headers[row]
     return (
@@ -308,7 +309,7 @@ def _is_obeyed(claims, at, version, headers, row, offset, instance):  # type: ig
 
 
 def rules_fit(stale_after_ms: float, pause_max_ms: int) -> bool:
-    """Whether 64 bits hold every time that these durations lead to."""
+    """Whether all times that these durations lead to fit into 64 bits."""
     return stale_after_ms <= BOUND and pause_max_ms <= BOUND
 
 
@@ -336,7 +337,7 @@ def fold(  # type: ignore[no-untyped-def]
     rows, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present, headers,
     table, claims, born, newborn, first_of_group, next_in_group, verdicts,
 ):  # fmt: skip
-    """`World.apply`, of those rows: which claims are new, and the last offset folded."""
+    """`World.apply` for these rows: returns which claims are new, and the last folded offset."""
     begun = []
     begun.append(np.int64(0))
     for index, row in enumerate(rows):
@@ -352,7 +353,7 @@ def fold(  # type: ignore[no-untyped-def]
         instance, client = np.int64(table[address, 0]), np.int64(table[address, 1])
         group, claim = np.int64(table[address, 2]), table[address, 3]
         if kind == RELEASE_GROUP:
-            # Every claim that was seen, and what those that come later begin with.
+            # Every known claim of the group, and the initial state of later ones.
             each = first_of_group[group]
             while True:
                 states, at = (newborn, group) if each < 0 else (claims, each)

@@ -1,8 +1,8 @@
 """Exports what TLC explores: every distinct value that a model passes to `Export`.
 
 A concrete model has an ACTION_CONSTRAINT that evaluates `Export(value)` on each transition. The
-operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once.
-What is in the value is a matter between the model and the reader of the rows.
+operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once. The
+meaning of the value is defined by the model and the reader of the rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,18 +24,18 @@ SOURCE = Path(__file__).parent / "java" / "Export.java"
 
 @attrs.frozen
 class Export:
-    """A finished export and the run that it comes from."""
+    """A finished export, and its run."""
 
     path: Path
-    """A row a line; `java/Export.java` says how a line is laid out."""
+    """One row per line; `java/Export.java` defines the format of a line."""
     rows: int
     """Distinct values."""
     calls: int
-    """How many transitions they were taken from."""
+    """The number of transitions from which they were taken."""
     result: TlcResult
 
     def read(self) -> Iterator[Value]:
-        """Yield every row: what the model handed to `Export`.
+        """Yield every row: the values passed to `Export`.
 
         Rows repeat their parts: a claim is the start of many transitions. So the text of an element
         or field, and of a record in it, is parsed once; equal ones are the same object.

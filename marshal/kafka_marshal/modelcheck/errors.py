@@ -2,7 +2,7 @@
 
 
 class ModelCheckError(Exception):
-    """TLC could not run or could not finish; the message says why and what to do.
+    """TLC could not run or finish; the message explains why and what to do.
 
     A violated property is not an error but a result, see `tlc.TlcResult`. The command line turns
     this into exit code 2.

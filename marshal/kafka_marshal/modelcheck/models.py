@@ -1,8 +1,8 @@
 """The models of `spec/`, and the result that each must give.
 
-`spec/models.toml` is the only list of models. It is read here, checked for contradictions, and a
-run is compared with it. How a run is made is the concern of `tlc.py`; how the tables about it look,
-of `spec.py` and `stories.py`.
+`spec/models.toml` is the only list of models. This module reads it, checks it for contradictions,
+and compares runs with it. `tlc.py` makes a run; `spec.py` and `stories.py` print the tables about
+it.
 """
 
 import difflib
@@ -25,7 +25,7 @@ from kafka_marshal.modelcheck.tlc.output import Progress, TlcOutcome, TlcResult
 
 
 class ModelKind(enum.StrEnum):
-    """What a model is for."""
+    """The purpose of a model."""
 
     SAFETY = "safety"
     LIVENESS = "liveness"
@@ -35,9 +35,10 @@ class ModelKind(enum.StrEnum):
     FAULT = "fault"
     """Must fail: a fault of the original rules, shown as a trace."""
     GAP = "gap"
-    """Must fail: a rule as it stands, which does not give a property that it should."""
+    """Must fail: an existing rule that does not ensure a property that it should."""
     LIMIT = "limit"
-    """Must fail: what cannot be had, or only from those who keep the rules."""
+    """Must fail: a property that is impossible, or only holds if all participants follow the
+    rules."""
     BROKEN = "broken"
     """Must fail: a rule left out, so that a property is seen to notice."""
     REACHABILITY = "reachability"
@@ -56,7 +57,7 @@ class Model:
     """One sentence."""
     expect: TlcOutcome
     violates: str | None = None
-    """The property that must be violated, where one must be."""
+    """The property that must be violated, if any."""
     states: int | None = None
     """Distinct states; recorded for models that must not fail, as are edges and depth."""
     edges: int | None = None
@@ -64,17 +65,18 @@ class Model:
     length: int | None = None
     """States of the shortest counterexample; recorded for models that must fail."""
     workers: int = 1
-    """Of models that must not fail; with more than one TLC's depth is not exact and not compared.
-    The others have one worker, so that their counterexample is the shortest and always the same."""
+    """Only for models that must not fail: with more than one, TLC's depth is not exact and not
+    compared. The others use one worker, so that their counterexample is the shortest and always the
+    same."""
     deadlock_check: bool = False
     """Off: a bounded log ends in a deadlock by nature."""
     tags: tuple[str, ...] = ()
-    """Who else runs it: `test`, `demo`. Written `in` in the file. Those in `test` that must fail
+    """Where else it is run: `test`, `demo`. Named `in` in the file. Models in `test` that must fail
     do so within few states."""
 
     @property
     def must_fail(self) -> bool:
-        """Say whether a run without fault would be the fault."""
+        """Whether a run without a violation would be wrong."""
         return self.expect is not TlcOutcome.OK
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> TlcResult:
@@ -90,7 +92,7 @@ class Model:
         )
 
     def differences(self, result: TlcResult) -> list[str]:
-        """Return in words where a result is not what the file says; nothing if it is."""
+        """The differences of a result from the file, in words; empty if there are none."""
         if otherwise := self.ended_otherwise(result):
             return [otherwise]
         return [
@@ -100,7 +102,7 @@ class Model:
         ]
 
     def ended_otherwise(self, result: TlcResult) -> str | None:
-        """Say in words if a run ended in another way than it must."""
+        """A description if a run ended differently than it must."""
         found = _in_words(result.outcome, result.violated)
         expected = _in_words(self.expect, self.violates)
         return None if found == expected else f"must give {expected}, gave {found}"
@@ -116,10 +118,10 @@ class Model:
 
 
 def spec_folder() -> Path:
-    """Return the folder of the specification: the checkout's, or what an installed wheel carries.
+    """Return the folder of the specification: the checkout's, or that of an installed wheel.
 
-    A wheel carries one archive; it is unpacked into the cache once. Raises ModelCheckError if there
-    is neither.
+    A wheel contains one archive; it is unpacked into the cache once. Raises ModelCheckError if
+    there is neither.
     """
     package = Path(kafka_marshal.__file__).parent
     checkout = package.parent.parent / "spec"
@@ -137,7 +139,7 @@ def spec_folder() -> Path:
 
 
 def libraries(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return where TLC finds modules: every folder of the specification that holds one."""
+    """Return TLC's library path: every folder of the specification with modules."""
     return tuple(sorted({path.parent for path in (folder or spec_folder()).rglob("*.tla")}))
 
 
@@ -161,7 +163,7 @@ def read(folder: Path | None = None) -> tuple[Model, ...]:
 
 
 def find(name: str, models: tuple[Model, ...]) -> Model:
-    """Return the model of this name; a ModelCheckError that names the nearest if there is none."""
+    """Return the model with this name; otherwise a ModelCheckError names the nearest one."""
     for model in models:
         if model.name == name:
             return model

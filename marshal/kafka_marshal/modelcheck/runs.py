@@ -1,7 +1,7 @@
 """TLC on a recorded run: the run becomes constant data of `spec/claims/TraceMarshal.tla`.
 
-This room writes the data and reads TLC's answer. It judges nothing: whether the answer is that of
-`kafka_marshal.validate` is for the caller to compare.
+This module writes the data and reads TLC's answer. It judges nothing: the caller compares the
+answer with that of `kafka_marshal.validate`.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ CHUNK: Final = 500
 INTEGER_MAX: Final = 2**31 - 1
 """TLC counts in 32 bits."""
 START_MS: Final = 1_000_000
-"""When the run begins in TLC's time: above 0, since 0 and -1 say "never" and "nothing"."""
+"""The beginning of the run in TLC's time: above 0, since 0 and -1 mean "never" and "nothing"."""
 NOBODY: Final = "none"
 EVENTS_MAX: Final = 50_000
-"""More would take TLC minutes; the validator in Python has no such bound."""
+"""More would take TLC minutes; the Python validator has no such limit."""
 
 
 class TooMuchForTLC(ModelCheckError):
-    """The run holds what TLC cannot count, or more of it than it can hold."""
+    """The run has values that TLC cannot represent, or too many events."""
 
 
 @attrs.frozen
 class RunVerdict:
-    """What TLC says of a run."""
+    """TLC's verdict on a run."""
 
     explained: int
     """How many events have a behaviour."""
@@ -66,18 +66,18 @@ class RunVerdict:
 
 
 BEYOND: Final = 100
-"""Events that TLC is shown after the one that nobody explains."""
+"""The number of events after the unexplained one that TLC receives."""
 
 
 def check(
     run: Run, up_to: Unexplained | None = None, data_folder: Path | None = None
 ) -> RunVerdict:
-    """Let TLC look for the behaviour that explains the run, with one worker.
+    """Let TLC search the behaviour that explains the run, with one worker.
 
-    Of a run that is not explained the events far behind the fault are not shown to TLC: no verdict
-    depends on them. `data_folder` is where the generated module is left.
+    If a run is not explained, events long after the fault are not passed to TLC: no verdict depends
+    on them. `data_folder` is where the generated module is left.
 
-    Raises TooMuchForTLC; ModelCheckError as `tlc.run` does, or if TLC did not get through.
+    Raises TooMuchForTLC; ModelCheckError as `tlc.run` does, or if TLC did not finish.
     """
     [verdict] = check_each([(run, up_to)], data_folder)
     return verdict
@@ -86,9 +86,9 @@ def check(
 def check_each(
     runs: Iterable[tuple[Run, Unexplained | None]], data_folder: Path | None = None
 ) -> list[RunVerdict]:
-    """As `check` for each of several runs with the same durations, in one process of TLC.
+    """Like `check` for several runs with the same durations, in one TLC process.
 
-    What TLC cannot evaluate in one of them ends the check of all.
+    If TLC cannot evaluate one of them, the check of all ends.
     """
     shown = [
         (run.setting, list(islice(run.events, None if up_to is None else up_to.number + BEYOND)))
@@ -117,8 +117,8 @@ def _verdicts(result: TlcResult, lengths: Sequence[int]) -> list[RunVerdict]:
                 verdicts[run - 1] = RunVerdict(number - 1, guard, result.seconds)
             case _:
                 raise ModelCheckError(f"TLC printed {printed!r}")
-    # Of each run a state for the beginning, one for every event explained, and one that says why
-    # not the next. No run has more, so none has less if all together have as many.
+    # Each run has one initial state, one for every explained event, and one with the reason why the
+    # next is not explained. No run has more, so if the total is right, none has fewer.
     expected = sum(1 + each.explained + (each.guard is not None) for each in verdicts)
     if result.states != expected or len(result.printed) != sum(
         each.guard is not None for each in verdicts

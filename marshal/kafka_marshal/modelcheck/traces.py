@@ -1,9 +1,9 @@
 """The counterexamples in `spec/traces/`, one JSON file per model.
 
-The stories of `spec/README.md` are made from them without running TLC, and `make spec` holds them
-against what TLC finds. It does not know what the variables mean. A state lists only what its action
-changed, as paths into the variables with values in TLA+ notation. So a diff of two files reads like
-the steps in which they differ.
+The stories of `spec/README.md` are made from them without running TLC, and `make spec` compares
+them with TLC's results. This module does not know the meaning of the variables. A state only lists
+the changes of its action, as paths into the variables with values in TLA+ notation. So a diff of
+two files shows exactly the steps in which they differ.
 """
 
 import json
@@ -18,7 +18,7 @@ from kafka_marshal.modelcheck.tlc.values import Function, Value, function, parse
 
 
 def is_kept(model: Model) -> bool:
-    """Say whether a model's counterexample is a story: that something is reachable is none."""
+    """Whether a model's counterexample is a story: one that only proves reachability is not."""
     return model.must_fail and model.kind is not ModelKind.REACHABILITY
 
 
@@ -31,13 +31,13 @@ def store(folder: Path, model: Model, result: TlcResult) -> None:
 
 
 def stored(folder: Path, model: Model) -> Trace | None:
-    """Return the kept counterexample, or nothing if there is none."""
+    """Return the stored counterexample, or None."""
     text = stored_text(folder, model)
     return None if text is None else loads(text, str(_path(folder, model)))
 
 
 def stored_text(folder: Path, model: Model) -> str | None:
-    """Return the file of the kept counterexample, or nothing if there is none."""
+    """Return the file of the stored counterexample, or None."""
     path = _path(folder, model)
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
@@ -68,7 +68,7 @@ def dumps(trace: Trace) -> str:
 
 
 def loads(text: str, where: str = "a trace") -> Trace:
-    """Return the counterexample of such a text; raises ModelCheckError, naming `where`."""
+    """Parse a counterexample; raises ModelCheckError, naming `where`."""
     try:
         content = json.loads(text)
         states = []

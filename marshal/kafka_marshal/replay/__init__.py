@@ -3,15 +3,15 @@
 `run` reads recorded logs of a coordination topic, folds them on this machine or on Spark, and
 writes tables, a summary and a page.
 
-From the inside out: `model` holds the values, `sources` says what a record is, `findings` watches
-and `fold` folds one coordinating partition with all of them; it knows no Spark. `groups` does the
-same for groups with a controller. `state` puts a fold aside. `engines` chooses what runs it, this
-process or `spark`, and `report_data` takes from the folded log what `report` draws. `live`,
-`exports` and `shrink` are other uses of the same fold. `protocols` says what each protocol makes of
-a folded log, and `api` is one replay from beginning to end.
+In order of dependency: `model` holds the values, `sources` reads records, and `findings` observes
+them. `fold` folds one coordinating partition with all of these; it does not know Spark. `groups`
+does the same for groups with a controller. `state` saves a fold. `engines` chooses what runs it,
+this process or `spark`, and `report_data` selects from the folded log what `report` draws. `live`,
+`exports` and `shrink` are other uses of the same fold. `protocols` defines the summary and page of
+each protocol, and `api` runs one replay from beginning to end.
 
-Names that need Spark are imported when they are asked for, so programs that need no Spark
-(`sources`, `marshal shrink`, `marshal watch`) do not wait for it.
+Names that need Spark are imported on demand, so programs that need no Spark (`sources`, `marshal
+shrink`, `marshal watch`) do not wait for it.
 """
 
 from importlib import import_module
@@ -68,7 +68,7 @@ _LATER: Final = {
     "run": "api",
     "run_groups": "api",
 }
-"""Where a name is that is imported when it is asked for."""
+"""The modules of names that are imported on demand."""
 
 
 def __getattr__(name: str) -> Any:

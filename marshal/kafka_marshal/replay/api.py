@@ -72,51 +72,52 @@ def run(
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> Summary:
-    """Replay recorded logs of claims and write what happened into the new folder `out`.
+    """Replay recorded logs of claims and write the results into the new folder `out`.
 
     Args:
-        sources: dumps of any format that is known: files, folders, globs; see `sources`. They may
-            be URIs (`places`), and so may `out` and `checkpoint`.
-        out: the folder to make; it must not exist.
-        heartbeat_interval_s: the interval of groups whose records do not say theirs, 60 s if it is
-            None. If it is given, records that say another one are an error.
-        force_interval: judge all groups by it, whatever their records say.
+        sources: dumps of any known format: files, folders, globs; see `sources`. They may be
+            URIs (`places`), and so may `out` and `checkpoint`.
+        out: the folder to create; it must not exist.
+        heartbeat_interval_s: the interval of groups whose records state none; None: 60 s. If it
+            is given, records that state another one are an error.
+        force_interval: use it for all groups, whatever their records state.
         rules: `fenced`, `original`, or `both`.
         pause_max_s: a longer pause is cut to this (fenced rules).
         coordination_partitions: partition count of the coordination topic, to find topics that
-            lie on the wrong partition; None: not judged.
-        one_log: take everything for one log, instead of each capture for one.
-        source_format: the sources' format, one of `sources.FORMATS`; None: each is looked at.
-        topic: take records of this topic alone, where a format names topics.
-        named: what the sources are called in the summary, where that is not what they are: a
-            live topic was put into files that do not stay.
-        exports: files that the findings go to besides, for other tools.
-        what_if: another setting to replay the same log under, and to compare with.
-        checkpoint: the folder of one open log: what earlier runs folded is not read again, and
-        `out` covers all of them. The sources are one log then. All executors see the folder.
-        keyring: verifies every record of the sources, in this process and beside the fold: what is
-            not authentic is a finding.
-        table_format: `parquet`, or `delta` or `iceberg`: a Spark that is named or given writes
-            those, with packages that it must have.
+            are on the wrong partition; None: not checked.
+        one_log: treat all sources as one log, instead of each capture as one.
+        source_format: the sources' format, one of `sources.FORMATS`; None: detect it.
+        topic: only read records of this topic, if a format names topics.
+        named: the names of the sources in the summary, if they differ from `sources`: a live
+            topic was copied to temporary files.
+        exports: further files for the findings, for other tools.
+        what_if: other settings under which to replay the same log, for a comparison.
+        checkpoint: the folder of one growing log: records that earlier runs folded are not read
+            again, and `out` covers all runs. The sources must be one log. All executors must see
+            the folder.
+        keyring: verifies every record of the sources, in this process and independently of the
+            fold: a record that is not authentic is a finding.
+        table_format: `parquet`, or `delta` or `iceberg`: these need a Spark that is named or
+            given, with their packages.
         engine: `local` folds on this machine, `spark` on Spark; the tables are the same. `auto`:
-            on Spark if `spark` is given, or if the disk has too little room (`engines.choose`).
-        spark: a session to use, or the master where one is opened and stopped at the end; None: a
-            local one, if Spark is the engine. All executors see sources and outputs under the same
-            paths.
-        on_engine: called with the engine that was chosen, and why.
-        on_progress: called with a few words on what happens next.
-        on_tasks: called now and then with the number of tasks that are done, and of all tasks (of
-            Spark's present stages, then from another thread).
+            on Spark if `spark` is given, or if the disk has too little space (`engines.choose`).
+        spark: a session to use, or the master for a new one, which is stopped at the end; None: a
+            local one, if Spark is the engine. All executors must see sources and outputs under
+            the same paths.
+        on_engine: called with the chosen engine, and the reason.
+        on_progress: called with a short description of the next step.
+        on_tasks: called periodically with the number of finished tasks, and of all tasks (of
+            Spark's current stages, then from another thread).
 
     Raises:
         UnreadableSource: a source is missing, empty or damaged; names the file and the place.
-        OutputExists: `out` is there already; it is left whole.
+        OutputExists: `out` exists already; it is not changed.
         InvalidOption: an option has an invalid value.
-        CheckpointRefused: `checkpoint` cannot be gone on with.
+        CheckpointRefused: `checkpoint` cannot be resumed from.
         JavaNotFoundError: there is no Java for Spark, if that is the engine.
-        ReplayError: anything else that kept it from running. In every case `out` is not made. The
-            checkpoint is as it was, unless only the last step failed, the move of what is written
-            to `out`: then the same run again makes the same `out`.
+        ReplayError: another reason prevented the replay. In every case `out` is not created. The
+            checkpoint is unchanged, unless only the last step failed, moving the output to `out`:
+            then the same run again makes the same `out`.
     """
     judging = judging_of(
         rules,
@@ -167,14 +168,13 @@ def run_groups(
 ) -> GroupsSummary:
     """Replay recorded logs of groups with a controller, `__marshal_groups`; see `run`.
 
-    `strategy` asks how many moves another strategy would have saved. `certain_from` is for logs
-    whose head is missing: by partition the position of the controllers' claim, where a snapshot
-    lies that was accepted. Without it nothing of such a partition is certain.
-    `coordination_partitions` is how many partitions the log has, to find groups whose events lie on
-    another one than their names say.
+    `strategy` computes how many moves another strategy would have saved. `certain_from` is for logs
+    without their head: by partition, the position of the controllers' claim, at which there is an
+    accepted snapshot. Without it, such a partition is never certain. `coordination_partitions` is
+    the log's number of partitions, to find groups whose events are on the wrong one.
 
     Raises:
-        InvalidOption: there is no such strategy, or no such number of partitions.
+        InvalidOption: there is no such strategy, or the number of partitions is invalid.
     """
     check_partitions(coordination_partitions)
     judging = GroupsJudging(
@@ -217,10 +217,10 @@ def replayed(
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> SummaryT:
-    """Replay recorded logs of any protocol; the arguments, and what is raised, are those of `run`.
+    """Replay recorded logs of any protocol; arguments and errors are those of `run`.
 
     Raises:
-        InvalidOption: the log is not of this protocol, and plainly of another, too.
+        InvalidOption: the log is not of this protocol, but clearly of another.
     """
     progress = on_progress or (lambda _: None)
     as_tables = TableFormat.parsed(table_format)
@@ -281,15 +281,15 @@ def replayed(
             {(row.log, row.coordinating_partition): row.to_ms for row in summary.partitions},
         ):
             pass
-        # The next run goes on from here. What is killed before it changed nothing; what is killed
-        # after it has no `out` yet, and makes the same one when it is run again.
+        # The next run resumes from here. A process killed before this has changed nothing. One
+        # killed after it has no `out` yet, and the same run again makes the same one.
         commit()
     return summary
 
 
 @contextmanager
 def _taken(folder: Path | None, judging: Judging, topic: str | None) -> Iterator[OpenLog | None]:
-    """The checkpoint, if there is one, held while the run lasts."""
+    """The checkpoint, if there is one, held during the run."""
     if folder is None:
         yield None
     else:
@@ -305,7 +305,7 @@ def _folded(
     log: OpenLog | None,
     on_progress: Callable[[str], None],
 ) -> Iterator[tuple[FoldedLog, IncrementalRun | None, Callable[[], None]]]:
-    """The whole account, and what puts it aside."""
+    """The whole account, and the function that saves it."""
     if log is None:
         with run_fold(engine, chunks, judging, on_progress) as fold:
             yield fold, None, lambda: None
@@ -315,7 +315,7 @@ def _folded(
 
 
 def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) -> None:
-    """What is written does not lie in what is read."""
+    """Check that no output is within the sources."""
     written = {"--out": out} if checkpoint is None else {"--out": out, "--checkpoint": checkpoint}
     for option, path in written.items():
         for source in map(place_of, sources):

@@ -26,15 +26,15 @@ class CheckpointRefused(ReplayError):
 
 
 class OutputExists(ReplayError):
-    """The output folder is there already. It is left as it is."""
+    """The output folder exists already. It is not changed."""
 
 
 class SparkFailed(ReplayError):
-    """Spark did not start, or a task of it broke for a reason that is not the input's."""
+    """Spark did not start, or a task failed for a reason other than the input."""
 
 
 class SourcesOverlap(ReplayError):
-    """Two chunks of the input hold the same offsets, or one is not in offset order.
+    """Two chunks of the input have the same offsets, or one is not in offset order.
 
-    What was collapsed chunk by chunk is then read again record by record; nobody outside sees this.
+    The log is then read again record by record, without collapsing; users never see this error.
     """

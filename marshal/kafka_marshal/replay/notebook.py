@@ -46,11 +46,11 @@ class MarshalDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name for `format`."""
         return "marshal"
 
     def schema(self) -> str:
-        """The columns, as Spark SQL writes them."""
+        """The columns, in Spark SQL."""
         return SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -74,7 +74,7 @@ class MarshalDataSource(DataSource):
         return _FilesReader(found.chunks)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Read a broker as it grows.
+        """Read a live broker.
 
         Raises:
             InvalidOption: an option is missing or unknown.
@@ -118,7 +118,7 @@ def _topic_reader(options: dict[str, str]) -> DataSourceStreamReader:
     starting = options.get("starting", "earliest")
     if starting not in ("earliest", "latest"):
         raise InvalidOption(f"option 'starting' is not earliest or latest: {starting}")
-    # Reading files alone needs no Kafka client.
+    # Reading files needs no Kafka client.
     from kafka_marshal.client.connect.settings import Settings
     from kafka_marshal.replay.live.stream import TopicReader
 
@@ -146,19 +146,19 @@ _TAKEN: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "
 
 
 def run_frame(records: DataFrame, *, out: Path, **options: Any) -> Summary:
-    """Replay a DataFrame in the schema of Spark's Kafka source, as the official connector gives it.
+    """Replay a DataFrame in the schema of Spark's Kafka source, from the official connector.
 
-    It is written to a folder of the session's first, as Parquet, because a replay may look at a
-    record twice. Give `.option("includeHeaders", "true")` to the connector: without headers no
-    epoch is known.
+    It is first written to a folder of the session as Parquet, because a replay may read a record
+    twice. Set `.option("includeHeaders", "true")` for the connector: without headers no epoch is
+    known.
 
     Args:
         records: at least `value, partition, offset, timestamp, timestampType`.
-        out: the folder to make; it must not exist.
+        out: the folder to create; it must not exist.
         options: as for `run`.
 
     Raises:
-        InvalidOption: a column is missing or of a wrong type; and what `run` raises.
+        InvalidOption: a column is missing or has a wrong type; and the errors of `run`.
     """
     for name, kinds in _NEEDED.items():
         if name not in records.columns:
@@ -169,6 +169,6 @@ def run_frame(records: DataFrame, *, out: Path, **options: Any) -> Summary:
     with Scratch("frame") as desk:
         folder = desk / "frame.parquet"
         taken = [name for name in _TAKEN if name in records.columns]
-        # Sorted, so that chunks follow each other and runs of heartbeats lie together.
+        # Sorted, so that chunks follow each other and runs of heartbeats are adjacent.
         records.select(*taken).sort("partition", "offset").write.parquet(str(folder))
         return run([str(folder)], out=out, spark=records.sparkSession, **options)

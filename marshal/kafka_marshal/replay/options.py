@@ -1,6 +1,7 @@
 """The options of a replay: how it judges the log, and where Spark runs.
 
-This room knows the options' names and not who gives them: a command, a notebook, a test.
+This module knows the options' names; it does not know where they come from: a command, a notebook,
+a test.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 
 RULES: Final = ("fenced", "original", "both")
-"""What `rules` may be."""
+"""The values of `rules`."""
 _MASTERS: Final = re.compile(r"local(\[.+\])?|spark://.+:\d+.*|k8s://.+|yarn")
 
 
 class TableFormat(StrEnum):
-    """What `--table-format` may be: how tables are written."""
+    """The values of `--table-format`: how tables are written."""
 
     parquet = "parquet"
     delta = "delta"
@@ -31,10 +32,10 @@ class TableFormat(StrEnum):
 
     @classmethod
     def parsed(cls, name: str) -> TableFormat:
-        """The format of that name.
+        """The format with that name.
 
         Raises:
-            InvalidOption: there is none.
+            InvalidOption: there is no such format.
         """
         if name not in set(cls):
             raise InvalidOption(f"--table-format must be one of {', '.join(cls)}, not {name!r}")
@@ -43,18 +44,18 @@ class TableFormat(StrEnum):
 
 @frozen
 class SparkMaster:
-    """The master of a Spark, and settings of the session that a replay opens there."""
+    """The master of a Spark cluster, and settings of the session that a replay opens there."""
 
     url: str
     settings: Mapping[str, str] = field(factory=dict)
-    """Spark's own, such as `spark.executor.memory`. They win over what a replay sets."""
+    """Spark's settings, such as `spark.executor.memory`. They override those of a replay."""
 
     @classmethod
     def parsed(cls, url: str, settings: Sequence[str] = ()) -> SparkMaster:
-        """As `--master URL --spark-conf KEY=VALUE ...` say it.
+        """Parse `--master URL --spark-conf KEY=VALUE ...`.
 
         Raises:
-            InvalidOption: the URL is no master's, or a setting is not `spark.KEY=VALUE`.
+            InvalidOption: the URL is not a master's, or a setting is not `spark.KEY=VALUE`.
         """
         if url.startswith("sc://"):
             raise InvalidOption(
@@ -73,7 +74,7 @@ class SparkMaster:
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it runs on this machine, in children of this process."""
+        """Whether it runs on this machine only, in children of this process."""
         return self.url.startswith("local")
 
     def __str__(self) -> str:
@@ -100,10 +101,10 @@ def judging_of(
     *,
     force_interval: bool = False,
 ) -> JudgingOptions:
-    """By what to judge, from options as they are given.
+    """The settings of a fold, from the given options.
 
-    Without an interval groups are judged by the one that the log says, or by 60 s. With one a log
-    that says another is refused while it is folded, unless the interval is forced.
+    Without an interval, each group has the one in its log, or 60 s. With one, a log that states
+    another is refused while it is folded, unless the interval is forced.
 
     Raises:
         InvalidOption: a value is invalid; the message names the option.

@@ -1,11 +1,12 @@
 """Process settings for a process that only replays: a command, or a worker.
 
-Arrow imports pandas when it first makes an array, only to ask whether it was given one of pandas.
-That takes a third of a second. And Arrow gives freed memory back to the system within 10 ms. So do
-arrays. The next chunk's columns get new pages, which the system clears: an eighth of what a chunk
-takes. NumPy's library for matrices starts threads, which spin, and no replay has a matrix. A
-process without threads of its own may be copied, so that its copies need no start (`workers`). A
-program that calls `run` may want otherwise, so no library does this.
+When Arrow first makes an array, it imports pandas, only to check whether it was given a pandas
+object. That takes a third of a second. Arrow also returns freed memory to the system within 10 ms,
+and so does glibc for arrays. The next chunk's columns then get new pages, which the system clears:
+an eighth of a chunk's time. NumPy's matrix library starts spinning threads, but a replay has no
+matrices. A process without threads of its own may be forked, so that its copies need no start
+(`workers`). A program that calls `run` may want other settings, so the library does not change
+them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from importlib.abc import MetaPathFinder
 from typing import Final
 
 _KEPT: Final = {"MIMALLOC_PURGE_DELAY": "1000", "OPENBLAS_NUM_THREADS": "1"}
-"""For how many milliseconds Arrow's allocator keeps what was freed, and how many threads multiply
-matrices. Both libraries ask as they are loaded."""
+"""For how many milliseconds Arrow's allocator keeps freed memory, and the number of threads for
+matrices. Both libraries read these variables when they are loaded."""
 _OF_ARRAYS: Final = {-3: 32 << 20, -1: 512 << 20}
-"""Of glibc, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: the largest array that goes back at once, and
-how much is kept."""
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: the size from which an array is returned at once,
+and how much freed memory is kept."""
 
 
 class _NoPandas(MetaPathFinder):
@@ -40,7 +41,7 @@ def is_prepared() -> bool:
 
 
 def prepare() -> None:
-    """Keep pandas away, and freed memory for a second; what was loaded already stays as it is."""
+    """Prevent the import of pandas, and keep freed memory for a second; loaded modules stay."""
     global _prepared
     _prepared = True
     for name, value in _KEPT.items():

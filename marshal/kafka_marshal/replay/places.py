@@ -1,8 +1,8 @@
 """Where a replay reads and writes: local files, and objects of a store, by URI.
 
-A `UriPath` is a `Path` and answers what a replay asks of one, so hardly anybody asks which it is.
-Arrow reads and writes the objects, in this process as on an executor, and needs no jar. Credentials
-are those that each process finds for itself.
+A `UriPath` is a `Path` with the methods that a replay needs, so hardly any code distinguishes them.
+Arrow reads and writes the objects, in this process as on an executor, and needs no jar. Each
+process finds its own credentials.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/*)(.*)", re.DOTALL)
-"""A drive of Windows has one letter."""
+"""At least two letters: one letter is a drive on Windows."""
 _S3: Final = ("s3", "s3a")
 SCHEMES: Final = (*_S3, "hdfs")
 _READ_BYTES: Final = 4 << 20
-"""What one request asks for, at least."""
+"""The minimum size of a request, in bytes."""
 _FOOTER_END: Final = 8
 """The length of a footer, and `PAR1`."""
 _REASONS: Final = {
@@ -46,12 +46,12 @@ _REFUSED: Final = (
 )
 _SAID: Final = re.compile(r"AWS Error ([A-Z_]+(?: \(HTTP status \d+\))?)[^:]*: (.*)", re.DOTALL)
 _SIGNS_OF_REFUSAL: Final = ("ACCESS", "SIGNATURE", "TOKEN", "status 400", "status 401", "403")
-"""A store that gives no reason answers with a status alone."""
+"""In messages of refused access; a store that gives no reason only returns a status."""
 _TRANSLATED: Final = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]")
 
 
 def place_of(place: str | Path, option: str = "SOURCE") -> Path:
-    """A path, or the URI that it says.
+    """Convert a path or a URI.
 
     >>> place_of("s3a://bucket/a/b").parent
     UriPath('s3a://bucket/a')
@@ -84,14 +84,14 @@ def place_of(place: str | Path, option: str = "SOURCE") -> Path:
 class UriPath(PosixPath):
     """An object, or a folder of objects, of a store.
 
-    A folder of S3 is what names begin with: nobody makes one, and it is gone with its last object.
-    Whatever a `Path` has beyond these methods is for files of this machine, and raises TypeError.
+    A folder of S3 is a common prefix of names: it is never created, and disappears with its last
+    object. All other methods of `Path` are for local files, and raise TypeError.
 
-    All methods raise OSError, with the URI and the reason in a few words.
+    All methods raise OSError, with the URI and a short reason.
     """
 
     _known: FileInfo | None = None
-    """Size and kind, as a listing gave them."""
+    """Size and kind, from a listing."""
 
     def __str__(self) -> str:
         return super().__str__().replace(":/", "://", 1)
@@ -101,7 +101,7 @@ class UriPath(PosixPath):
 
     @property
     def arrow(self) -> tuple[str, FileSystem]:
-        """The name that Arrow knows the object by, and the store."""
+        """Arrow's name of the object, and its file system."""
         scheme, root, *names = self.parts
         scheme = scheme[:-1]
         inside = "/".join(names)
@@ -111,11 +111,11 @@ class UriPath(PosixPath):
         return f"{root}/{inside}", _s3(root, endpoint)
 
     def absolute(self) -> UriPath:
-        """It is."""
+        """Returns itself."""
         return self
 
     def resolve(self, strict: bool = False) -> UriPath:
-        """No link leads elsewhere."""
+        """Returns itself: a store has no links."""
         return self
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -128,28 +128,28 @@ class UriPath(PosixPath):
         return os.stat_result((mode, 0, 0, 0, 0, 0, info.size or 0, changed, changed, changed))
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """An object has this name, or begins with it and a slash."""
+        """Whether an object has this name, or begins with it and a slash."""
         return _is_there(self._info())
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """An object has this name."""
+        """Whether an object has this name."""
         return bool(self._info().is_file)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Objects begin with this name and a slash."""
+        """Whether objects begin with this name and a slash."""
         info = self._info()
         return _is_there(info) and not info.is_file
 
     def is_symlink(self) -> bool:
-        """A store has none."""
+        """Returns False: a store has no links."""
         return False
 
     def rglob(self, pattern: str, **_: Any) -> Generator[UriPath, None, None]:
-        """The objects below that match the pattern, at any depth."""
+        """Yield the objects below that match the pattern, at any depth."""
         yield from self.glob(f"**/{pattern}")
 
     def glob(self, pattern: str, **_: Any) -> Generator[UriPath, None, None]:
-        """The objects below whose path from here matches the pattern; folders that match, too."""
+        """Yield the objects and folders below whose relative path matches the pattern."""
         wanted = re.compile(_TRANSLATED.sub(_expression, _escaped(pattern)), re.DOTALL)
         begin, store = self.arrow
         from pyarrow.fs import FileSelector
@@ -166,7 +166,7 @@ class UriPath(PosixPath):
                 yield found
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make the folder where a store has folders."""
+        """Create the folder, if the store has folders."""
         name, store = self.arrow
         if store.type_name == "hdfs":
             with self._plainly():
@@ -187,34 +187,34 @@ class UriPath(PosixPath):
                 store.delete_dir(name)
 
     def open(self, mode: str = "r", *_: Any, **__: Any) -> IO[Any]:  # type: ignore[override]
-        """The object's bytes to read; only `rb`."""
+        """Open the object for reading bytes; the mode must be `rb`."""
         assert mode == "rb", mode
         name, store = self.arrow
         with self._plainly():
             return cast("IO[Any]", io.BufferedReader(store.open_input_file(name), _READ_BYTES))
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Read the whole object."""
         name, store = self.arrow
         with self._plainly(), store.open_input_file(name) as file:
             return bytes(file.read())
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
-        """All of it, as UTF-8."""
+        """Read the whole object, as UTF-8."""
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
     def write_bytes(self, data: Any) -> int:
-        """The object, whole: until this returns it is what it was before."""
+        """Replace the object as a whole; until this returns, it has its former content."""
         name, store = self.arrow
         with self._plainly(), store.open_output_stream(name) as file:
             return int(file.write(data))
 
     def write_text(self, data: str, encoding: str | None = None, *_: Any, **__: Any) -> int:
-        """The object, whole, as UTF-8."""
+        """Replace the object as a whole, with text in UTF-8."""
         return self.write_bytes(data.encode(encoding or "utf-8"))
 
     def check_root(self) -> None:
-        """Raise OSError if there is no such bucket, or it cannot be asked for."""
+        """Raise OSError if the bucket does not exist, or cannot be accessed."""
         scheme, root, *_ = self.parts
         if not UriPath(scheme, root).exists():
             raise FileNotFoundError(2, self._absent(), str(self))
@@ -234,7 +234,7 @@ class UriPath(PosixPath):
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
-        """What Arrow says in a paragraph, in a few words."""
+        """Shorten Arrow's error messages."""
         try:
             yield
         except OSError as error:
@@ -244,7 +244,7 @@ class UriPath(PosixPath):
 
 
 def reason_of(error: OSError) -> str:
-    """Why a store did not do what it was asked for, in a few words.
+    """A short reason for a store's error.
 
     >>> reason_of(OSError("When listing ...: AWS Error NO_SUCH_BUCKET during ...: it is not"))
     'there is no such bucket'
@@ -260,7 +260,7 @@ def reason_of(error: OSError) -> str:
 
 
 def parquet_file(path: Path) -> pq.ParquetFile:
-    """A Parquet file of ours to read; what others wrote is read from a `local_copy`."""
+    """Open one of our own Parquet files; open foreign ones from a `local_copy`."""
     if isinstance(path, UriPath):
         name, store = path.arrow
         return pq.ParquetFile(name, filesystem=store, pre_buffer=True)
@@ -268,7 +268,7 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet file to write; close it."""
+    """Create a Parquet file; close it."""
     if isinstance(path, UriPath):
         name, store = path.arrow
         return pq.ParquetWriter(name, schema, filesystem=store)
@@ -279,10 +279,10 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 def local_copy(
     path: Path, wanted: Callable[[pq.FileMetaData], Iterable[tuple[int, int]]] | None = None
 ) -> Iterator[Path]:
-    """A Parquet file on this machine; of an object a copy, which is gone with the block.
+    """A Parquet file on this machine; for an object a copy, which is removed after the block.
 
-    `wanted`: from the footer, which bytes (begin, end) the copy needs beside it. The others are a
-    hole in it. None: all.
+    `wanted` returns, from the footer, the bytes (begin, end) that the copy needs in addition. The
+    rest is a hole. None: all bytes.
     """
     if not isinstance(path, UriPath):
         yield path
@@ -315,7 +315,7 @@ def local_copy(
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that is in it, as far as that is possible."""
+    """Remove a folder with its content, as far as possible."""
     if isinstance(folder, UriPath):
         try:
             folder.remove_tree()
@@ -331,7 +331,7 @@ def _root_of(scheme: str) -> str:
 
 @functools.cache
 def _s3(bucket: str, endpoint: str | None) -> FileSystem:
-    """The store of a bucket, once for each process."""
+    """The file system of a bucket, cached per process."""
     from pyarrow import fs
 
     if endpoint:
@@ -344,10 +344,10 @@ def _s3(bucket: str, endpoint: str | None) -> FileSystem:
 
 @functools.cache
 def _hadoop(host: str) -> FileSystem:
-    """The store of a name node, once for each process.
+    """The file system of a name node, cached per process.
 
     Raises:
-        OSError: it cannot be reached, or there is no library that could.
+        OSError: it cannot be reached, or its library is missing.
     """
     from pyarrow import fs
 
@@ -366,7 +366,7 @@ def _is_there(info: FileInfo) -> bool:
 
 
 def _escaped(pattern: str) -> str:
-    """Everything literal but what a pattern is made of."""
+    """Escape a pattern, except for its wildcards."""
     return re.sub(r"[.^$+{}()|\\]", r"\\\g<0>", pattern)
 
 

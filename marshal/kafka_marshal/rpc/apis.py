@@ -1,11 +1,11 @@
 """The table of requests and answers: the fields of each, by version.
 
 Version 0 is Kafka's document "Client Rewrite Design" (the re-design for 0.9) to the byte. Version 1
-keeps every byte of version 0 and adds fields at the end. A list that has to say more in version 1
-follows there once again, under its name and `V1`. The document has neither CommitOffsets nor
+keeps every byte of version 0 and adds fields at the end. A list with more content in version 1 is
+repeated there, with its name and `V1`. The document has neither CommitOffsets nor
 DeregisterConsumer: they are ours.
 
-This room does not know how bytes are read, nor what a controller does.
+This module does not know how bytes are decoded, nor what a controller does.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Api:
     key: int
     name: str
     server: str
-    """Which server takes it."""
+    """The server that accepts it."""
     about: str
     request: tuple[RpcField, ...]
-    """What follows Version, CorrelationId and ClientId."""
+    """The fields after Version, CorrelationId and ClientId."""
     answer: tuple[RpcField, ...]
-    """What follows Version and CorrelationId."""
+    """The fields after Version and CorrelationId."""
     versions: range = range(2)
 
     @property
     def newest(self) -> int:
-        """The highest version that there is."""
+        """The highest version."""
         return self.versions[-1]
 
 

@@ -1,12 +1,12 @@
 """Encodes and decodes requests and answers.
 
-A frame is an int32 with the size of what follows. A request follows as ApiKey (int16), Version
+A frame is an int32 with the size of the rest. A request consists of ApiKey (int16), Version
 (int16), CorrelationId (int64), ClientId (string) and the fields of the table. An answer has neither
-ApiKey nor ClientId in front: the request with its CorrelationId names the api. Some tables begin
+ApiKey nor ClientId: the request with the same CorrelationId determines the api. Some tables begin
 with ClientId again.
 
-This room does not know connections: `Frames` takes bytes as they come. It does not know what a
-controller answers either, except to a request that it cannot read.
+This module does not know connections: `Frames` receives bytes in any pieces. Nor does it know a
+controller's answers, except to an unreadable request.
 
 >>> asked = RpcRequest(BY_NAME["Heartbeat"], 0, 7, "c", {"SessionTimeout": 30_000})
 >>> encode_request(asked).hex(" ", -2)
@@ -48,7 +48,7 @@ __all__ = [
 REQUEST_BYTES_MAX: Final = 2**20
 """The most bytes that may follow the size of a request's frame."""
 ANSWER_BYTES_MAX: Final = 2**22
-"""The same of an answer: what describes the largest group with the longest names fits."""
+"""The same for an answer: enough to describe the largest group with the longest names."""
 _SIZE: Final = struct.Struct(">i")
 _ANSWER_HEAD: Final = (RpcField("Version", INT16), RpcField("CorrelationId", INT64))
 _REQUEST_HEAD: Final = (RpcField("ApiKey", INT16), *_ANSWER_HEAD, RpcField("ClientId", STRING))
@@ -56,7 +56,7 @@ _REQUEST_HEAD: Final = (RpcField("ApiKey", INT16), *_ANSWER_HEAD, RpcField("Clie
 
 @frozen
 class RpcRequest:
-    """What a client asks for."""
+    """A client's request."""
 
     api: Api
     version: int
@@ -68,7 +68,7 @@ class RpcRequest:
 
 @frozen
 class RpcAnswer:
-    """What the server answers."""
+    """The server's answer."""
 
     api: Api
     version: int
@@ -84,7 +84,7 @@ class RpcAnswer:
 
 
 class RefusedRequest(Malformed):
-    """A request of a known api that cannot be read: `answer` is what its client gets.
+    """A request of a known api that cannot be decoded: `answer` is sent to its client.
 
     `code` is INVALID_REQUEST, after which the connection is closed, or UNSUPPORTED_VERSION.
     """
@@ -96,7 +96,7 @@ class RefusedRequest(Malformed):
 
 
 def refusal(api: Api, version: int, correlation_id: int, code: ErrorCode) -> RpcAnswer:
-    """Return an answer that holds nothing but a code.
+    """Return an answer that only contains a code.
 
     It has the layout of the version, or of the highest one if there is no such version.
     """
@@ -109,9 +109,9 @@ def refusal(api: Api, version: int, correlation_id: int, code: ErrorCode) -> Rpc
 
 
 class Frames:
-    r"""Takes the bytes of one direction of a connection as they come, and gives whole messages.
+    r"""Receives the bytes of one direction of a connection, and returns complete messages.
 
-    A size is judged as soon as it is there, before anything that it announces has come.
+    A size is checked as soon as it has arrived, before the rest of its message.
 
     >>> frames = Frames()
     >>> list(frames.fed(bytes([0, 0, 0, 2, 7]))), list(frames.fed(bytes([8, 0])))
@@ -125,15 +125,15 @@ class Frames:
 
     @property
     def waits(self) -> bool:
-        """Whether part of a frame has come."""
+        """Whether part of a frame has arrived."""
         return bool(self._buffer)
 
     def fed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what is in the frames that are complete now, without their sizes.
+        """Yield the messages that are complete now, without their sizes.
 
         Raises:
-            Malformed: a size is negative, or too large. Nothing behind it can be read, so the
-                connection ends.
+            Malformed: a size is negative, or too large. Nothing after it can be decoded, so the
+                connection must be closed.
         """
         self._buffer += data
         while len(self._buffer) >= _SIZE.size:
@@ -176,12 +176,12 @@ def encode_request(request: RpcRequest) -> bytes:
 
 
 def decode_request(message: bytes) -> RpcRequest:
-    """Return the request in a frame, without the frame's size.
+    """Decode the request in a frame, without the frame's size.
 
     Raises:
         RefusedRequest: it is malformed or of an unknown version; the client gets its `answer`.
-        Malformed: it has no ApiKey, Version and CorrelationId, or the key is unknown. Nobody could
-            read an answer, so the connection ends.
+        Malformed: it has no ApiKey, Version and CorrelationId, or the key is unknown. The client
+            could not decode an answer, so the connection must be closed.
     """
     reader = MessageReader(message)
     key = reader.number(INT16, "ApiKey")
@@ -228,10 +228,9 @@ def correlation_id_of(message: bytes) -> int:
 
 
 def decode_answer(api: Api, message: bytes) -> RpcAnswer:
-    """Return the answer in a frame, without the frame's size.
+    """Decode the answer in a frame, without the frame's size.
 
-    Its version is the request's, or the server's highest one where that does not know the
-    request's.
+    Its version is the request's, or the server's highest one if the server does not know that.
 
     Raises:
         Malformed: it is not an answer of the api, or of a version that is unknown here.
@@ -246,7 +245,7 @@ def decode_answer(api: Api, message: bytes) -> RpcAnswer:
 
 
 def _answer_head(reader: MessageReader) -> tuple[int, int]:
-    """The version and the correlation id, with which a request goes on behind its key."""
+    """The version and the correlation id, which follow a request's key."""
     return reader.number(INT16, "Version"), reader.number(INT64, "CorrelationId")
 
 

@@ -1,6 +1,6 @@
 """The error codes of answers: Kafka's numbers under Kafka's names (kafka-clients 4.1.0).
 
-This room does not know which request gets which code.
+This module does not know which request gets which code.
 """
 
 from __future__ import annotations
@@ -61,4 +61,4 @@ MEANINGS = {
     ErrorCode.FENCED_INSTANCE_ID: "This member has registered over another connection.",
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: "There are too many connections: wait.",
 }
-"""What each means to a client."""
+"""The meaning of each for a client."""

@@ -1,6 +1,6 @@
-"""What a message consists of: fields, and their types.
+"""The parts of a message: fields, and their types.
 
-All numbers are big-endian. This room does not know which messages there are, and reads no bytes.
+All numbers are big-endian. This module does not know the messages, and reads no bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Text(Enum):
 
 @frozen
 class Array:
-    """How many there are as an int32, then each. There is no null."""
+    """The number of items as an int32, then each. There is no null."""
 
     of: Type
 
@@ -55,7 +55,7 @@ class Struct:
 
 Type: TypeAlias = Number | Text | Array | Struct
 Value: TypeAlias = "int | str | list[Value] | dict[str, Value]"
-"""What a field holds: the value of an `Array` is a list, of a `Struct` a dict by name."""
+"""The value of a field: that of an `Array` is a list, that of a `Struct` a dict by name."""
 Body: TypeAlias = dict[str, Value]
 
 
@@ -69,7 +69,7 @@ class RpcField:
     since: int = field(default=0, kw_only=True)
     """The first version that has it."""
     empty: Value | None = field(default=None, kw_only=True)
-    """What stands here in an answer that has nothing to say; None for 0, '' or []."""
+    """The value in an empty answer; None for 0, '' or []."""
 
 
 STRING: Final = Text.STRING
@@ -100,7 +100,7 @@ def least_size(type_: Type) -> int:
 
 
 def empty_value(each: RpcField) -> Value:
-    """What stands in a field of an answer that has nothing to say."""
+    """The value of a field in an empty answer."""
     if each.empty is not None:
         return each.empty
     match each.type:

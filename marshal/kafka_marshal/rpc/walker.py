@@ -1,7 +1,7 @@
 """Encodes and decodes values by walking a table of fields.
 
-Nothing is allocated for what a message only claims to hold: each length and each count is compared
-with the bytes that are left first. This room knows no message.
+No memory is allocated for what a message only claims to contain: each length and each count is
+first compared with the remaining bytes. This module knows no message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STRING_BYTES_MAX = 2**15 - 1
 
 
 class Malformed(ValueError):
-    """Bytes that are not what the table says: `field` names the place, `reason` the fault."""
+    """Bytes that do not match the table: `field` names the place, `reason` the error."""
 
     code = ErrorCode.INVALID_REQUEST
 
@@ -61,10 +61,10 @@ class MessageReader:
         return len(self._data) - self._at
 
     def body(self, fields: Iterable[RpcField], within: str = "") -> Body:
-        """Read these fields.
+        """Decode these fields.
 
         Raises:
-            Malformed: one of them is not what its type says; no other exception.
+            Malformed: one of them does not match its type; no other exception.
         """
         return {each.name: self.value(each.type, f"{within}{each.name}") for each in fields}
 
@@ -78,10 +78,10 @@ class MessageReader:
             raise Malformed("message", f"{self.left} bytes are left over")
 
     def value(self, type_: Type, name: str) -> Value:
-        """Read one value.
+        """Decode one value.
 
         Raises:
-            Malformed: it is not what the type says.
+            Malformed: it does not match the type.
         """
         match type_:
             case Number():
@@ -148,11 +148,11 @@ def _error_code(number: int, name: str) -> ErrorCode:
 
 
 def written(fields: Iterable[RpcField], body: Mapping[str, Value], within: str = "") -> bytes:
-    """Return the bytes of these fields.
+    """Encode these fields.
 
     Raises:
-        Unencodable: a field is missing, of another type, or beyond what it can hold, or the body
-            has a field too many.
+        Unencodable: a field is missing, of another type, or too large, or the body has an
+            additional field.
     """
     parts, left = [], set(body)
     for each in fields:
@@ -166,10 +166,10 @@ def written(fields: Iterable[RpcField], body: Mapping[str, Value], within: str =
 
 
 def written_value(type_: Type, value: Value, name: str) -> bytes:
-    """Return the bytes of one value.
+    """Encode one value.
 
     Raises:
-        Unencodable: it is of another type, or beyond what the type can hold.
+        Unencodable: it is of another type, or too large for the type.
     """
     match type_, value:
         case Number(), int():

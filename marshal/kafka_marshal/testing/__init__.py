@@ -1,8 +1,8 @@
 """Real Kafka brokers for tests, trials and demos.
 
-`Broker` starts one and `Cluster` several, a `Guard` lets nobody in who does not show who he is,
-`kafka_marshal.testing.fixtures` gives them to pytest.
-Nothing here knows the protocol, nor a Kafka client: the caller decides what to send to a broker.
+`Broker` starts one and `Cluster` several, a `Guard` requires authentication,
+`kafka_marshal.testing.fixtures` provides them for pytest. This package knows neither the protocol,
+nor a Kafka client: the caller decides what to send to a broker.
 """
 
 from kafka_marshal.testing.broker import Broker

@@ -17,12 +17,12 @@ _ONLY = 1
 class Broker:
     """A real Kafka broker on this machine; a context manager.
 
-    In a temporary folder, which is gone afterwards, unless `folder` is given: then what is in it
-    stays, and a later broker goes on with it. It listens on 127.0.0.1 alone. Whatever happens to
-    this process, also kill -9, the broker is ended with it.
+    It uses a temporary folder, which is removed afterwards, unless `folder` is given: then its
+    content is kept, and a later broker continues with it. It only listens on 127.0.0.1. If this
+    process ends, even by kill -9, the broker is stopped.
 
-    Kafka needs 4 to 8 s to start and some 340 MB at the heap's 256. With a `guard` clients have to
-    show who they are.
+    Kafka needs 4 to 8 s to start, and some 340 MB with a heap of 256 MB. With a `guard`, clients
+    must authenticate.
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class Broker:
 
     @property
     def folder(self) -> Path:
-        """Where everything of it is."""
+        """The folder with all files."""
         return self._cluster.folder
 
     @property
     def data(self) -> Path:
-        """Where the logs are: a folder `TOPIC-PARTITION` each."""
+        """The folder of the logs: `TOPIC-PARTITION` each."""
         return self._cluster.server(_ONLY).data
 
     @property
     def log(self) -> Path:
-        """What the broker has to say: warnings and errors, of all its starts."""
+        """The broker's warnings and errors, of all its starts."""
         return self._cluster.server(_ONLY).log
 
     @property
@@ -94,7 +94,7 @@ class Broker:
 
         Raises:
             BrokerError: it did not start; with the last lines of its log.
-            JarError: the jars cannot be had.
+            JarError: the jars cannot be fetched.
             JavaNotFoundError: there is no Java.
         """
         assert not self.running, "the broker is running"
@@ -109,17 +109,17 @@ class Broker:
         self._cluster.kill()
 
     def pause(self) -> None:
-        """Let it stand still: connections stay open, nobody answers (SIGSTOP)."""
+        """Stop it with SIGSTOP: connections stay open, but nothing answers."""
         self._cluster.pause()
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue it after `pause`."""
         self._cluster.resume()
 
     def close(self) -> None:
-        """Stop it and leave nothing behind, but a folder that was given."""
+        """Stop it and remove all files, except a given folder."""
         self._cluster.close()
 
     def tool(self, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
-        """Run a class of the broker's jars and return what it printed; as `kafka.run_tool`."""
+        """Run a class of the broker's jars and return its output; as `kafka.run_tool`."""
         return run_tool(main_class, *arguments, timeout_s=timeout_s)

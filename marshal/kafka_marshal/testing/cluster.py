@@ -1,7 +1,7 @@
 """A Kafka cluster on this machine, whose brokers also form the controller quorum.
 
-The room knows how many there are, on which ports, with which settings, and which of them run. It
-does not know the protocol, nor any client of Kafka.
+This module knows the number of brokers, their ports and settings, and which of them run. It knows
+neither the protocol, nor any client of Kafka.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Its default, 128 MB, is half of the heap.
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
-"""Settings where they differ from Kafka's; a caller's `settings` go before them."""
+"""Settings that differ from Kafka's defaults; a caller's `settings` override them."""
 
 _LISTENERS: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
@@ -42,7 +42,7 @@ _LISTENERS: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
 }
 _ATTEMPTS: Final = 3
-"""Between our looking for a free port and a broker's taking it, somebody else may."""
+"""Another process may take a free port before the broker does."""
 
 
 def copies(brokers: int) -> dict[str, str]:
@@ -62,19 +62,19 @@ def copies(brokers: int) -> dict[str, str]:
 class Cluster:
     """Real Kafka brokers on this machine, numbered from 1; a context manager.
 
-    In a temporary folder, which is gone afterwards, unless `folder` is given: then what is in it
-    stays, and a later cluster goes on with it. They listen on 127.0.0.1 alone. Whatever happens to
-    this process, also kill -9, they are ended with it.
+    They use a temporary folder, which is removed afterwards, unless `folder` is given: then its
+    content is kept, and a later cluster continues with it. They only listen on 127.0.0.1. If this
+    process ends, even by kill -9, they are stopped.
 
-    Topics have as many copies as there are brokers, at most three, and with acks=all two must be
-    written. A majority of the brokers must run for anything to be changed: with one of three
-    killed all goes on, with two it stands still. With a `guard` clients have to show who they are.
+    Topics have one replica per broker, at most three, and with acks=all two must be written.
+    Changes need a majority of running brokers: with one of three killed everything works, with two
+    killed nothing does. With a `guard`, clients must authenticate.
 
-    `advertised` gives the port of each broker that clients and other brokers connect to, such as
-    that of a proxy in front of it. The broker itself listens on `port(number)`. The controllers
-    reach each other directly.
+    `advertised` returns the port of each broker for clients and other brokers, such as that of a
+    proxy in front of it. The broker itself listens on `port(number)`. The controllers connect to
+    each other directly.
 
-    `classes` are folders with classes that stand in the place of Kafka's.
+    `classes` are folders with classes that replace Kafka's.
     """
 
     def __init__(
@@ -131,12 +131,12 @@ class Cluster:
         return ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def port(self, number: int) -> int:
-        """Where the broker listens for clients and other brokers."""
+        """The port on which the broker listens for clients and other brokers."""
         return self._ports[number][0]
 
     @property
     def folder(self) -> Path:
-        """Where everything of it is; of several brokers in a folder each, `1`, `2` ..."""
+        """The folder with all files; each of several brokers has a subfolder, `1`, `2` ..."""
         if self._given is not None:
             return self._given
         assert self._made is not None, "the broker was not started"
@@ -153,11 +153,11 @@ class Cluster:
         return self._servers[number]
 
     def start(self, number: int | None = None) -> None:
-        """Start one, or all that do not run, and wait until they serve.
+        """Start one broker, or all that do not run, and wait until they serve.
 
         Raises:
             BrokerError: one did not start; with the last lines of its log.
-            JarError: the jars cannot be had.
+            JarError: the jars cannot be fetched.
             JavaNotFoundError: there is no Java.
         """
         fetched_jars()
@@ -181,7 +181,7 @@ class Cluster:
                 self._ports = {}
 
     def stop(self, number: int | None = None) -> None:
-        """Let one, or all, end in order; kill what does not."""
+        """Stop one broker, or all, regularly; kill those that do not end."""
         servers = self._servers_of(number)
         for server in servers:
             server.ask_to_stop()  # all at once: alone the last of a quorum cannot end in order
@@ -196,17 +196,17 @@ class Cluster:
         self._watch()
 
     def pause(self, number: int | None = None) -> None:
-        """Let one, or all, stand still: connections stay open, nobody answers (SIGSTOP)."""
+        """Stop one broker, or all, with SIGSTOP: connections stay open, but nothing answers."""
         for server in self._servers_of(number):
             server.pause()
 
     def resume(self, number: int | None = None) -> None:
-        """Let one, or all, go on after `pause`."""
+        """Continue one broker, or all, after `pause`."""
         for server in self._servers_of(number):
             server.resume()
 
     def close(self) -> None:
-        """Stop all and leave nothing behind, but a folder that was given."""
+        """Stop all brokers and remove all files, except a given folder."""
         try:
             self.stop()
         finally:
@@ -275,7 +275,7 @@ def _each(do: Callable[[int], None], numbers: Sequence[int]) -> None:
 
 
 def _cluster_id() -> str:
-    """A new one. StorageTool would take one that begins with `-` for an option."""
+    """A new id. StorageTool would treat one that begins with `-` as an option."""
     while True:
         drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not drawn.startswith("-"):
@@ -283,7 +283,7 @@ def _cluster_id() -> str:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody uses now."""
+    """Ports that are free now."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(number)]
         for one in sockets:

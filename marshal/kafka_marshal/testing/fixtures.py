@@ -1,6 +1,6 @@
 """Fixtures for pytest. In a `conftest.py`: `pytest_plugins = ["kafka_marshal.testing.fixtures"]`.
 
-This room alone imports pytest; the rest of `kafka_marshal.testing` does without.
+Only this module imports pytest; the rest of `kafka_marshal.testing` does not need it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kafka_marshal.testing import QUICK, Broker, Cluster
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Broker]:
-    """One broker for the whole session; give each test topics and groups of its own.
+    """One broker for the whole session; use separate topics and groups for each test.
 
-    The coordination topic `__marshal` is there.
+    The coordination topic `__marshal` exists.
 
     With pytest-xdist every worker starts one. A test that kills, pauses or fills a broker starts
     its own `Broker()`.

@@ -44,10 +44,10 @@ def version() -> str:
 
 @functools.cache
 def fetched_jars() -> tuple[Path, ...]:
-    """The jars' paths; fetched if they are not there, half a minute once.
+    """The jars' paths; they are fetched once, which takes half a minute.
 
     Raises:
-        JarError: they cannot be had.
+        JarError: they cannot be fetched.
         JavaNotFoundError: there is no Java.
     """
     return tuple(ensure_all(jars()))
@@ -59,9 +59,9 @@ def command_line(
     *arguments: str,
     classes: Sequence[Path] = (),
 ) -> list[str]:
-    """What runs a class of the jars; `classes` are folders whose classes go before theirs."""
+    """The command for a class of the jars; `classes` are folders whose classes take precedence."""
     found, jars = find_java(), fetched_jars()
-    # Java takes class data only of the very class path that they were made from.
+    # Java only accepts class data for the same class path.
     data = () if classes else class_data.options(found, jars)
     java = [str(found.executable), "-XX:+UseSerialGC", *data]
     class_path = os.pathsep.join(map(str, (*classes, *jars)))

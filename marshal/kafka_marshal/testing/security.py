@@ -1,6 +1,6 @@
-"""What a test broker accepts: user passwords, client certificates; and its own certificate.
+"""Authentication for a test broker: user passwords, client certificates; and its own certificate.
 
-It knows Kafka's names for that, and turns them into settings. It makes no certificate.
+This module converts them to Kafka's settings. It makes no certificate.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule require
 
 @frozen
 class Guard:
-    """What a client has to show, and what it is shown; certificates and keys are files in PEM.
+    """The credentials that a client needs, and the broker's certificate; PEM files.
 
-    With users it is SASL_PLAINTEXT, with a certificate SSL, with both SASL_SSL. Brokers talk to
-    each other on a listener of their own that nothing guards.
+    With users it is SASL_PLAINTEXT, with a certificate SSL, with both SASL_SSL. Brokers connect to
+    each other on a separate listener without authentication.
     """
 
     users: Mapping[str, str] = field(factory=dict, repr=lambda users: ", ".join(sorted(users)))
-    """Passwords of users, who log in by SCRAM-SHA-256. Set when a folder is formatted, and never
-    again."""
+    """Passwords of users, who log in by SCRAM-SHA-256. Only set when a folder is formatted."""
     certificate: Path | None = None
     """The broker's own private key, in PKCS 8 and not encrypted, and its chain of certificates;
     it has to name 127.0.0.1."""

@@ -1,7 +1,7 @@
 """One Kafka process: formats its folder, starts it, watches it and stops it.
 
-It is given its settings whole and does not know what they say: alone or one of three, on which
-ports, with how many copies.
+It receives complete settings and does not know their meaning: single or one of three, ports, number
+of replicas.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Server:
 
     @property
     def data(self) -> Path:
-        """Where the logs are: a folder `TOPIC-PARTITION` each."""
+        """The folder of the logs: `TOPIC-PARTITION` each."""
         return self.folder / "data"
 
     @property
     def log(self) -> Path:
-        """What it has to say: warnings and errors, of all its starts."""
+        """Its warnings and errors, of all its starts."""
         return self.folder / "broker.log"
 
     @property
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def address_taken(self) -> bool:
-        """Since its last start it has reported that its port is taken."""
+        """Whether it has reported since its last start that its port is in use."""
         return self.log.exists() and TAKEN in self.log.read_bytes()[self._log_end_before :]
 
     def launch(self, cluster_id: str, settings: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class Server:
         """Return when it serves.
 
         Raises:
-            BrokerError: it ended, or did not get there in time; with the last lines of its log.
+            BrokerError: it ended, or was not ready in time; with the last lines of its log.
         """
         deadline = time.monotonic() + self._ready_timeout_s
         with self.log.open("rb") as output:
@@ -125,7 +125,7 @@ class Server:
             time.sleep(0.05)
 
     def ask_to_stop(self) -> None:
-        """Ask it to end in order; `stop` waits until it has."""
+        """Ask it to stop regularly; `stop` waits until it has."""
         self._signal(signal.SIGTERM)
         self.resume()
 
@@ -152,12 +152,12 @@ class Server:
         self._paused = False
 
     def pause(self) -> None:
-        """Let it stand still: connections stay open, nobody answers (SIGSTOP)."""
+        """Stop it with SIGSTOP: connections stay open, but nothing answers."""
         self._signal(signal.SIGSTOP)
         self._paused = True
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Continue it after `pause`."""
         if self._paused:
             self._signal(signal.SIGCONT)
             self._paused = False

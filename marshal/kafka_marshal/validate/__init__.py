@@ -1,7 +1,7 @@
 """Checks recorded runs: whether some behaviour of the specification explains every event.
 
-This room takes runs apart and drives the machines of `kafka_marshal.machines` through them. It
-knows neither TLC (`kafka_marshal.modelcheck.runs` asks it about the same run) nor the terminal.
+This package drives the machines of `kafka_marshal.machines` through the events of a run. It knows
+neither TLC (`kafka_marshal.modelcheck.runs` checks the same run with it) nor the terminal.
 """
 
 from kafka_marshal.validate.explain import Impossible, Unexplained

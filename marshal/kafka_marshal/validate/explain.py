@@ -1,7 +1,7 @@
-"""Explains what it means that no behaviour of the specification explains an event.
+"""Explains why no behaviour of the specification explains an event.
 
-This room holds the names: which guard forbids an event, and what that guard is there for. It does
-not know how an event is judged.
+This module holds names and texts: the guard that forbids an event, and the purpose of that guard.
+It does not judge events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_marshal.machines.ranges.participant import ParticipantForbidden
 
 
 class Impossible(enum.Enum):
-    """What cannot happen in the world around a consumer, whatever it may do.
+    """Events that are impossible in the environment, whatever the consumer may do.
 
     By the names of `Impossible` in TraceMarshal.tla.
     """
@@ -29,18 +29,18 @@ class Impossible(enum.Enum):
     NOT_RUNNING = "not_running"
     """The instance has not started yet, or has crashed."""
     NOT_WHAT_IT_SENDS = "not_what_it_sends"
-    """It may send such a message now, and would say something else in it."""
+    """It may send such a message now, but with other content."""
     OFFSET_TAKEN = "offset_taken"
-    """The log has that offset already, or one beyond it."""
+    """The log already has that offset, or a higher one."""
     NOT_UNDER_WAY = "not_under_way"
-    """Its sender has no such record under way: never sent, appended before, or overtaken by a later
+    """Its sender has no such record in flight: never sent, appended before, or overtaken by a later
     one of its own, which an idempotent producer rules out."""
     NOT_APPENDED = "not_appended"
     """The log has no record there yet."""
     NOT_NEXT_RECORD = "not_next_record"
-    """A reader takes the records of a partition one after the other."""
+    """A reader reads the records of a partition in order."""
     VIEW_GOES_BACK = "view_goes_back"
-    """It says that it saw less of the log than it must have seen before."""
+    """It states a smaller view of the log than an earlier one."""
 
 
 Guard: TypeAlias = Forbidden | ParticipantForbidden | Impossible
@@ -48,11 +48,11 @@ Guard: TypeAlias = Forbidden | ParticipantForbidden | Impossible
 
 @frozen
 class Objection:
-    """What stands against an event."""
+    """The reason why an event cannot be explained."""
 
     guard: Guard
     expected: str = ""
-    """What would have been explained; empty if nothing, as yet."""
+    """The event that would have been explained; empty if there is none."""
 
 
 _Shared: TypeAlias = ParticipantForbidden
@@ -104,7 +104,7 @@ WHY: Final[Mapping[Guard, str]] = {
     Impossible.NOT_NEXT_RECORD: "another record of that partition comes next",
     Impossible.VIEW_GOES_BACK: "it must have read more than that before",
 }
-"""The guards in half a sentence."""
+"""The meaning of each guard, as a clause."""
 
 RULES: Final[Mapping[Guard, str]] = {
     Forbidden.NOT_ADMIN: "R8",
@@ -121,7 +121,7 @@ RULES: Final[Mapping[Guard, str]] = {
     _Shared.NOTHING_AHEAD: "R4",
     Impossible.NOT_UNDER_WAY: "R6",
 }
-"""The rule that a guard is, where the protocol gives it a number."""
+"""The number of the protocol's rule that a guard implements, if it has one."""
 
 PROTECTS: Final[Mapping[Guard, Property]] = {
     Forbidden.STOPPED: Property.PREDECESSOR_STAYS_OUT,
@@ -151,11 +151,11 @@ PROTECTS: Final[Mapping[Guard, Property]] = {
     Impossible.NOT_NEXT_RECORD: Property.READERS_AGREE,
     Impossible.VIEW_GOES_BACK: Property.READERS_AGREE,
 }
-"""The property that a guard is there for, where there is one that would be lost without it."""
+"""The property that a guard protects, if it would be violated without it."""
 
 
 def guard_name(guard: Guard) -> str:
-    """The specification's name.
+    """The specification's name of a guard.
 
     >>> guard_name(Forbidden.NOT_GRANTED)
     'NotGranted'
@@ -168,38 +168,38 @@ class Unexplained:
     """The first event that no behaviour of the specification explains."""
 
     number: int
-    """Of the event within the run, from 1."""
+    """The number of the event within the run, from 1."""
     where: str
     """File and line."""
     instance: str | None
-    """Who did it; nothing if the log alone did."""
+    """The instance that caused it; None for the log itself."""
     action: str
-    """The specification's action, as `SendHeartbeat`."""
+    """The specification's action, such as `SendHeartbeat`."""
     guard: Guard | None
-    """The first guard that forbids it; nothing if a step of the log broke a property by itself,
-    which means that the reducer is not the specification's."""
+    """The first guard that forbids it. None if a step of the log itself violated a property: then
+    the reducer differs from the specification's."""
     expected: str
-    """What would have been explained."""
+    """The event that would have been explained."""
     got: str
     key: ClaimKey | None = None
     broken: Property | None = None
-    """The property that a step of the log broke, if no guard stands against the event."""
+    """The property that a step of the log violated, if no guard forbids the event."""
 
     @property
     def protects(self) -> Property | None:
-        """What is lost if such events happen; nothing if the guard only keeps order."""
+        """The property that such events violate; None if the guard only keeps order."""
         return self.broken if self.guard is None else PROTECTS.get(self.guard)
 
     @property
     def name(self) -> str:
-        """The guard, or the property that was broken, by the specification's name."""
+        """The guard, or the violated property, by the specification's name."""
         if self.guard is not None:
             return guard_name(self.guard)
         assert self.broken is not None
         return self.broken.value
 
     def same_fault(self, other: Unexplained | None) -> bool:
-        """Whether the other event is forbidden for the same reason to the same instance."""
+        """Whether both events are forbidden for the same reason to the same instance."""
         return other is not None and (self.instance, self.action, self.guard, self.broken) == (
             other.instance,
             other.action,
@@ -209,7 +209,7 @@ class Unexplained:
 
     @property
     def why(self) -> str:
-        """The guard in half a sentence, its rule, and the property behind it."""
+        """The guard as a clause, its rule, and the property that it protects."""
         if self.guard is None:
             return f"the step breaks {self.name}"
         behind = [RULES.get(self.guard), self.protects.value if self.protects else None]

@@ -1,6 +1,7 @@
-"""A run in a folder: the log as a capture, and each instance's recording of what it did.
+"""A run in a folder: the log as a capture, and each instance's recording of its actions.
 
-This room finds an order that fits all of them. It does not know what may happen.
+This module finds an order that is consistent with all of them. It does not know which events are
+allowed.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from kafka_marshal.validate.run import (
 
 
 def read_folder(folder: Path) -> Run:
-    """The events of all files in an order that fits the log.
+    """The events of all files in an order that is consistent with the log.
 
-    Instances meet only in the log, so each takes its next steps as late as the log allows: just
-    before the record is appended that it sends. Of two coordinating partitions the log's order
-    counts only until somebody has read a record of them.
+    Instances interact only through the log. So each takes its next steps as late as the log allows:
+    just before the record that it sends is appended. The log's order of two coordinating partitions
+    only counts until an instance has read a record of them.
 
     Raises:
         UnreadableSource: as `read_run`; or the files contradict each other.
@@ -56,11 +57,11 @@ def read_folder(folder: Path) -> Run:
 
 
 class _Interleaving:
-    """What every file says, each event after all that it needs.
+    """Merges the events of all files, each after all events that it needs.
 
-    Of two coordinating partitions the log does not say which record came first: their stamps are
-    of clocks that may differ, and have whole milliseconds. So a record is given before its turn
-    where somebody has read it.
+    The log does not show which of two records in different coordinating partitions came first.
+    Their timestamps are from clocks that may differ, and have whole milliseconds. So a record is
+    yielded early if an instance has read it.
     """
 
     def __init__(self, log: Path, files: Sequence[_PendingFile]) -> None:
@@ -68,13 +69,14 @@ class _Interleaving:
         self._file_of = {name: each for each in files for name in each.setting.members}
         self._landings = (_landing(log, *line) for line in numbered_lines(log))
         self._ahead: dict[int, deque[tuple[int, Appended]]] = defaultdict(deque)
-        """By partition: what was read of the log and not given, with its number in the log."""
+        """By partition: log records that were read ahead and not yielded, with their index in the
+        log."""
         self._numbers = count()
         self._ends: dict[int, int] = {}
-        """By partition: the offset of the last record that was given."""
+        """By partition: the offset of the last record that was yielded."""
 
     def events(self) -> Iterator[RunEvent]:
-        """All of them."""
+        """Yield all events."""
         while (partition := self._oldest()) is not None:
             yield from self._land(partition)
         for each in self._files:
@@ -86,7 +88,7 @@ class _Interleaving:
         return min(found)[1] if found else self._look_ahead()
 
     def _look_ahead(self) -> int | None:
-        """Read one more record of the log; its partition."""
+        """Read one more record of the log ahead; return its partition."""
         landing = next(self._landings, None)
         if landing is None:
             return None
@@ -94,7 +96,7 @@ class _Interleaving:
         return landing.partition
 
     def _land(self, partition: int) -> Iterator[RunEvent]:
-        """The next record of a partition, and before it all until it was sent."""
+        """Yield the next record of a partition, after everything up to its being sent."""
         _, landing = self._ahead[partition].popleft()
         self._ends[partition] = landing.offset
         sender = self._file_of.get(landing.sender or "")
@@ -105,24 +107,25 @@ class _Interleaving:
         yield landing
 
     def _as_anchor(self, landing: Appended) -> _PendingFile | None:
-        """Who may have sent it: all participants of a shared claim write as its anchor.
+        """The file whose instance may have sent it: all participants of a claim write as anchor.
 
-        Who has sent it already; else who sends it before it reads what has not landed. Where nobody
-        does, other coordinating partitions may be further than was yielded of them.
+        First, one that has sent it already. Next, one that sends it before it reads a record that
+        has not landed. If there is none, other coordinating partitions may be further than was
+        yielded.
         """
-        telling = [each for each in self._files if each.tells(landing)]
+        senders = [each for each in self._files if each.sends(landing)]
         own = {landing.partition: self._ends[landing.partition]}
         can = chain(
-            (each for each in telling if each.told(landing)),
-            (each for each in telling if each.can_tell(landing, self._ends, 0)),
-            (each for each in telling if each.can_tell(landing, own, 2**63)),
+            (each for each in senders if each.has_sent(landing)),
+            (each for each in senders if each.sends_in_time(landing, self._ends, 0)),
+            (each for each in senders if each.sends_in_time(landing, own, 2**63)),
         )
         return next(can, None)
 
     def _after_what_they_need(self, events: Iterator[RunEvent]) -> Iterator[RunEvent]:
         for event in events:
             if isinstance(event, Read | Gap):
-                # Of a gap, what lay in it: others may have read that.
+                # For a gap, the records within it: other instances may have read them.
                 end = event.offset - isinstance(event, Gap)
                 while self._ends.get(event.partition, -1) < end:
                     if self._ahead[event.partition]:
@@ -145,48 +148,51 @@ class _PendingFile:
         self.path = path
         run = read_run(path)
         self.setting = run.setting
-        # Read twice, so that what was never sent is known without yielding all the rest for it.
-        self._to_tell = Counter(event.content for event in run.events if isinstance(event, Sent))
-        self._told: Counter[Content] = Counter()
+        # The file is read twice, so that records that were never sent are known without yielding
+        # the rest.
+        self._sends_to_come = Counter(
+            event.content for event in run.events if isinstance(event, Sent)
+        )
+        self._sends_yielded: Counter[Content] = Counter()
         self._sent: set[Content] = set()
-        """Without an idempotent producer what was sent once may land at any time, and again."""
+        """Without an idempotent producer, a sent record may land at any time, and again."""
         self._ahead: deque[RunEvent] = deque()
-        """What was looked at, and not yielded."""
+        """Events that were read ahead and not yielded."""
         self._events = iter(read_run(path).events)
         self._busy = False
-        """What it did before a record is being given."""
+        """Whether the events before a record are being yielded."""
 
     def before(self, landing: Appended) -> Iterator[RunEvent]:
-        """What must have happened before this record landed: all until it was sent."""
+        """Yield the events that must precede this record: all up to its being sent."""
         content = landing.content
         if content in self._sent:
             return
-        if self._told[content]:
-            self._told[content] -= 1
-        elif self._to_tell[content] and not self._busy:
-            # Busy, it would have read a record before it sent it: the validator names that.
+        if self._sends_yielded[content]:
+            self._sends_yielded[content] -= 1
+        elif self._sends_to_come[content] and not self._busy:
+            # If busy, it would have read a record before it sent it: the validator reports that.
             self._busy = True
             for event in self.rest():
                 yield event
                 if isinstance(event, Sent) and event.content == content:
-                    self._told[content] -= 1
+                    self._sends_yielded[content] -= 1
                     break
             self._busy = False
 
-    def tells(self, landing: Appended) -> bool:
-        """Whether it says anywhere that this was sent, and the log has no such record for it."""
-        return self.told(landing) or self._to_tell[landing.content] > 0
+    def sends(self, landing: Appended) -> bool:
+        """Whether it sends this in any event that is not matched with a log record yet."""
+        return self.has_sent(landing) or self._sends_to_come[landing.content] > 0
 
-    def told(self, landing: Appended) -> bool:
-        """Whether this was sent by what it has yielded."""
+    def has_sent(self, landing: Appended) -> bool:
+        """Whether the events yielded so far send this."""
         content = landing.content
-        return content in self._sent or self._told[content] > 0
+        return content in self._sent or self._sends_yielded[content] > 0
 
-    def can_tell(self, landing: Appended, ends: Mapping[int, int], otherwise: int) -> bool:
-        """Whether it sends this before it reads what has not landed.
+    def sends_in_time(self, landing: Appended, ends: Mapping[int, int], otherwise: int) -> bool:
+        """Whether it sends this before it reads a record that has not landed.
 
-        `ends` are the offsets of the last records that have, with this one among them. A partition
-        that is not among them ends `otherwise`.
+        `ends` are the offsets of the last landed records, including this one. A partition that is
+        not among them ends at `otherwise`.
         """
         if self._busy:
             return False
@@ -211,13 +217,13 @@ class _PendingFile:
             yield event
 
     def rest(self) -> Iterator[RunEvent]:
-        """What was not yielded yet."""
+        """Yield the remaining events."""
         for event in self._unseen():
             if isinstance(event, Appended):
                 raise UnreadableSource(f"{event.where}: what was appended belongs in {LOG_FILE}")
             if isinstance(event, Sent):
-                self._to_tell[event.content] -= 1
-                self._told[event.content] += 1
+                self._sends_to_come[event.content] -= 1
+                self._sends_yielded[event.content] += 1
                 if not self.setting.idempotent:
                     self._sent.add(event.content)
             yield event

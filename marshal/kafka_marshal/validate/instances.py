@@ -1,7 +1,7 @@
 """One recorded instance: a `ConsumerState` machine for every claim of its group.
 
-This room asks the machines whether they would have done what the run says, and lets them go on. It
-does not know the log of the run, only what the instance has read of it.
+This module asks the machines whether they would have done what the run records, and advances them.
+It does not know the log of the run, only what the instance has read of it.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from kafka_marshal.validate.run import (
 from kafka_marshal.validate.shared_log import SharedLog, among, of_claim
 
 Home: TypeAlias = Callable[[str], int]
-"""The coordinating partition of a topic."""
+"""Returns the coordinating partition of a topic."""
 
 
 @attrs.define
 class InstancePartition:
-    """One coordinating partition, as one instance reads it."""
+    """One coordinating partition, as read by one instance."""
 
     consumers: PartitionStates[ClaimKey, ConsumerState]
     """The machine of each claim."""
     next_index: int
-    """The next entry of the log to read."""
+    """The index of the next log entry to read."""
     outbox: deque[Send] = attrs.field(factory=deque)
-    """Produced, and not seen in the log; oldest first."""
+    """Sent records that were not appended yet, oldest first."""
     produced: set[Send] = attrs.field(factory=set)
-    """Without an idempotent producer: everything that it ever produced."""
+    """Without an idempotent producer: all records that it ever sent."""
     produced_shared: set[Content] = attrs.field(factory=set)
-    """What it produced as a participant of shared claims. Nobody asks in which order it lands."""
+    """The records that it sent as a participant of shared claims. They may land in any order."""
     first: int = 0
-    """Where it began to read, or began anew after a gap."""
+    """The offset at which it began to read, or began again after a gap."""
 
 
 class Instance:
@@ -73,26 +73,27 @@ class Instance:
         self.running = False
         self.started = False
         self.starts: dict[ClaimKey, int] = {}
-        """Where the start policy begins, for the claims whose start the run states."""
+        """The start policy's offsets of the claims for which the run states one."""
         self.gone_below: dict[ClaimKey, int] = {}
-        """Below this a data partition holds no messages any more, if the run states it."""
+        """The first offset of data partitions from which retention removed messages, if the run
+        states it."""
         self.parts: dict[ClaimKey, SharedPart] = {}
-        """What it shares with others."""
+        """Its parts in shared claims."""
         self._home = home
 
     def consumer(self, key: ClaimKey) -> ConsumerState:
-        """The machine of one claim, where the claim lives."""
+        """The machine of one claim."""
         return self.partitions[self._home(key.topic)].consumers[key]
 
     def lose(self, key: ClaimKey, below: int) -> None:
-        """Retention has removed a data partition's messages below this."""
+        """Retention has removed the messages of a data partition below this offset."""
         self.gone_below[key] = max(below, self.gone_below.get(key, 0))
 
     def _reaching(self, me: InstanceConfig, key: ClaimKey, position: int) -> InstanceConfig:
-        """`me` for one claim, with a window and a batch that count only what is there.
+        """`me` for one claim, with a window and a batch that only count existing messages.
 
-        No message that is gone is processed twice, or lost: both reach as far as the first one that
-        is there.
+        No removed message can be processed twice, or lost: both reach at least to the first
+        existing one.
         """
         gone = self.gone_below.get(key, 0) - position
         if gone <= min(me.window, me.batch):
@@ -107,7 +108,7 @@ class Instance:
     def begin(self, partition: int, first: int, next_index: int, beginning: Reader) -> None:
         """Start to read one partition. Spec: StartReading."""
         reader = Reader.beginning_at(first)
-        # The very object that the log begins with: instances that share it share what follows.
+        # The identical object as the log's: instances that share it share the following states too.
         shared = beginning if reader == beginning else reader
         newborn = ConsumerState(reader=shared, view=first)
         self.partitions[partition] = InstancePartition(
@@ -134,7 +135,7 @@ class Instance:
             view.consumers.step(key, self._after, entry)
 
     def pass_gap(self, partition: int, first: int, next_index: int) -> None:
-        """Begin anew at this offset, as one that joins late. Spec: PassGap."""
+        """Begin again at this offset, like one that joins late. Spec: PassGap."""
         view = self.partitions[partition]
         view.consumers = view.consumers.begun_anew(
             ConsumerState.beginning_at(first),
@@ -142,7 +143,7 @@ class Instance:
         )
         view.next_index = next_index
         view.first = first
-        # Of ranges nothing is known any more: it shares anew, if it does.
+        # Its knowledge of ranges is lost: to share a claim, it must begin again.
         self.parts = {
             key: each for key, each in self.parts.items() if self._home(key.topic) != partition
         }
@@ -156,7 +157,7 @@ class Instance:
     # --- sending ------------------------------------------------------------------------------
 
     def send(self, partition: int, message: Message | None, headers: Headers) -> Objection | None:
-        """Produce a record, if it may and would say just that. Spec: SendHeartbeat and others."""
+        """Send a record, if it may send one with this content. Spec: SendHeartbeat and others."""
         against = self._send(partition, message, headers)
         if against is None:
             assert message is not None
@@ -189,7 +190,7 @@ class Instance:
             return part.send(of_ranges(message, headers))  # it claims alone, or releases that
         view = self.partitions[partition]
         before = view.consumers[key]
-        # Versions before 0.2.0 do not say their interval.
+        # Versions before 0.2.0 do not state their interval.
         me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
         me = self._reaching(me, key, before.reader.claim.position)
         guard, would, after = machine.would_send(me, before, message, headers.done)
@@ -209,8 +210,9 @@ class Instance:
     def lands(self, partition: int, message: Message, headers: Headers) -> Objection | None:
         """A record of this instance is appended. Spec: Append, AppendCopy, Lose.
 
-        An idempotent producer's records land in order, so what was sent before one that landed, and
-        has not, is lost. Without one any may land at any time, and more than once.
+        An idempotent producer's records land in order. So records sent before the landed one that
+        have not landed themselves are lost. Without idempotence a record may land at any time, and
+        more than once.
         """
         view = self.partitions.get(partition)
         if view is None:
@@ -230,7 +232,7 @@ class Instance:
     # --- sharing ------------------------------------------------------------------------------
 
     def share(self, key: ClaimKey, event: Shares, log: PartitionLog) -> Objection | None:
-        """Take part in sharing a claim, by what it has read."""
+        """Begin to share a claim, with what it has read."""
         before = self.parts.get(key)
         if before is not None and not before.participant.leaving:
             return Objection(Impossible.STARTED_BEFORE, "nothing: it shares it already")
@@ -256,12 +258,12 @@ class Instance:
         return None
 
     def part(self, key: ClaimKey) -> SharedPart | Objection:
-        """Its part in a shared claim, or that it has none."""
+        """Its part in a shared claim, or the objection that it has none."""
         part = self.parts.get(key)
         return part or Objection(ParticipantForbidden.NOT_SHARED, "it does not share it")
 
     def send_shared(self, partition: int, did: SendRecord) -> Objection | None:
-        """Produce a record as a participant. Spec: AskRange and others."""
+        """Send a record as a participant. Spec: AskRange and others."""
         message = did.message
         if isinstance(message, ReleaseGroup) or message.group_id != self.group:
             return Objection(Impossible.NOT_WHAT_IT_SENDS, f"about a claim of group {self.group}")
@@ -277,7 +279,7 @@ class Instance:
         return against
 
     def has_sent(self, partition: int, content: Content) -> bool:
-        """Whether it ever produced this as a participant."""
+        """Whether it ever sent this as a participant."""
         view = self.partitions.get(partition)
         return view is not None and content in view.produced_shared
 
@@ -300,9 +302,9 @@ class Instance:
     def _process(
         self, me: InstanceConfig, consumer: ConsumerState, start: int, stop: int
     ) -> tuple[Objection | None, ConsumerState]:
-        """Message by message, of which the first and the last decide for all.
+        """Process messages one by one; checking the first and the last is enough.
 
-        Nothing but the window looks at how far it got, and the window's end stands still.
+        Only the window depends on its progress, and the window's end is constant.
         """
         last = attrs.evolve(consumer, next=stop - 1)
         guard = machine.may_process(me, consumer, start) or machine.may_process(me, last, stop - 1)
@@ -314,7 +316,7 @@ class Instance:
     def _process_grant(
         self, consumer: ConsumerState, asked: range
     ) -> tuple[Objection | None, ConsumerState]:
-        """A grant may be processed in pieces: what is left is still granted."""
+        """Process part of a grant: the rest stays granted."""
         guard = machine.may_process_grant(self.me, consumer)
         for granted in consumer.granted:
             if granted.start <= asked.start and asked.stop <= granted.stop:
@@ -332,7 +334,7 @@ class Instance:
         return Objection(guard or Forbidden.NOT_GRANTED, granted_now or "nothing"), consumer
 
     def give_up(self, key: ClaimKey) -> Objection | None:
-        """It no longer waits to read its request back. Spec: GiveUp."""
+        """It stops waiting to read its request back. Spec: GiveUp."""
         view = self.partitions[self._home(key.topic)]
         consumer = view.consumers[key]
         guard = machine.may_give_up(self.me, consumer)
@@ -343,7 +345,7 @@ class Instance:
 
 
 def _as_older(send: Send) -> Send:
-    """The same by a version that does not say where it began."""
+    """The same record by a version that does not state its start."""
     return Send(send.message, attrs.evolve(send.headers, start=None))
 
 

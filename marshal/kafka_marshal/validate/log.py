@@ -1,7 +1,7 @@
 """The log of a run: its records, and the fold that all readers share.
 
-Readers that saw a log from its beginning fold the same, so each record is folded once, here, and
-not once by every reader. This room does not know who reads.
+All readers that saw a log from its beginning have the same state. So each record is folded once,
+here, and not once per reader. This module does not know the readers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kafka_marshal.core.ranges.reader import LogEntry
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 
 FORGET_EVERY = 1024
-"""How often, in records, folds that every reader has passed are dropped."""
+"""After this many records, folds that every reader has passed are dropped."""
 
 
 @attrs.define
 class FoldedRecord:
-    """What a record made of one reader of everything."""
+    """The effect of a record on a reader that knows the whole log."""
 
     before: Reader
     after: Reader
@@ -34,13 +34,14 @@ class FoldedRecord:
 
 
 _NO_MORE_TO_LEARN: Final = EVERYTHING & ~Field.PAUSER
-"""What an owner's records make certain; the pauser they never do."""
+"""All that owners' records can make certain; they never make the pauser certain."""
 
 
 def _goes_on(reader: Reader, fold: FoldedRecord, record: Record) -> bool:
-    """An owner's record tells this reader nothing but the claim, and that one it shares.
+    """Whether an owner's record changes only the claim in this reader, and the claim is shared.
 
-    What `read_record` does then, without doing it: nearly every record of a log is such a one.
+    Then the result is that of `read_record`, without calling it. Nearly every record is of this
+    kind.
     """
     clock_ms = record.headers.clock
     return (
@@ -63,18 +64,18 @@ class Entry:
 
     offset: int
     record: Record | None
-    """None where the value is not a message: it takes an offset and does nothing."""
+    """None if the value is no message: it takes an offset and has no effect."""
     key: ClaimKey | None = None
-    """Its claim; nothing if it is a ReleaseGroup, which reaches all of its group."""
+    """Its claim; None for a ReleaseGroup, which affects its whole group."""
     fold: FoldedRecord | None = None
-    """Of its own claim; dropped when every reader has passed."""
+    """The fold of its own claim; dropped when every reader has passed."""
     folds: tuple[FoldedRecord, ...] = ()
-    """Of every claim of the group that was known, if it is a ReleaseGroup."""
+    """For a ReleaseGroup, the folds of all known claims of the group."""
     _ranged: LogEntry | None = None
 
     @property
     def ranged(self) -> LogEntry | None:
-        """The record as a reader of ranges reads it; None where that is no message, either."""
+        """The record as a reader of ranges decodes it; None if that is no message either."""
         record = self.record
         if self._ranged is None and record is not None:
             self._ranged = LogEntry(
@@ -86,7 +87,7 @@ class Entry:
         return self._ranged
 
     def folded(self, reader: Reader, rules: Rules) -> tuple[Reader, Verdict | None]:
-        """The reader after this record; the shared one, if it stands where a shared one stood."""
+        """The reader after this record; the shared state, if it was in the shared state before."""
         assert self.record is not None
         fold = self.fold
         if fold is not None and fold.before is reader:
@@ -112,53 +113,54 @@ class PartitionLog:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.entries: list[Entry] = []
-        """The records, without those that were dropped."""
+        """The records, except dropped ones."""
         self._offsets: list[int] = []
         self._readers = PartitionStates[ClaimKey, Reader](Reader())
         self._kept_from = 0
         self.dropped = 0
-        """How many of the first entries are gone: nobody begins to read there any more."""
+        """The number of dropped entries at the beginning: no instance begins to read there any
+        more."""
         self.has_gaps = False
-        """Offsets are missing: before the first record, or between two."""
+        """Whether offsets are missing, before the first record or between two."""
 
     @property
     def last_offset(self) -> int:
-        """Of the last record; -1 in an empty log."""
+        """The offset of the last record; -1 in an empty log."""
         return self._offsets[-1] if self._offsets else -1
 
     @property
     def beginning(self) -> Reader:
-        """What somebody knows who begins where the log does: of a log without a head, nothing."""
+        """The initial state of a reader of the whole log: unknown, if the log's head is missing."""
         return self._readers.beginning
 
     def index_at(self, offset: int) -> int:
-        """Where the first record at this offset, or after it, is or will be."""
+        """The index of the first record at or after this offset, which may not exist yet."""
         return self.dropped + bisect_left(self._offsets, offset)
 
     @property
     def end(self) -> int:
-        """Index of the record that comes next."""
+        """The index of the next record."""
         return self.dropped + len(self.entries)
 
     def entry(self, index: int) -> Entry:
-        """The record of this index, which is not dropped."""
+        """The record with this index, which must not be dropped."""
         assert index >= self.dropped
         return self.entries[index - self.dropped]
 
     def reader(self, key: ClaimKey) -> Reader:
-        """The claim by all of the log."""
+        """The claim's state after the whole log."""
         return self._readers[key]
 
     def newborn(self, group: str) -> Reader:
-        """A claim of this group that had no record of its own."""
+        """The state of a claim of this group without records of its own."""
         return self._readers.newborn(group)
 
     def append(
         self, offset: int, record: Record | None, ranged: LogEntry | None = None
     ) -> tuple[Entry, Property | None]:
-        """Fold the next record; say which property the step broke, if any.
+        """Fold the next record; return its entry, and the property that the step violates, if any.
 
-        `ranged` is the record as a reader of ranges reads it, where that is more than `record`.
+        `ranged` is the record as a reader of ranges decodes it, if that is more than `record`.
         """
         self.has_gaps |= offset != self.last_offset + 1
         if not self._offsets and offset > 0:
@@ -183,7 +185,7 @@ class PartitionLog:
         dropped: int,
         has_gaps: bool,
     ) -> None:
-        """Go on where another fold of the log has got to; it has dropped the first records."""
+        """Continue from another fold of the log, which has dropped the first records."""
         self.entries = entries
         self._offsets = [entry.offset for entry in entries]
         self._readers = readers
@@ -206,16 +208,16 @@ class PartitionLog:
         return Entry(record.offset, record, None, None, folds), first
 
     def forget_before(self, index: int) -> None:
-        """Drop the folds that every reader has passed; who comes later folds for itself."""
+        """Drop the folds that every reader has passed; later readers must fold by themselves."""
         begin, end = (max(0, each - self.dropped) for each in (self._kept_from, index))
         for entry in self.entries[begin:end]:
             entry.fold, entry.folds = None, ()
         self._kept_from = max(self._kept_from, index)
 
     def drop_before(self, index: int) -> None:
-        """Drop records that every reader has passed, and where nobody begins any more.
+        """Drop records that every reader has passed, and where no instance will begin.
 
-        The last one stays, so the log knows where it ends.
+        The last one is kept, since it holds the end of the log.
         """
         passed = min(index, self.end - 1) - self.dropped
         if passed > 0:

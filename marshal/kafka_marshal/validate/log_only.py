@@ -1,17 +1,16 @@
 """Checks a log alone: whether its sender could have sent each record.
 
-Nobody wrote down who had read what. But a machine of ours shows what it saw. An owner's record
-names its epoch and, if it certifies, the very record that it had read last; a claim names the
-tenure that it ends. For every sender and claim the least view that fits what it sent is kept. That
-is enough: a greater view allows nothing sooner than a smaller one does. So if no view fits, the
-choice of the least one was not the reason.
+A log does not record what each instance had read. But our machines' records show it. An owner's
+record names its epoch and, if it certifies, the last record that it had read; a claim names the
+tenure that it ends. For every sender and claim, the check keeps the smallest view that is
+consistent with its records. A larger one would only leave fewer views for the next records. So if
+no view fits, this choice was not the reason.
 
-Records without headers are the original's, which may send anything at any time. They are folded,
-counted as strangers', and asked for no explanation. What a log alone cannot show is not asked
-either:
+Records without headers are the original's, which may send any record at any time. They are folded,
+counted as strangers', and need no explanation. Facts that a log alone cannot show are not checked:
 
-- whether a request was read back before the next one (it may have been given up);
-- whether somebody claims who owns or has stopped (its release may have been lost);
+- whether a request was read back before the next one (the instance may have given up waiting);
+- whether an owner, or an instance that has stopped, claims (its release may have been lost);
 - how large window and batch are, and what was processed.
 """
 
@@ -44,67 +43,67 @@ from kafka_marshal.validate.explain import Guard, Impossible, Objection, Unexpla
 from kafka_marshal.validate.instances import content
 
 _UNKNOWN = object()
-"""The head of the log is missing, and with it what would be needed to judge."""
+"""The result if the head of the log, which is needed for the decision, is missing."""
 
 
 @attrs.define
 class LogJudgement:
-    """What became of a log."""
+    """The result of checking a log."""
 
     unexplained: Unexplained | None = None
     records: int = 0
-    """How many were read, the unexplained one not among them."""
+    """The number of records read, except the unexplained one."""
     judged: int = 0
-    """Of these, how many had a sender that must be able to explain them, and could."""
+    """The number of those that need an explanation by their sender, and have one."""
     strangers: int = 0
-    """Of these, how many carry no headers: the original's."""
+    """The number of those without headers: the original's."""
     unjudged: int = 0
-    """Of these, how many cannot be judged, since the head of the log is missing."""
+    """The number of those that cannot be judged, since the head of the log is missing."""
     malformed: int = 0
-    """Of these, how many are no messages."""
+    """The number of those that are no messages."""
 
     @property
     def explained(self) -> bool:
-        """Every record that had to be explained was."""
+        """Whether all records that need an explanation have one."""
         return self.unexplained is None
 
 
 @attrs.define
 class _Sender:
-    """What is known of one instance and one claim."""
+    """The knowledge about one instance and one claim."""
 
     instance: str
     client: str
     view: int = 0
-    """It has read at least this many records of the claim."""
+    """The minimum number of the claim's records that it has read."""
     resigned: set[int] = attrs.field(factory=set)
-    """The epochs under which it has sent its release."""
+    """The epochs under which it has sent a release."""
     reached: dict[int, int] = attrs.field(factory=dict)
     """By epoch: the position that it stated."""
 
 
 @attrs.define
 class _History:
-    """One claim: what it was after every record."""
+    """The states of one claim after each record."""
 
     readers: list[Reader]
     """By the number of records read."""
     offsets: dict[int, int] = attrs.field(factory=dict)
-    """How many records there were after the one at this offset."""
+    """By offset: the number of records up to and including it."""
     ended: dict[int, int] = attrs.field(factory=dict)
-    """By epoch: how many records there were when it was no longer in force."""
+    """By epoch: the number of records at its end."""
     senders: dict[tuple[str, str], _Sender] = attrs.field(factory=dict)
     """By instance id and client id."""
     paused_by: dict[str, int] = attrs.field(factory=dict)
-    """Who released the group: the offset of the first time."""
+    """By releasing instance: the offset of its first ReleaseGroup."""
 
     @property
     def headless(self) -> bool:
-        """The beginning of its log is missing."""
+        """Whether the beginning of its log is missing."""
         return not self.readers[0].known
 
     def claim(self, view: int) -> Claim:
-        """The claim to somebody who has read this many records."""
+        """The claim's state after this many records."""
         return self.readers[view].claim
 
     def knows(self, view: int, fields: Field) -> bool:
@@ -112,7 +111,7 @@ class _History:
         return fields in self.readers[view].certain
 
     def fold(self, record: Record, rules: Rules) -> Property | None:
-        """Take one more record; say which property the step broke, if any."""
+        """Fold one more record; return the property that the step violates, if any."""
         before = self.readers[-1]
         after, verdict = read_record(before, record, rules)
         self.readers.append(after)
@@ -145,7 +144,7 @@ class _Log:
         self.last: RawRecord | None = None
 
     def history(self, key: ClaimKey) -> _History:
-        """Of one claim; of a new one, the group's releases are behind it."""
+        """The history of one claim; that of a new one includes the group's releases."""
         group = self._groups.setdefault(key.group, {})
         history = group.get(key)
         if history is None:
@@ -155,7 +154,7 @@ class _Log:
         return history
 
     def release(self, record: Record) -> Property | None:
-        """Fold a ReleaseGroup into all of its group."""
+        """Fold a ReleaseGroup into all claims of its group."""
         group = record.message.group_id
         self._releases.setdefault(group, []).append(record)
         broken = [each.fold(record, self._rules) for each in self._groups.get(group, {}).values()]
@@ -165,7 +164,7 @@ class _Log:
 def validate_log(
     records: Iterable[RawRecord], rules: Rules = FENCED, name: str = "log"
 ) -> LogJudgement:
-    """Look for senders that could have sent every record of a log, partition by partition.
+    """Check whether each record of a log could have been sent, partition by partition.
 
     Records must come in offset order within each partition. Time and memory grow with their number.
     """
@@ -228,7 +227,7 @@ def _take(
             first = clients.setdefault(instance, client)
             if instance not in history.paused_by:
                 client = first
-            # An administrator ends a pause as its pauser (R8a), under a client id of its own.
+            # An administrator ends a pause as its pauser (R8a), with a client id of its own.
             sender = history.senders.setdefault((instance, client), _Sender(instance, client))
             against = _judge(history, sender, record)
             if isinstance(against, Objection):
@@ -249,7 +248,7 @@ def _action(record: Record) -> str:
 
 
 def _judge(history: _History, sender: _Sender, record: Record) -> object:
-    """What stands against the record; None, or `_UNKNOWN`. The sender's least view moves on."""
+    """The objection to the record; None, or `_UNKNOWN`. Updates the sender's smallest view."""
     message, headers = record.message, record.headers
     if message.client_id != sender.client:
         return _says_otherwise(f"client id {sender.client}")
@@ -277,7 +276,7 @@ def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) 
 
 
 def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> object:
-    """The least view at which it would claim, and name just this tenure as the one it ends."""
+    """The smallest view in which it would claim and name exactly this tenure as the one to end."""
     if attrs.evolve(headers, supersedes=None, interval_ms=None) != Headers(present=True):
         return _says_otherwise("no header but supersedes and its interval")
     view, ended = sender.view, headers.supersedes
@@ -292,7 +291,7 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
         if not (claim.owned and claim.epoch == ended and claim.owner_client == sender.client):
             return _says_otherwise(f"supersedes nothing: epoch {ended} is no tenure of its client")
         if claim.owner_instance == sender.instance:
-            # An owner claims anew only if it has resigned: its release never arrived.
+            # An owner claims again only if it has resigned: then its release never arrived.
             sender.resigned.add(ended)
         return view
     while history.claim(view).owned and history.claim(view).owner_client == sender.client:
@@ -309,7 +308,7 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
 def _view_of_owner(
     history: _History, sender: _Sender, record: Record, message: OwnersMessage
 ) -> object:
-    """The least view at which it owned the claim under the epoch that it names."""
+    """The smallest view in which it owned the claim under the epoch in the record."""
     headers, epoch = record.headers, record.headers.epoch
     if epoch is None:
         return _says_otherwise("its epoch")
@@ -356,7 +355,7 @@ def _standing(claim: Claim) -> str:
 def _content(
     history: _History, sender: _Sender, record: Record, message: OwnersMessage, view: int
 ) -> object:
-    """Whether the owner would say this: how far it is, what it asks for, what it sets."""
+    """Whether the owner would send this: its progress, its request, the position it sets."""
     headers, epoch = record.headers, record.headers.epoch
     assert epoch is not None
     match message:

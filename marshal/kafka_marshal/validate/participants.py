@@ -1,7 +1,7 @@
 """One instance's part in a shared claim: a `Participant`, driven by the recorded events.
 
-This room asks `machines.ranges.participant` whether it would have done that, and lets it go on. It
-knows neither the log of the run nor what other participants did (`shared_log` does).
+This module asks `machines.ranges.participant` whether it would have done that, and advances it. It
+knows neither the log of the run nor other participants (`shared_log` does).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from kafka_marshal.validate.run import of_ranges
 
 
 class Move(enum.StrEnum):
-    """What a participant does with a record. Spec: the actions of MCParticipant."""
+    """A participant's action that sends a record. Spec: the actions of MCParticipant."""
 
     CLAIM_ANCHOR = "ClaimAnchor"
     CLAIM_ALONE = "ClaimAlone"
@@ -57,7 +57,7 @@ class Move(enum.StrEnum):
 
 
 def move_of(sent: SendRecord) -> Move | None:
-    """What its sender did, by what only that move says; None if no participant sends such."""
+    """The action that sends such a record; None if no participant sends it."""
     message = sent.message
     match message:
         case ClaimingRange():
@@ -79,13 +79,13 @@ def move_of(sent: SendRecord) -> Move | None:
 
 _May: TypeAlias = ParticipantForbidden | None
 _Would: TypeAlias = tuple[_May, Callable[[], SendRecord], Callable[[], Participant]]
-"""The guard, what it then sends, and what it remembers afterwards."""
+"""The guard, the record to send, and the state afterwards."""
 
 
 def _would_send(
     me: ParticipantConfig, participant: Participant, key: ClaimKey, did: SendRecord, move: Move
 ) -> _Would:
-    """What the participant would send where the run says that it sent this."""
+    """What the participant would send for this action, at the point where the run has `did`."""
     of = (me, participant)
     message = did.message
     unchanged = lambda: participant  # noqa: E731
@@ -138,19 +138,19 @@ def _would_send(
 
 @define(eq=False)
 class SharedPart:
-    """One participant, from when it began to share the claim."""
+    """One participant, from the time when it began to share the claim."""
 
     me: ParticipantConfig
     key: ClaimKey
     participant: Participant
     reader: RangesReader | None = None
-    """While the claim is not known: it began in the middle, and waits for a checkpoint."""
+    """Set while the claim is unknown: it began in the middle, and waits for a checkpoint."""
 
     @classmethod
     def beginning(
         cls, me: ParticipantConfig, key: ClaimKey, view: int, folded: FoldedState | None
     ) -> SharedPart:
-        """One that has read what is in `folded`, or knows nothing of what was before `view`."""
+        """A participant that has read `folded`, or knows nothing before `view`."""
         if folded is not None:
             return cls(me, key, Participant.knowing(folded, view))
         reader = RangesReader(view, me.rules, me.limits) if view else None
@@ -167,13 +167,13 @@ class SharedPart:
             self.reader = None
 
     def send(self, did: SendRecord) -> Objection | None:
-        """Produce a record, if it may and would say just that. Spec: AskRange and others."""
+        """Send a record, if it may send one with this content. Spec: AskRange and others."""
         if self.reader is not None:
             return Objection(Forbidden.CLAIM_UNKNOWN)
         move = move_of(did)
         if move is None:
             return Objection(Impossible.NOT_WHAT_IT_SENDS, "a message of a participant")
-        # Whether it states its interval decides nothing.
+        # No decision depends on whether it states its interval.
         me = attrs.evolve(self.me, says_interval=did.headers.interval_ms is not None)
         guard, would_be, after = _would_send(me, self.participant, self.key, did, move)
         if guard is not None:
@@ -188,7 +188,7 @@ class SharedPart:
     def begin(self, id_: int, start: int, stop: int) -> Objection | None:
         """Begin the messages [start, stop) of a range. Spec: Begin.
 
-        Of messages in order the first and the last decide for all.
+        Checking the first and the last is enough, since they are in order.
         """
         guard = self._may_begin(id_, start) or self._may_begin(id_, stop - 1)
         if guard is not None:
@@ -212,7 +212,10 @@ class SharedPart:
         return None
 
     def take_back(self, id_: int, start: int) -> tuple[Objection | None, range]:
-        """Nothing at or above `start` was begun; what it took back. Spec: AfterTakeBack."""
+        """Nothing at or above `start` was begun; return the messages taken back.
+
+        Spec: AfterTakeBack.
+        """
         held = self.participant.holding(id_)
         if held is None:
             return Objection(ParticipantForbidden.NOT_GRANTED, self._held()), range(0)
@@ -222,14 +225,14 @@ class SharedPart:
         return None, range(start, held.begun)
 
     def leave(self) -> Objection | None:
-        """Take nothing more. Spec: Leave."""
+        """Request no more ranges. Spec: Leave."""
         if self.participant.leaving:
             return Objection(ParticipantForbidden.LEAVING)
         self.participant = moves.after_leaving(self.me, self.participant)
         return None
 
     def give_up(self) -> Objection | None:
-        """No longer wait for what it asked. Spec: GiveUp."""
+        """Stop waiting for its request. Spec: GiveUp."""
         guard = moves.may_give_up(self.me, self.participant)
         if guard is not None:
             return Objection(guard)
@@ -241,7 +244,7 @@ class SharedPart:
 
 
 def held_in_words(held: Iterable[HeldRange]) -> str:
-    """What a participant holds."""
+    """The ranges of a participant, in words."""
     words = [
         f"range {each.id} ({each.from_}..{each.to}, begun below {each.begun}, done below "
         f"{each.done})"
@@ -278,7 +281,7 @@ def said(sent: SendRecord) -> str:
 
 
 def _other_than(would: SendRecord, did: SendRecord) -> str:
-    """In which fields a checkpoint differs from the one that it would have sent."""
+    """The fields in which a checkpoint differs from the one that it would have sent."""
     if would.checkpoint is None or did.checkpoint is None or would.checkpoint == did.checkpoint:
         return ""
     fields = (name for _, name in differing(would.checkpoint, did.checkpoint))

@@ -1,7 +1,7 @@
 """Reads runs from disk: one file, line by line; `folder` reads those of several files.
 
-This room parses and complains: every error names the file, the line and the field. It does not
-know what may happen in a run.
+This module parses, and reports errors with file, line and field. It does not know which events are
+allowed in a run.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from kafka_marshal.validate.run import (
 
 _PARTITION: Final = re.compile(r"[0-9]{1,10}")
 LOG_FILE: Final = "log.jsonl"
-"""In a folder, the capture of the log; every other file holds the events of some instances."""
+"""The name, within a folder, of the log's capture; every other file holds instances' events."""
 
 
 def is_run(path: Path) -> bool:
-    """A recorded run, and not the log alone.
+    """Whether the file is a recorded run, and not only a log.
 
     Raises:
         UnreadableSource: it cannot be opened, or is empty.
@@ -80,21 +80,21 @@ def is_run(path: Path) -> bool:
 
 
 def read_run(path: Path) -> Run:
-    """The run in a file; its events are read from disk as they are asked for.
+    """The run in a file; its events are read from disk on demand.
 
     Raises:
-        UnreadableSource: it cannot be opened, or its first line is no setting. While the events are
-            read: a line is no event.
+        UnreadableSource: it cannot be opened, or its first line is no setting. While the events
+            are read: a line is no event.
     """
     numbered = numbered_lines(path)
     setting = _setting_of(path, numbered)
-    # A pipe is read once.
+    # A pipe can only be read once.
     starts = _starts(path, setting) if path.is_file() else None
     return Run(setting, FileEvents(path, setting, numbered), starts)
 
 
 def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
-    """The run that these lines say, the first of them its setting."""
+    """The run of these lines; the first one is its setting."""
     numbered = iter(enumerate(rows, start=1))
     try:
         number, first = next(numbered)
@@ -107,7 +107,7 @@ def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank."""
+    """Yield the lines that are not blank, with their numbers."""
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
@@ -127,13 +127,13 @@ def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
 
 
 _MAY_START: Final = (b"started", b"shares", b"\\")
-"""Of a line that says who begins, or who shares; JSON may write any letter as an escape."""
+"""Found in every line that may start or share; JSON may write any letter as an escape."""
 
 
 def _starts(path: Path, setting: Setting) -> list[Mapping[int, int]] | None:
-    """Where instances begin, in the order in which they do; None if somebody shares.
+    """The offsets at which instances begin, in their order; None if one of them shares a claim.
 
-    It ends where a line cannot be read: who judges reads no further, either.
+    It ends at an unreadable line, where the judge stops reading too.
     """
     found: list[Mapping[int, int]] = []
     try:
@@ -150,7 +150,7 @@ def _starts(path: Path, setting: Setting) -> list[Mapping[int, int]] | None:
 
 
 def _lines_with(data: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines that hold one of these words, in their order."""
+    """Yield the lines that contain one of these words."""
     places = dict.fromkeys(words, -1)
     at = 0
     while at < len(data):
@@ -167,9 +167,9 @@ def _lines_with(data: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def line_chunks(path: Path, chunk_bytes: int = 1 << 22) -> Iterator[tuple[int, bytes]]:
-    """The lines behind the setting, each with its end, in chunks of about this size.
+    """Yield the lines after the setting, with line ends, in chunks of about this size.
 
-    With them comes the number of the first of them. Lines end as `numbered_lines` has it.
+    Each chunk comes with the number of its first line. Lines end as in `numbered_lines`.
     """
     number, before_setting = 1, True
     for data in _whole_lines(path, chunk_bytes):
@@ -184,7 +184,7 @@ def line_chunks(path: Path, chunk_bytes: int = 1 << 22) -> Iterator[tuple[int, b
 
 
 def _whole_lines(path: Path, chunk_bytes: int) -> Iterator[bytes]:
-    """A file cut behind a line feed, and a line feed at its end if it lacks one."""
+    """Yield a file cut after line feeds; a missing line feed at its end is added."""
     try:
         with path.open("rb") as file:
             rest = b""
@@ -207,7 +207,7 @@ def _with_newlines(data: bytes) -> bytes:
 
 @frozen
 class FileEvents:
-    """The events in a file, read as they are asked for."""
+    """The events in a file, read on demand."""
 
     path: Path
     setting: Setting
@@ -220,7 +220,7 @@ class FileEvents:
 def events_of_lines(
     path: Path, numbered: Iterable[tuple[int, str]], setting: Setting
 ) -> Iterator[RunEvent]:
-    """The events that lines of a file say, with the numbers of these lines."""
+    """Yield the events in lines of a file, given with their numbers."""
     members, partitions = setting.members, setting.partitions
     for number, line in numbered:
         where = f"{path}:{number}"
@@ -238,7 +238,7 @@ _READ_LINE: Final = re.compile(
     r'\{"event": "read", "instance": "([^"\\\x00-\x1f]*)", '
     r'"partition": (0|[1-9][0-9]{0,9}), "offset": (0|[1-9][0-9]{0,17})\}\s*'
 )
-"""Two of three events, as recordings write them: JSON is read three times as slowly."""
+"""Matches two of three events, in their recorded form; parsing JSON takes three times as long."""
 
 
 # --- the first line -------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def event_of(fields: Fields, where: str, setting: Setting) -> RunEvent:
     """The event of one line; `where` names it in errors.
 
     Raises:
-        UnreadableSource: a field is missing, of the wrong type, or names nobody of the run.
+        UnreadableSource: a field is missing, has the wrong type, or names no instance of the run.
     """
     kind = fields.get("event")
     parse = _PARSERS.get(kind) if isinstance(kind, str) else None
@@ -346,7 +346,7 @@ def appended(raw: RawRecord, fields: Fields, where: str) -> Appended:
 
 
 def _ranged(raw: RawRecord, message: Message | None) -> LogEntry | None:
-    """The record as a reader of ranges reads it, where that may matter."""
+    """The record as a reader of ranges decodes it, if that may matter."""
     if message is None:
         return raw.log_entry() if is_claiming_range(raw.value) else None
     if message.instance_id == ANCHOR or any(name in wire.OF_RANGES for name, _ in raw.headers):
@@ -355,7 +355,7 @@ def _ranged(raw: RawRecord, message: Message | None) -> LogEntry | None:
 
 
 def _shared(entry: LogEntry | None) -> SendRecord | None:
-    """What a participant sent that this is; None if it is no participant's."""
+    """The participant's record that this is; None if it is no participant's."""
     if entry is None:
         return None
     record = entry.record
@@ -442,7 +442,7 @@ def _crashed(fields: Fields, where: str, setting: Setting) -> Crashed:
 
 
 def _of_claim(fields: Fields, where: str, setting: Setting) -> tuple[str, Fields, str, str, int]:
-    """How every event about a claim begins."""
+    """Parse the common fields of every event about a claim."""
     return (
         where,
         fields,

@@ -1,7 +1,7 @@
-"""A recorded run: the log, and what each consumer did, in the order in which it happened.
+"""A recorded run: the log, and the actions of each consumer, in the order in which they happened.
 
-This room knows the form (docs/validate.md) and what an event says. It does not know what may
-happen: it takes every event that is well-formed.
+This module knows the file format (docs/validate.md) and the meaning of events. It does not know
+which events are allowed: it accepts every event that is well-formed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from kafka_marshal.machines.ranges.effects import SendRecord
 from kafka_marshal.range_codec import encode_range, encode_range_headers
 
 FORM: Final = 1
-"""The version of the form."""
+"""The version of the format."""
 
 Content: TypeAlias = tuple[int, Message | None, Headers] | tuple[int, SendRecord]
-"""What an instance makes of a record: its partition, its message without `unix_s`, its headers.
+"""An instance's content of a record: its partition, its message without `unix_s`, its headers.
 
-Of what participants of a shared claim send, all that a reader of ranges decodes.
-"""
+For participants of a shared claim: all that a reader of ranges decodes."""
 
 Fields: TypeAlias = dict[str, object]
 """A line of a run, as JSON."""
@@ -37,7 +36,7 @@ Fields: TypeAlias = dict[str, object]
 def unstamped(message: Message) -> Message:
     """The message without the time of sending, which only its sender's machine knows.
 
-    No rule of the specification looks at it, and who records may do so before the stamp is made.
+    No rule of the specification depends on it, and a run may be recorded before the time is set.
     """
     return attrs.evolve(message, unix_s=0)
 
@@ -48,7 +47,7 @@ def of_ranges(
     range_headers: RangeHeaders = NO_RANGE_HEADERS,
     checkpoint: FoldedState | None = None,
 ) -> SendRecord:
-    """What a participant sent, as its machine makes it, and without the time of sending.
+    """A participant's record, as its machine makes it, and without the time of sending.
 
     `marshal-done` is decoded twice, since both kinds of headers have it.
     """
@@ -59,7 +58,7 @@ def of_ranges(
 
 @frozen
 class RecordedInstance:
-    """One instance of which the run has recorded everything."""
+    """One instance whose actions were all recorded."""
 
     me: InstanceConfig
     group: str
@@ -72,12 +71,12 @@ class RunEvent:
     where: str
     """File and line."""
     fields: Fields = field(repr=False, eq=False)
-    """The line itself, so that a slice of a run is made of the same lines."""
+    """The line itself, so that a slice of a run consists of the same lines."""
 
 
 @frozen(slots=False)
 class Started(RunEvent):
-    """An instance began to read: at these offsets of the partitions, and of the others at 0."""
+    """An instance began to read: at these offsets of the partitions, at 0 of all others."""
 
     instance: str
     first: Mapping[int, int]
@@ -85,25 +84,25 @@ class Started(RunEvent):
 
 @frozen(slots=False)
 class Crashed(RunEvent):
-    """An instance is gone, in whatever way; what it produced may still land."""
+    """An instance ended, in any way; records that it sent may still land."""
 
     instance: str
 
 
 @frozen(slots=False)
 class GaveUp(RunEvent):
-    """It no longer waits for the outcome of its ClaimingPartition, or of a request for a range."""
+    """It stopped waiting for the outcome of its ClaimingPartition, or of a request for a range."""
 
     instance: str
     topic: str
     topic_partition: int
     shared: bool = False
-    """As a participant of the claim, which is shared."""
+    """Whether it did so as a participant of the shared claim."""
 
 
 @frozen(slots=False)
 class BeginsAt(RunEvent):
-    """Where its start policy begins with a claim, where nobody ever set a position."""
+    """The start policy's offset of a claim, for positions that were never set."""
 
     instance: str
     topic: str
@@ -113,7 +112,7 @@ class BeginsAt(RunEvent):
 
 @frozen(slots=False)
 class Gone(RunEvent):
-    """The data partition holds no messages below this any more: retention has removed them."""
+    """Retention has removed the messages of the data partition below this offset."""
 
     instance: str
     topic: str
@@ -123,28 +122,27 @@ class Gone(RunEvent):
 
 @frozen(slots=False)
 class Sent(RunEvent):
-    """It produced a record, which may land later or never."""
+    """It sent a record, which may land later, or never."""
 
     instance: str
     partition: int
     """The coordinating partition."""
     message: Message | None
-    """None where the value is not a message, or is a ClaimingRange."""
+    """None if the value is no message, or a ClaimingRange."""
     headers: Headers
     shared: SendRecord | None = None
-    """The record as a participant sends it: a ClaimingRange, or a message of the anchor.
+    """The record of a participant: a ClaimingRange, or a message of the anchor.
 
-    What it sends of a claim that it owns alone looks as anybody's.
-    """
+    Records of a claim that it owns alone have the same form as other members'."""
 
     @property
     def said(self) -> RangesMessage | None:
-        """The message as a reader of ranges decodes it; None where the value is none."""
+        """The message as a reader of ranges decodes it; None if the value is none."""
         return self.message if self.shared is None else self.shared.message
 
     @property
     def content(self) -> Content:
-        """By this it is found again in the log."""
+        """Identifies the record in the log."""
         if self.shared is not None:
             return self.partition, self.shared
         message = self.message
@@ -153,34 +151,34 @@ class Sent(RunEvent):
 
 @frozen(slots=False)
 class Appended(RunEvent):
-    """The broker stored a record."""
+    """The broker appended a record."""
 
     partition: int
     offset: int
     record: Record | None
-    """None where the value is not a message, or is a ClaimingRange."""
+    """None if the value is no message, or a ClaimingRange."""
     ranged: LogEntry | None = None
-    """The record as a reader of ranges reads it, where that is more than `record`, or where
+    """The record as a reader of ranges decodes it, if that is more than `record`, or if
     participants of a shared claim may have sent it."""
     shared: SendRecord | None = None
     """As in `Sent`."""
 
     @property
     def said(self) -> RangesMessage | None:
-        """The message as a reader of ranges decodes it; None where the value is none."""
+        """The message as a reader of ranges decodes it; None if the value is none."""
         if self.ranged is not None:
             return self.ranged.record.message
         return None if self.record is None else self.record.message
 
     @property
     def sender(self) -> str | None:
-        """The instance that it names; None where the value is no message."""
+        """The instance in the record; None if the value is no message."""
         said = self.said
         return None if said is None else said.instance_id
 
     @property
     def content(self) -> Content:
-        """By this it is known which `Sent` it was."""
+        """Identifies the matching `Sent`."""
         if self.shared is not None:
             return self.partition, self.shared
         record = self.record
@@ -200,7 +198,7 @@ class Read(RunEvent):
 
 @frozen(slots=False)
 class Gap(RunEvent):
-    """An instance found that records are gone, and goes on here as one that joins late."""
+    """An instance found that records are gone, and continues here like one that joins late."""
 
     instance: str
     partition: int
@@ -221,17 +219,17 @@ class Processed(RunEvent):
 
 @frozen(slots=False)
 class Shares(RunEvent):
-    """It takes part in sharing a data partition from here on."""
+    """It shares a data partition from here on."""
 
     instance: str
     topic: str
     topic_partition: int
     view: int
-    """It has read every record of the claim below this offset of the coordinating partition."""
+    """It has read every record of the claim below this coordinating offset."""
     start: int
-    """Where its start policy begins, where nobody ever set a position."""
+    """The start policy's offset, for a position that was never set."""
     known: bool
-    """It knows the claim and its ranges: it read the log from its beginning."""
+    """Whether it knows the claim and its ranges: it read the log from its beginning."""
 
 
 @frozen(slots=False)
@@ -248,7 +246,7 @@ class Begun(RunEvent):
 
 @frozen(slots=False)
 class Finished(RunEvent):
-    """Of a range [start, stop) is processed, or holds no message."""
+    """The messages [start, stop) of a range are processed, or do not exist."""
 
     instance: str
     topic: str
@@ -260,7 +258,7 @@ class Finished(RunEvent):
 
 @frozen(slots=False)
 class TookBack(RunEvent):
-    """Nothing of a range at or above `start` was begun after all."""
+    """No message of a range at or above `start` was begun after all."""
 
     instance: str
     topic: str
@@ -271,7 +269,7 @@ class TookBack(RunEvent):
 
 @frozen(slots=False)
 class Leaves(RunEvent):
-    """As a participant it takes nothing more."""
+    """As a participant, it requests no more ranges."""
 
     instance: str
     topic: str
@@ -280,47 +278,46 @@ class Leaves(RunEvent):
 
 @frozen(slots=False)
 class HandedOver(RunEvent):
-    """At most once: of a range the application was given these messages, and is given no others."""
+    """At most once: all messages of a range that the application received."""
 
     instance: str
     topic: str
     topic_partition: int
     id: int
     pieces: tuple[tuple[int, int], ...]
-    """Each [start, stop), in the order in which they were given."""
+    """Each [start, stop), in the order of delivery."""
 
 
 ShareEvent: TypeAlias = Shares | Begun | Finished | TookBack | Leaves | HandedOver
-"""What a participant of a shared claim does beside sending and giving up."""
+"""The events of a participant of a shared claim, except sending and giving up."""
 SHARE_EVENTS: Final = (Shares, Begun, Finished, TookBack, Leaves, HandedOver)
 
 
 @frozen
 class Setting:
-    """What is true of a run from its beginning to its end: its first line."""
+    """The constant facts of a run: its first line."""
 
     rules: Rules = FENCED
     members: Mapping[str, RecordedInstance] = field(factory=dict)
-    """Every instance that was recorded, by its id. Records of others are folded, not explained."""
+    """Every recorded instance, by its id. Records of others are folded, not explained."""
     partitions: int = 1
-    """How many partitions the coordination topic has: it says where a claim lives."""
+    """The number of partitions of the coordination topic, which determines a claim's partition."""
     idempotent: bool = True
-    """Records of one instance land in the order in which they were sent, and once."""
+    """Whether records of one instance land once, and in the order in which they were sent."""
 
 
 @frozen
 class Run:
-    """A setting, and the events in it."""
+    """A setting, and its events."""
 
     setting: Setting
     events: Iterable[RunEvent]
-    """May be read once only."""
+    """May be iterated only once."""
     starts: Sequence[Mapping[int, int]] | None = None
-    """Where instances begin to read, by partition, in the order of their `started`.
+    """The offsets at which instances begin to read, by partition, in the order of their `started`.
 
-    So that records which nobody will read need not be kept. None where it is not known beforehand,
-    or somebody shares a partition: who does is judged by all of the log.
-    """
+    With it, records that no instance will read need not be kept. None if unknown beforehand, or if
+    an instance shares a partition: then all of the log is needed."""
 
 
 # --- written --------------------------------------------------------------------------------------
@@ -361,41 +358,41 @@ def _seconds(duration_ms: float) -> float:
 
 
 def started(instance: str, first: Mapping[int, int] | None = None) -> Fields:
-    """A line of a run; so are the following."""
+    """A line of a run, like the following functions."""
     starts = {str(partition): offset for partition, offset in (first or {}).items()}
     return {"event": "started", "instance": instance, "first": starts}
 
 
 def crashed(instance: str) -> Fields:
-    """An instance is gone."""
+    """An instance ended."""
     return {"event": "crashed", "instance": instance}
 
 
 def gave_up(instance: str, key: ClaimKey, *, shared: bool = False) -> Fields:
-    """It no longer waits for the outcome of its request."""
+    """It stopped waiting for the outcome of its request."""
     fields = _of_claim("gave_up", instance, key)
     return {**fields, "shared": True} if shared else fields
 
 
 def begins_at(instance: str, key: ClaimKey, offset: int) -> Fields:
-    """Its start policy begins there."""
+    """The start policy's offset of a claim."""
     return {**_of_claim("begins_at", instance, key), "offset": offset}
 
 
 def gone(instance: str, key: ClaimKey, below: int) -> Fields:
-    """Its topic holds nothing below this offset any more."""
+    """The messages of its topic below this offset were removed."""
     return {**_of_claim("gone", instance, key), "below": below}
 
 
 def sent(instance: str, partition: int, message: Message, headers: Headers) -> Fields:
-    """It produced this."""
+    """It sent this record."""
     return {"event": "sent", "instance": instance, "partition": partition} | _content(
         message, headers
     )
 
 
 def sent_of_ranges(instance: str, partition: int, send: SendRecord) -> Fields:
-    """It produced this as a participant of a shared claim."""
+    """It sent this record as a participant of a shared claim."""
     pairs = encode_range_headers(send.headers, send.range_headers, send.checkpoint)
     return {
         "event": "sent",
@@ -407,7 +404,7 @@ def sent_of_ranges(instance: str, partition: int, send: SendRecord) -> Fields:
 
 
 def shares(instance: str, key: ClaimKey, view: int, start: int, known: bool) -> Fields:
-    """It takes part in sharing this from here on."""
+    """It shares this claim from here on."""
     more = {"view": view, "start": start, "known": known}
     return {**_of_claim("shares", instance, key), **more}
 
@@ -423,25 +420,25 @@ def finished(instance: str, key: ClaimKey, id_: int, start: int, stop: int) -> F
 
 
 def took_back(instance: str, key: ClaimKey, id_: int, start: int) -> Fields:
-    """Nothing of a range from here on was begun after all."""
+    """No message of a range from here on was begun after all."""
     return {**_of_claim("took_back", instance, key), "range": id_, "from": start}
 
 
 def leaves(instance: str, key: ClaimKey) -> Fields:
-    """As a participant it takes nothing more."""
+    """As a participant, it requests no more ranges."""
     return _of_claim("leaves", instance, key)
 
 
 def handed_over(
     instance: str, key: ClaimKey, id_: int, pieces: Iterable[tuple[int, int]]
 ) -> Fields:
-    """The application was given these messages of a range, and is given no others of it."""
+    """The application received these messages of a range, and receives no others."""
     messages = [[start, stop] for start, stop in pieces]
     return {**_of_claim("handed_over", instance, key), "range": id_, "messages": messages}
 
 
 def appended(record: Record) -> Fields:
-    """The broker stored this; its stamp is the broker's."""
+    """The broker appended this; the timestamp is the broker's."""
     return {
         "event": "appended",
         "partition": record.partition,
@@ -470,12 +467,12 @@ def _content(message: Message, headers: Headers) -> Fields:
 
 
 def read(instance: str, partition: int, offset: int) -> Fields:
-    """It folded this record."""
+    """It read this record."""
     return {"event": "read", "instance": instance, "partition": partition, "offset": offset}
 
 
 def gap(instance: str, partition: int, offset: int) -> Fields:
-    """It found that records are gone, and goes on at this offset."""
+    """It found that records are gone, and continues at this offset."""
     return {"event": "gap", "instance": instance, "partition": partition, "offset": offset}
 
 
@@ -485,14 +482,14 @@ def processed(instance: str, key: ClaimKey, start: int, stop: int) -> Fields:
 
 
 def without(setting: Setting, instances: Iterable[str]) -> Setting:
-    """The same setting without these: their records become strangers'."""
+    """The same setting without these instances: their records become strangers'."""
     gone = set(instances)
     members = {name: who for name, who in setting.members.items() if name not in gone}
     return attrs.evolve(setting, members=members)
 
 
 def rules_of(heartbeat_interval_s: float, pause_max_s: float, clock_rewind_max_s: float) -> Rules:
-    """The fenced rules with these durations; ValueError if one is none."""
+    """The fenced rules with these durations; raises ValueError if one is invalid."""
     return attrs.evolve(
         FENCED,
         heartbeat_interval_ms=milliseconds(heartbeat_interval_s),

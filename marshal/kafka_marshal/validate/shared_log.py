@@ -1,9 +1,9 @@
 """Compares what the log reports as done of a shared claim with what consumers processed.
 
-`participants` judges each by itself. This room looks across them: at most once no message is begun
-by two, and at least once the log calls nothing done that nobody has finished. Both follow from the
-specification, so this is a second net under the first. It judges only what it can: of what somebody
-did who was not recorded it says so.
+`participants` judges each one by itself. This module compares them with each other. At most once,
+no message is begun by two of them. At least once, the log reports no message as done that nobody
+has finished. Both follow from the specification, so this is a second safety net. It does not judge,
+and reports, what depends on instances that were not recorded.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kafka_marshal.validate.log import Entry
 from kafka_marshal.validate.participants import new_state
 
 _CUT: Final = attrgetter("window", "frontier", "open", "pool")
-"""How ranges are cut: all of them but for clocks and signs of life."""
+"""The division into ranges: all of them except clocks and signs of life."""
 OfRange: TypeAlias = tuple[str, ClaimKey, int]
-"""A range by its holder's instance, its claim and its id."""
+"""A range: its holder's instance, its claim and its id."""
 
 
 @define
 class Offsets:
-    """A set of offsets, as intervals in order, of which no two touch.
+    """A set of offsets, as sorted intervals with gaps between them.
 
     >>> offsets = Offsets()
     >>> offsets.add(0, 5); offsets.add(5, 9); offsets.remove(3, 4); offsets.intervals
@@ -45,7 +45,7 @@ class Offsets:
     intervals: list[tuple[int, int]] = field(factory=list)
 
     def _touching(self, start: int, stop: int) -> slice:
-        """The intervals that meet [start, stop), or touch it."""
+        """The intervals that overlap or touch [start, stop)."""
         first = bisect_left(self.intervals, start, key=lambda each: each[1])
         last = first
         while last < len(self.intervals) and self.intervals[last][0] <= stop:
@@ -53,7 +53,7 @@ class Offsets:
         return slice(first, last)
 
     def add(self, start: int, stop: int) -> None:
-        """Have these, too."""
+        """Add these offsets."""
         if start >= stop:
             return
         place = self._touching(start, stop)
@@ -62,7 +62,7 @@ class Offsets:
         self.intervals[place] = [(start, stop)]
 
     def remove(self, start: int, stop: int) -> None:
-        """Have these no more."""
+        """Remove these offsets."""
         place = self._touching(start, stop)
         rest: list[tuple[int, int]] = []
         for first, last in self.intervals[place]:
@@ -70,14 +70,14 @@ class Offsets:
         self.intervals[place] = [each for each in rest if each[0] < each[1]]
 
     def meets(self, start: int, stop: int) -> bool:
-        """Whether any of these is there."""
+        """Whether any of these offsets is in the set."""
         return any(
             first < stop and start < last
             for first, last in self.intervals[self._touching(start, stop)]
         )
 
     def first_missing(self, start: int, stop: int) -> int | None:
-        """The first of these that is not there."""
+        """The first of these offsets that is not in the set."""
         for first, last in self.intervals[self._touching(start, stop)]:
             if first > start:
                 break
@@ -86,14 +86,14 @@ class Offsets:
 
 
 def is_about(message: RangesMessage, key: ClaimKey) -> bool:
-    """Whether a record belongs to the claim, or reaches all of its group."""
+    """Whether a record belongs to the claim, or affects its whole group."""
     if isinstance(message, ReleaseGroup):
         return message.group_id == key.group
     return message.key == key
 
 
 def among(entry: Entry, keys: Collection[ClaimKey]) -> list[ClaimKey]:
-    """Which of these claims the record is about."""
+    """The claims among these that the record affects."""
     ranged = entry.ranged
     if ranged is None:
         return []
@@ -104,7 +104,7 @@ def among(entry: Entry, keys: Collection[ClaimKey]) -> list[ClaimKey]:
 
 
 def of_claim(entries: Iterable[Entry], key: ClaimKey) -> Iterator[RangesRecord]:
-    """The records that are about the claim."""
+    """Yield the records that affect the claim."""
     for entry in entries:
         if entry.ranged is not None and is_about(entry.ranged.record.message, key):
             yield entry.ranged.record
@@ -112,30 +112,30 @@ def of_claim(entries: Iterable[Entry], key: ClaimKey) -> Iterator[RangesRecord]:
 
 @define
 class SharedLog:
-    """One shared claim, as everybody reads it who has read everything."""
+    """One shared claim, for a reader that has read everything."""
 
     key: ClaimKey
     rules: Rules
     state: FoldedState = field(factory=new_state)
     sets: list[int] = field(factory=list)
-    """The offsets of the records that set its position by hand."""
+    """The offsets of the records that set its position manually."""
     begun: dict[int, Offsets] = field(factory=dict)
-    """At most once: what was begun, by how often the position was set before."""
+    """At most once: the begun messages, by the number of manual positions before."""
     finished: Offsets = field(factory=Offsets)
-    """At least once: what was finished, and what is not asked for."""
+    """At least once: the finished messages, and those that are not judged."""
     unjudged: int = 0
-    """As many offsets the log calls done on the word of somebody who was not recorded."""
+    """The number of offsets that are done according to instances that were not recorded."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry], key: ClaimKey, rules: Rules) -> SharedLog:
-        """The claim after these records of the log, from its beginning on."""
+        """The claim after these records, which are the log from its beginning on."""
         log = cls(key, rules)
         for record in of_claim(entries, key):
             log.fold(record)
         return log
 
     def fold(self, record: RangesRecord) -> FoldedState:
-        """Take the next record of the claim; the state before it."""
+        """Fold the next record of the claim; return the state before it."""
         before = self.state
         self.state, verdict = outcome(before, record, self.rules)
         if verdict is Accepted.POSITION_SET:
@@ -143,21 +143,21 @@ class SharedLog:
         return before
 
     def begin(self) -> None:
-        """From here on it is judged: what is done by now counts as finished."""
+        """Judge from here on: everything done by now counts as finished."""
         for start, stop in _done(self.state):
             self.finished.add(start, stop)
 
     def append(self, record: RangesRecord, recorded: bool) -> int | None:
-        """Fold one more record; the first offset that it calls done, and that nobody finished.
+        """Fold one more record; return the first offset that it falsely reports as done.
 
-        Spec: NoneSkipped. `recorded` says that its sender was recorded.
+        Spec: NoneSkipped. `recorded`: whether its sender was recorded.
         """
         before = self.fold(record)
         after = self.state
         if after.claim is before.claim and _CUT(after.ranges) == _CUT(before.ranges):
             return None
         if self.sets[-1:] == [record.offset]:
-            # What lies behind is asked for anew, and what lies before never was.
+            # Messages after the position must be processed again; those before it never will be.
             self.finished.remove(after.claim.position, OFFSET_MAX)
             self.finished.add(0, after.claim.position)
             return None
@@ -174,13 +174,13 @@ class SharedLog:
     def _asks_for_all(
         self, before: FoldedState, after: FoldedState, record: RangesRecord, recorded: bool
     ) -> bool:
-        """Whether what this record calls done must have been finished by who was recorded."""
+        """Whether all that this record reports as done must be finished by recorded instances."""
         if not before.claim.position_set or 0 in (before.ranges.window, after.ranges.window):
             return False
         if not recorded:
             self.unjudged += self._new(after)
             return False
-        # A consumer that has all of the partition is judged by its own guards.
+        # A consumer that owns the whole partition is judged by its own guards.
         return isinstance(record.message, ClaimingRange) or record.message.instance_id == ANCHOR
 
     def _new(self, after: FoldedState) -> int:
@@ -196,13 +196,13 @@ class SharedLog:
     # --- what participants do -----------------------------------------------------------------
 
     def finish(self, start: int, stop: int) -> None:
-        """Somebody has finished these."""
+        """An instance has finished these messages."""
         self.finished.add(start, stop)
 
     def begin_once(self, view: int, start: int, stop: int) -> bool:
-        """At most once: whether nobody has begun any of these. Spec: AtMostOnce.
+        """At most once: begin these; returns whether none was begun before. Spec: AtMostOnce.
 
-        Who has read of fewer positions set by hand begins what was granted before them.
+        An instance that has read fewer manual positions begins messages granted before them.
         """
         begun = self.begun.setdefault(bisect_left(self.sets, view), Offsets())
         if begun.meets(start, stop):
@@ -211,7 +211,7 @@ class SharedLog:
         return True
 
     def take_back(self, view: int, start: int, stop: int) -> None:
-        """At most once: nobody has begun these after all."""
+        """At most once: these were not begun after all."""
         begun = self.begun.get(bisect_left(self.sets, view))
         if begun is not None:
             begun.remove(start, stop)
@@ -219,28 +219,31 @@ class SharedLog:
 
 @define
 class AllowedOnce:
-    """At most once: what participants allowed their applications, against what these were given.
+    """At most once: what participants allowed, compared with what their applications received.
 
-    A participant reports a whole range as begun, and takes back what was not handed over. When
-    nothing more of the range will be handed over it records what was, unless it was killed before.
+    A participant reports a whole range as begun, and takes back what was not handed over. At the
+    end of the range it records what was handed over, unless it was killed before.
     """
 
     _allowed: dict[OfRange, Offsets] = field(factory=dict)
-    """Begun, and not taken back, until it is known what was handed over."""
+    """Begun and not taken back, until the handed over messages are known."""
     _taken_back: dict[OfRange, int] = field(factory=dict)
-    """As many messages, until it is known what was handed over."""
+    """The number of messages taken back, until the handed over messages are known."""
 
     def allow(self, one: OfRange, start: int, stop: int) -> None:
-        """These may be handed over. Spec: Report."""
+        """These messages may be handed over. Spec: Report."""
         self._allowed.setdefault(one, Offsets()).add(start, stop)
 
     def take_back(self, one: OfRange, start: int, stop: int) -> None:
-        """None of these was handed over. Spec: TakeBack."""
+        """None of these messages was handed over. Spec: TakeBack."""
         self._taken_back[one] = self._taken_back.get(one, 0) + stop - start
         self._allowed.setdefault(one, Offsets()).remove(start, stop)
 
     def hand_over(self, one: OfRange, pieces: Iterable[tuple[int, int]]) -> int | None:
-        """These were handed over, and no others; the first that may not. Spec: BeginReported."""
+        """Exactly these were handed over; return the first that was not allowed.
+
+        Spec: BeginReported.
+        """
         self._taken_back.pop(one, None)
         allowed = self._allowed.pop(one, Offsets())
         for start, stop in pieces:
@@ -251,12 +254,12 @@ class AllowedOnce:
         return None
 
     def unknown(self, key: ClaimKey) -> int:
-        """As many messages were taken back of ranges of which it is not known what was given."""
+        """The number of messages taken back of ranges whose handed over messages are unknown."""
         return sum(count for (_, of, _), count in self._taken_back.items() if of == key)
 
 
 def _done(state: FoldedState) -> list[tuple[int, int]]:
-    """What the log calls done: everything below the position, and what nobody holds any more."""
+    """What the log reports as done: all below the position, and messages in no open range."""
     claim, ranges = state.claim, state.ranges
     done = [(0, claim.position)]
     if not ranges.has_begun or ranges.window == 0:

@@ -1,10 +1,10 @@
 """Finds a small part of a run that still shows the same violation.
 
-Where it can be had, the instance also believes the same of the claim as it did in the whole run.
+If possible, the instance also has the same knowledge of the claim as in the whole run.
 
-A part is a run itself. What is left out is left out whole: a record with its being sent and read,
-an instance with all it did. Offsets stay, and the same guard forbids the same instance the same
-event. The search judges events, and their number is bounded.
+A part is a run itself. Events are left out in units: a record with its being sent and read, an
+instance with all its actions. Offsets stay the same, and the same guard forbids the same instance
+the same event. The search judges events, and their number is limited.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from kafka_marshal.validate.shared_log import is_about
 from kafka_marshal.validate.validator import Validator, first_unexplained
 
 EFFORT_MAX = 1_000_000
-"""Events to judge in each of three searches, at most."""
+"""The most events to judge in each of three searches."""
 TELLING = 100
-"""A part with more events than this is too long to explain anything."""
+"""A part with more events is too long to be an explanation."""
 
 
 @attrs.frozen
 class Slice:
-    """A part of a run that ends in the event that nothing explains."""
+    """A part of a run that ends with the unexplained event."""
 
     setting: Setting
     events: tuple[RunEvent, ...]
     unexplained: Unexplained
-    """As this part has it: number and expectation may differ from the whole run's."""
+    """With the number and expectation of this part, which may differ from the whole run's."""
 
     def rows(self) -> list[Fields]:
-        """The lines of the part, the setting first."""
+        """Yield the lines of the part, the setting first."""
         return [header(self.setting), *(event.fields for event in self.events)]
 
 
@@ -61,7 +61,7 @@ def slice_of(
     unexplained: Unexplained,
     effort_max: int = EFFORT_MAX,
 ) -> Slice:
-    """Leave out of the run, up to the unexplained event, whatever is not needed for it."""
+    """Leave out everything up to the unexplained event that is not needed for it."""
     taken = []
     for event in events:
         taken.append(event)
@@ -70,7 +70,7 @@ def slice_of(
     whole = Slice(setting, tuple(taken), unexplained)
     found = whole
     for same in (_all_it_believes, _who_owns, _nothing):
-        # A part in which it believed the same explains more than one in which it only failed.
+        # A part with the same knowledge explains more than one with the same failure only.
         found = _Search(unexplained, effort_max, same, taken, setting).smaller(whole)
         if len(found.events) <= TELLING:
             break
@@ -78,7 +78,7 @@ def slice_of(
 
 
 def _all_it_believes(validator: Validator, fault: Unexplained) -> object:
-    """Of the claim in question: who owns, how far it is, what the instance waits for."""
+    """Knowledge of the claim in question: owner, position, and the instance's own request."""
     shares = _what_it_shares(validator, fault)
     if shares is not None:
         return shares
@@ -93,7 +93,7 @@ def _all_it_believes(validator: Validator, fault: Unexplained) -> object:
 
 
 def _what_it_shares(validator: Validator, fault: Unexplained) -> object:
-    """Of a claim that the instance shares: who owns, what it holds, what it waits for."""
+    """Knowledge of a shared claim: its owner, and what the instance holds and waits for."""
     instance = validator.instances.get(fault.instance or "")
     if instance is None or fault.key is None or fault.key not in instance.parts:
         return None
@@ -121,12 +121,12 @@ def _consumer(validator: Validator, fault: Unexplained) -> ConsumerState | None:
 
 
 def _without_instances(events: Iterable[RunEvent], gone: set[str]) -> list[RunEvent]:
-    """Leave out what they did; their records become strangers'."""
+    """Leave out the events of these instances; their records become strangers'."""
     return [event for event in events if getattr(event, "instance", None) not in gone]
 
 
 def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
-    """The events of one claim, and of those who take part in it."""
+    """The events of one claim, and of its participants."""
     records: set[tuple[int, int]] = set()
     kept: list[RunEvent] = []
     for event in events:
@@ -151,7 +151,7 @@ def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
 
 
 class _Search:
-    """Looks for smaller parts in which the fault is the same, until the effort is spent."""
+    """Searches for smaller parts with the same fault, until the effort is used up."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Search:
         self._must_be = same(validator, fault)
 
     def smaller(self, whole: Slice) -> Slice:
-        """First what is about others and other claims, then whatever else is not needed."""
+        """First leave out other instances and claims, then everything else that is not needed."""
         others = {name for name in whole.setting.members if name != self._fault.instance}
         alone = without(whole.setting, others)
         found = self._judged(alone, _without_instances(whole.events, others)) or whole
@@ -214,7 +214,7 @@ Unit = list[int]
 
 
 def _units(events: Sequence[RunEvent]) -> list[Unit]:
-    """A record with its being sent and read; everything else by itself."""
+    """A record with its being sent and read; every other event by itself."""
     units: list[Unit] = []
     under_way: dict[object, deque[Unit]] = defaultdict(deque)
     landed: dict[tuple[int, int], Unit] = {}
@@ -241,6 +241,6 @@ def _units(events: Sequence[RunEvent]) -> list[Unit]:
 
 
 def _in_order(units: Iterable[Unit], events: Sequence[RunEvent]) -> list[RunEvent]:
-    """The events of these units, and the one that is not explained."""
+    """The events of these units in order, and the unexplained one."""
     indices = sorted(index for unit in units for index in unit)
     return [*(events[index] for index in indices), events[-1]]

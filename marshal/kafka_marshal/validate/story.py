@@ -1,6 +1,6 @@
-"""Part of a run as a counterexample: who did what, and which step is forbidden.
+"""Part of a run as a counterexample: the steps, their actors, and the forbidden one.
 
-It makes steps of events; `kafka_marshal.counterexample` draws and writes them.
+It converts events to steps; `kafka_marshal.counterexample` draws and writes them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from kafka_marshal.validate.slices import Slice
 from kafka_marshal.validate.validator import Validator, action_of
 
 STEPS_MAX = 400
-"""Events of a longer part to show, its last ones."""
+"""The most events to show of a longer part; the last ones are kept."""
 
 
 def story_of(part: Slice, source: str) -> Counterexample:
-    """The counterexample of a part of a run; its last step is the one that nothing explains."""
+    """The counterexample of a part of a run; its last step is the unexplained one."""
     telling = _Telling(part.setting, part.unexplained)
     steps = [telling.step(event) for event in part.events[:-1]]
     steps.append(telling.fault(part.events[-1]))
@@ -78,7 +78,7 @@ def story_of(part: Slice, source: str) -> Counterexample:
 def story_of_log(
     records: Iterable[RawRecord], rules: Rules, unexplained: Unexplained, source: str
 ) -> Counterexample:
-    """The same of a log alone, `records` being those of its claim up to the unexplained one."""
+    """The counterexample of a log alone, with its claim's records up to the unexplained one."""
     setting = Setting(rules, {}, 1)
     events: list[RunEvent] = []
     for raw in records:
@@ -91,18 +91,18 @@ def story_of_log(
 
 
 def _later(since: int | None, left_out: int) -> int | None:
-    """The step at which it set out, by its new number; None if that is left out."""
+    """The new number of the step at which it was sent; None if that is left out."""
     return None if since is None or since <= left_out else since - left_out
 
 
 def wrong(unexplained: Unexplained) -> str:
-    """What is wrong, in a sentence."""
+    """What is wrong, in one sentence."""
     expected = f"; what could be: {unexplained.expected}" if unexplained.expected else ""
     return f"{unexplained.why}{expected}."
 
 
 class _Telling:
-    """Validates once more, and makes the steps meanwhile."""
+    """Validates the part again, and makes its steps."""
 
     def __init__(self, setting: Setting, unexplained: Unexplained) -> None:
         self._validator = Validator(setting)
@@ -138,7 +138,7 @@ class _Telling:
         )
 
     def fault(self, event: RunEvent) -> Step:
-        """The event that nothing explains."""
+        """The unexplained event."""
         step = self.step(event)
         unexplained = self._unexplained
         return attrs.evolve(
@@ -215,7 +215,7 @@ class _Telling:
                 raise TypeError(f"not an event of a run: {event!r}")
 
     def _share_step(self, event: ShareEvent) -> Step:
-        """What a participant of a shared claim does."""
+        """An action of a participant of a shared claim."""
         who, where = self._who(event.instance), f"{visible(event.topic)}/{event.topic_partition}"
         kind, label = None, ""
         match event:
@@ -291,7 +291,7 @@ class _Telling:
         )
 
     def _appended_shared_step(self, event: Appended, described: str) -> Step:
-        """What participants sent has the anchor's name, or is no message to who knows no ranges."""
+        """Describe a participant's record, which has the anchor's name, or is a ClaimingRange."""
         assert event.ranged is not None
         record = event.ranged.record
         self._time = words.clock(record.timestamp_ms)
@@ -310,7 +310,7 @@ class _Telling:
         )
 
     def _fold(self, event: Appended) -> tuple[Claim, Claim, Verdict] | None:
-        """What the record did, if it was appended and that is certain."""
+        """The effect of the record, if it was appended and its effect is certain."""
         log = self._validator.logs.get(event.partition)
         if log is None or log.last_offset != event.offset or log.entries[-1].record is None:
             return None
@@ -326,7 +326,7 @@ class _Telling:
         return self._unexplained.key
 
     def _beliefs(self, event: RunEvent) -> str:
-        """What a reader believes of the claim in question, in a few words."""
+        """A reader's knowledge of the claim in question, in a few words."""
         key = self._key()
         if not isinstance(event, Read) or key is None:
             return ""
@@ -346,7 +346,7 @@ class _Telling:
         return "it does not own"
 
     def _state(self) -> dict[str, Expression]:
-        """The claim in question, by all of the log; and the machine of the instance at fault."""
+        """The claim in question after the whole log; and the machine of the instance at fault."""
         key = self._key()
         if key is None:
             return {}

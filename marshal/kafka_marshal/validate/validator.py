@@ -1,8 +1,8 @@
 """The validator of runs: checks event by event, in one pass, without a search.
 
-Everything that a consumer decides is a function of what it has read and done before, so a run has
-one explanation or none. This room chooses by event; what an instance may do is in `machines`, what
-a record does in `log`.
+Every decision of a consumer is a function of what it has read and done before, so a run has one
+explanation or none. This module dispatches events. `machines` decides what an instance may do, and
+`log` the effect of a record.
 """
 
 from __future__ import annotations
@@ -51,39 +51,39 @@ from kafka_marshal.validate.shared_log import AllowedOnce, SharedLog, among
 
 @attrs.frozen
 class Judgement:
-    """What became of a run."""
+    """The result of validating a run."""
 
     unexplained: Unexplained | None
-    """The first event that no behaviour explains; nothing if one explains all."""
+    """The first event that no behaviour explains; None if all are explained."""
     events: int
-    """How many were explained."""
+    """The number of explained events."""
     kinds: Counter[str] = attrs.field(factory=Counter)
-    """The same by kind."""
+    """The number of explained events by kind."""
     strangers: int = 0
-    """Records whose senders were not recorded: folded, and not asked for an explanation."""
+    """Records whose senders were not recorded: they are folded, and need no explanation."""
     unjudged: tuple[str, ...] = ()
-    """What of shared claims was not judged, in sentences."""
+    """What was not judged of shared claims, as sentences."""
 
     @property
     def explained(self) -> bool:
-        """There is a behaviour of the specification that does all of this."""
+        """Whether a behaviour of the specification explains all events."""
         return self.unexplained is None
 
 
 class Validator:
-    """Takes the events of a run one after the other."""
+    """Judges the events of a run one after the other."""
 
     def __init__(self, setting: Setting, starts: Sequence[Mapping[int, int]] | None = None) -> None:
         self.setting = setting
         self._lowest = None if starts is None else lowest_of(starts, setting.partitions)
-        """By partition where instances that have not started will begin, at the lowest; the last
-        is of the next instance."""
+        """By partition, the lowest offset at which instances that have not started will begin; the
+        last item is for the next instance."""
         self.events = 0
         self.kinds: dict[str, int] = {}
         self.strangers = 0
         self.logs: dict[int, PartitionLog] = {}
         self.shared: dict[ClaimKey, SharedLog | None] = {}
-        """Claims that somebody shares; None where the log does not say all of them."""
+        """Claims that are shared; None if the log does not have all their records."""
         self._allowed = AllowedOnce()
         self._homes: dict[str, int] = {}
         self.instances = {
@@ -94,7 +94,7 @@ class Validator:
     def resume(
         self, lowest: list[list[int]] | None, kinds: Mapping[str, int], strangers: int
     ) -> None:
-        """Go on where another judge has got to; logs and instances are put right one by one."""
+        """Continue from another judge's state; logs and instances are set individually."""
         self._lowest = lowest
         self.events, self.kinds = sum(kinds.values()), dict(kinds)
         self.strangers = strangers
@@ -114,7 +114,7 @@ class Validator:
         return log
 
     def take(self, event: RunEvent) -> Unexplained | None:
-        """Judge the next event, and let what it changes change."""
+        """Judge the next event, and apply its effects."""
         against = self._judge(event)
         if against is None:
             self.events += 1
@@ -224,7 +224,7 @@ class Validator:
                 assert_never(event)
 
     def _hand_over(self, event: HandedOver, key: ClaimKey) -> Unexplained | None:
-        """An application is given what was begun for it and not taken back, and that once."""
+        """The application receives messages that were begun and not taken back, each once."""
         given = self._allowed.hand_over((event.instance, key, event.id), event.pieces)
         if given is None:
             return None
@@ -232,7 +232,7 @@ class Validator:
         return self._broken(event, Property.AT_MOST_ONCE, key, expected)
 
     def _shared_log(self, key: ClaimKey, log: PartitionLog) -> SharedLog | None:
-        """The claim by all of the log; None where the log does not hold all of its records."""
+        """The claim after the whole log; None if the log does not have all of its records."""
         if log.has_gaps:
             return None
         shared = SharedLog.of(log.entries, key, self.setting.rules)
@@ -242,7 +242,7 @@ class Validator:
     def _append_shared(
         self, event: Appended, entry: Entry, log: PartitionLog, recorded: bool
     ) -> Unexplained | None:
-        """What the record did to the shared claims that it is about."""
+        """Apply the record to the shared claims that it affects."""
         for key in among(entry, self.shared):
             shared = self.shared[key]
             if shared is None or self.home(key.topic) != event.partition:
@@ -260,7 +260,7 @@ class Validator:
     def _broken(
         self, event: RunEvent, broken: Property, key: ClaimKey | None, expected: str
     ) -> Unexplained:
-        """A step that no guard forbids, and that breaks a property."""
+        """A step that no guard forbids, but that violates a property."""
         name = _instance_of(event)
         instance = None if name is None else self.instances.get(name)
         return Unexplained(
@@ -277,7 +277,7 @@ class Validator:
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What of shared claims was not judged, in sentences."""
+        """What was not judged of shared claims, as sentences."""
         found = []
         for key, shared in sorted(self.shared.items()):
             where = f"{key.topic}/{key.topic_partition}"
@@ -369,7 +369,7 @@ class Validator:
         return None
 
     def _forget(self, partition: int, log: PartitionLog) -> None:
-        """Drop what no running instance reads any more, and of records where none begins."""
+        """Drop what no running instance will read, and records where none will begin."""
         running = (each for each in self.instances.values() if each.running)
         passed = min((each.partitions[partition].next_index for each in running), default=log.end)
         log.forget_before(passed)
@@ -379,7 +379,7 @@ class Validator:
             log.drop_before(min(passed, begins) - 1)
 
     def _has_sent(self, event: Appended) -> bool:
-        """Whether a recorded participant produced it. All of them write as the anchor."""
+        """Whether a recorded participant sent it. All of them write as the anchor."""
         content, sender = event.content, self.instances.get(event.sender or "")
         among = self.instances.values() if sender is None else (sender,)
         return any(each.has_sent(event.partition, content) for each in among)
@@ -402,14 +402,13 @@ class Validator:
 
 
 def validate(run: Run) -> Judgement:
-    """Explain every event of a run, or say which is the first that nothing explains.
+    """Explain every event of a run, or find the first that nothing explains.
 
-    Time grows with the number of events and no faster. Memory does not, where `run.starts` is known
-    and its producers are idempotent: otherwise records, or what was sent, are kept. Raises what
-    reading the events raises.
+    Time is linear in the number of events. Memory is bounded if `run.starts` is known and producers
+    are idempotent; otherwise records, or sent ones, are kept. Raises the errors of reading events.
 
-    A large file is judged by the compiled judge (`validate.compiled`) as far as it is ordinary, if
-    numba is installed (`kafka-marshal[replay]`). The judgement is the same.
+    The compiled judge (`validate.compiled`) judges a large file as far as it is ordinary, if numba
+    is installed (`kafka-marshal[replay]`). The judgement is the same.
     """
     events = run.events
     if (
@@ -425,11 +424,11 @@ def validate(run: Run) -> Judgement:
 
 _Judge: TypeAlias = Callable[[FileEvents, Sequence[Mapping[int, int]]], Judgement]
 COMPILED_FROM_BYTES: Final = 1 << 26
-"""Of a smaller file, numba is loaded for longer than Python takes to judge it."""
+"""Loading numba takes longer than judging a smaller file in Python."""
 
 
 def _compiled_judge(setting: Setting) -> _Judge | None:
-    """The compiled judge, if it is there and takes runs of this setting."""
+    """The compiled judge, if it is installed and accepts runs of this setting."""
     try:
         from kafka_marshal.validate import compiled
     except ModuleNotFoundError:
@@ -438,7 +437,7 @@ def _compiled_judge(setting: Setting) -> _Judge | None:
 
 
 def judgement_of(validator: Validator, unexplained: Unexplained | None) -> Judgement:
-    """What a validator has found, which has taken what it could."""
+    """The judgement of a validator after its last event."""
     return Judgement(
         unexplained,
         validator.events,
@@ -449,7 +448,7 @@ def judgement_of(validator: Validator, unexplained: Unexplained | None) -> Judge
 
 
 def lowest_of(starts: Sequence[Mapping[int, int]], partitions: int) -> list[list[int]]:
-    """The lowest offsets from each start on, the last start first; of none at all: nothing.
+    """The lowest offsets from each start on, the last start first; without starts: empty.
 
     >>> lowest_of([{0: 5}, {0: 9, 1: 3}, {0: 7, 1: 4}], 2)
     [[], [7, 4], [7, 3], [5, 0]]
@@ -462,7 +461,7 @@ def lowest_of(starts: Sequence[Mapping[int, int]], partitions: int) -> list[list
 
 
 def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexplained | None:
-    """Let the validator take events until one is not explained."""
+    """Judge events until one is not explained."""
     take = validator.take
     for event in events:
         unexplained = take(event)
@@ -472,7 +471,7 @@ def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexp
 
 
 def action_of(event: RunEvent, instance: Instance | None = None) -> str:
-    """The specification's name for what the event says was done."""
+    """The specification's action of an event."""
     match event:
         case Sent(shared=shared) if shared is not None:
             return move_of(shared) or "SendAnything"

@@ -17,7 +17,7 @@ from kafka_marshal.errors import BrokerFailed
 
 _WAIT_S: Final = 15.0
 _ROUNDS: Final = 3
-"""The first append of a client looks up where to; the quickest of them counts."""
+"""A client's first append looks up the leader; the fastest append counts."""
 
 
 @frozen
@@ -28,14 +28,14 @@ class BrokerClock:
     ahead_ms: int | None
     """Of this machine's; None if the broker stamped nothing."""
     doubt_ms: int
-    """Half of what the append took: `ahead_ms` is at most this far from the true difference."""
+    """Half of the append's duration: `ahead_ms` differs from the true value by at most this."""
     reason: str = ""
     """Why it stamped nothing, if known."""
 
 
 @frozen
 class ClockComparison:
-    """What a comparison gave."""
+    """The result of a comparison."""
 
     clocks: list[BrokerClock]
     left: tuple[str, str] | None

@@ -10,7 +10,7 @@ _OURS = "nothing with kafka-marshal's own clients, which decide it themselves; w
 
 
 def of_client(settings: Mapping[str, str]) -> Iterator[CheckFinding]:
-    """Those by which appended records are lost, or lie in the log twice.
+    """Yield settings that lose appended records, or append them twice.
 
     >>> [one.found for one in of_client({"acks": "1"})]
     ['acks=1 in the settings']

@@ -16,7 +16,7 @@ CLOCKS_APART_MS: Final = 1000
 
 
 def in_log(sample: TopicSample, rules: Rules, at_ms: int) -> Iterator[CheckFinding]:
-    """What the brokers' stamps say about their clocks."""
+    """Yield findings about the brokers' clocks, from their timestamps."""
     if sample.stepped_back_ms > rules.clock_rewind_max_ms:
         yield CheckFinding(
             CheckSeverity.ERROR,
@@ -91,7 +91,7 @@ def between_brokers(found: list[BrokerClock], rules: Rules) -> Iterator[CheckFin
 
 
 def not_compared() -> CheckFinding:
-    """Nobody asked for it."""
+    """The finding that the comparison was not requested."""
     return CheckFinding(
         CheckSeverity.UNCHECKED,
         "clocks now",

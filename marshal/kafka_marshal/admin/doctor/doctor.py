@@ -1,7 +1,7 @@
 """Runs all checks of a cluster: settings, replicas, permissions, clocks, partitions.
 
-`examine` gathers the facts, changes nothing, and says what it could not look at. What of them is
-wrong, what that endangers and what to do, the rooms of `checks` know.
+`examine` gathers the facts, changes nothing, and reports what it could not examine. The other
+modules decide which facts are wrong, what they endanger, and what to do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from kafka_marshal.errors import BrokerFailed, contradicted
 __all__ = ["LOUD", "CheckFinding", "CheckSeverity", "Examination", "examine"]
 
 GROUPS_MAX: Final = 10
-"""Groups to ask about, at most."""
+"""The most groups to query."""
 
 
 @frozen
 class Examination:
-    """What the doctor says."""
+    """The doctor's result."""
 
     topic: str
     brokers: int
@@ -55,15 +55,15 @@ def examine(
     probe: bool = False,
     interval_given: bool = False,
 ) -> Examination:
-    """Look at everything that can be looked at without changing anything.
+    """Examine everything that can be examined without changing anything.
 
-    The heartbeat interval is the longest that the newest records say, and that of `rules` where
-    they say none. With `interval_given` they must not say another one. With `probe` a topic of its
-    own is created, appended to, and deleted, to compare clocks.
+    The heartbeat interval is the longest in the newest records, or that of `rules` if they state
+    none. With `interval_given` they must not state another one. With `probe` a separate topic is
+    created, appended to, and deleted, to compare clocks.
 
     Raises:
         BrokerFailed: the cluster cannot be reached.
-        InvalidOption: the log contradicts the interval that was given.
+        InvalidOption: the log contradicts the given interval.
     """
     cluster = ClusterClient(settings)
     brokers = cluster.brokers()
@@ -105,7 +105,7 @@ def examine(
     if unread is not None:
         checked(("records",), iter([unchecked("records", unread, "READ")]))
     else:
-        # Of a log that is empty nobody can say that all is well with its records.
+        # For an empty log, the records cannot be reported as correct.
         names: tuple[str, ...] = (
             *("places", "offsets", "gaps", "timestamps", "messages", "headers", "clocks"),
             *(() if settings.keyring is None else ("authentication",)),

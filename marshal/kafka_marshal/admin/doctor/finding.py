@@ -19,16 +19,16 @@ class CheckSeverity(Enum):
     NOTE = "note"
     """Worth knowing."""
     UNCHECKED = "unchecked"
-    """Nobody could look."""
+    """It could not be checked."""
 
 
 LOUD: Final = frozenset({CheckSeverity.ERROR, CheckSeverity.WARNING})
-"""What exit code 1 is for."""
+"""The severities that cause exit code 1."""
 
 
 @frozen
 class CheckFinding:
-    """One thing that is not as it should be, or that nobody could look at."""
+    """A fact that is wrong, or could not be checked."""
 
     severity: CheckSeverity
     check: str
@@ -38,7 +38,7 @@ class CheckFinding:
 
 
 def unchecked(check: str, reason: str, permission: str, what: str = "the topic") -> CheckFinding:
-    """What could not be looked at, and the permission that it takes."""
+    """A check that was not possible, and the permission that it needs."""
     return CheckFinding(
         CheckSeverity.UNCHECKED,
         check,

@@ -1,6 +1,6 @@
-"""Checks that the settings of `__marshal_groups` are what its rules need.
+"""Checks that the settings of `__marshal_groups` are those that its rules need.
 
-No record of it is read here. What an event does is known to `core.groups`.
+It reads no records. `core.groups` knows the effect of an event.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ERRORS: Final = frozenset({"partitions", "cleanup.policy", "unclean.leader.elec
 
 
 def of_settings(hold: Mapping[str, str], seen: TopicDescription) -> Iterator[CheckFinding]:
-    """What is not as a controller makes it; a longer retention and more copies do no harm."""
+    """Yield differences from a controller's settings, except longer retention, more replicas."""
     wanted = settings_for(TopicSpec(seen.name, PARTITIONS, retention_ms=RETENTION_MS), seen.copies)
     for name, value in {"partitions": str(PARTITIONS), **wanted}.items():
         is_now = str(len(seen.partitions)) if name == "partitions" else hold.get(name, "")

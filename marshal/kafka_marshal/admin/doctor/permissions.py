@@ -1,4 +1,4 @@
-"""Checks what the current user may do with the topic and the groups, and who can grant it."""
+"""Checks the current user's permissions on the topic and the groups, and how to grant them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDED: Final[Mapping[str, str]] = {
 
 
 def on_topic(seen: TopicDescription) -> Iterator[CheckFinding]:
-    """What is missing on the coordination topic."""
+    """Yield missing permissions on the coordination topic."""
     if seen.allowed is None:
         yield unchecked("permissions", "the cluster does not say what is allowed", "DESCRIBE")
         return
@@ -29,7 +29,7 @@ def on_topic(seen: TopicDescription) -> Iterator[CheckFinding]:
 
 
 def unseen(topic: str) -> CheckFinding:
-    """A user who may not DESCRIBE a topic does not even learn whether it exists."""
+    """The finding for a user without DESCRIBE, who cannot see whether the topic exists."""
     return CheckFinding(
         CheckSeverity.ERROR,
         "permissions",
@@ -40,7 +40,7 @@ def unseen(topic: str) -> CheckFinding:
 
 
 def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[CheckFinding]:
-    """What is missing on the groups; None of one of which the cluster does not say it."""
+    """Yield missing permissions on the groups; None: the cluster does not report them."""
     for group, operations in sorted(allowed.items()):
         if operations is None or "READ" in operations:
             continue
@@ -57,7 +57,7 @@ def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[CheckFin
 
 
 def command(operation: str, kind: str, name: str) -> str:
-    """How somebody who may allows it, by Kafka's own tool."""
+    """The command of Kafka's own tool with which an authorized user grants it."""
     return (
         f"allow {operation}: kafka-acls.sh --bootstrap-server HOST:PORT --add "
         f"--allow-principal User:NAME --operation {operation} --{kind} {name}"

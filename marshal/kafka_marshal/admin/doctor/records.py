@@ -1,4 +1,4 @@
-"""Checks the newest records: their partitions, who stamped them, who writes without headers."""
+"""Checks the newest records: their partitions, timestamp types, and senders without headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_marshal.core.state import Rules
 
 
 def records(sample: TopicSample) -> Iterator[CheckFinding]:
-    """What the newest records say."""
+    """Yield findings about the newest records."""
     yield from _misplaced_records(sample)
     if sample.of_another_log:
         yield CheckFinding(

@@ -17,7 +17,7 @@ from kafka_marshal.errors import init_command
 
 
 def missing(bootstrap: str, topic: str) -> CheckFinding:
-    """There is no coordination topic."""
+    """The finding that there is no coordination topic."""
     return CheckFinding(
         CheckSeverity.ERROR,
         "topic",

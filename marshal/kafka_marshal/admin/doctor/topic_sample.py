@@ -1,6 +1,6 @@
 """Counts the newest records of a coordination topic: partitions, timestamps, headers, senders.
 
-It knows what a record says, and not what it does, nor what is wrong with any of it.
+It knows the content of records, but not their effect, nor which counts are wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEWBORN: Final = Claim()
 
 @frozen
 class MisplacedRecords:
-    """Records of a data topic that do not lie where the topic's partition count says."""
+    """Records of a data topic that are not in the partition given by the partition count."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class MisplacedRecords:
 
 @define
 class TopicSample:
-    """What was counted."""
+    """The counts."""
 
     partitions: int
     records: int = 0
@@ -50,7 +50,7 @@ class TopicSample:
     create_time: int = 0
     """Records that carry a producer's time."""
     owners_records: int = 0
-    """Records that say who owns: all but ReleaseGroups."""
+    """Records about ownership: all but ReleaseGroups."""
     without_headers: int = 0
     clients_without_headers: set[str] = field(factory=set)
     of_another_log: int = 0
@@ -74,32 +74,32 @@ class TopicSample:
     begun: dict[int, int | None] = field(factory=dict)
     """Of partitions whose head is gone: the first stamp that is left; None if nothing is."""
     gaps: dict[int, tuple[int, int]] = field(factory=dict)
-    """Of partitions in which offsets are missing: the first of the first gap, and where it ends."""
+    """For partitions with missing offsets: the first and the end of the first gap."""
     _next: dict[int, int] = field(factory=dict)
     _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
     _group_last: dict[tuple[int, str], int] = field(factory=dict)
     _windows: dict[tuple[int, ClaimKey], list[int]] = field(factory=dict)
-    """Under which windows claims were asked for, to share them; of a run of one window one."""
+    """The windows of requests for shared claims; consecutive equal ones count once."""
     _latest: dict[int, int] = field(factory=dict)
     _first: dict[tuple[str, int], int] = field(factory=dict)
     _last: dict[tuple[str, int], int] = field(factory=dict)
 
     def begins_late(self, partition: int) -> None:
-        """Its head is gone; what is left of it follows."""
+        """Its head is gone; the remaining records follow."""
         self.begun[partition] = None
 
     def begins(self, partition: int, first: int) -> None:
-        """The next record of this partition lies at `first`, or what lay there is missing."""
+        """The next record of this partition is at `first`; offsets before it are missing."""
         self._next[partition] = first
 
     def ends(self, partition: int, end: int) -> None:
-        """The partition was read to this offset: what did not come before it is missing."""
+        """The partition was read to this offset; earlier offsets without a record are missing."""
         first = self._next.get(partition, end)
         if first < end:
             self.gaps.setdefault(partition, (first, end))
 
     def add(self, raw: RawRecord) -> None:
-        """One more record; of each partition in offset order."""
+        """Add a record; those of each partition in offset order."""
         self.records += 1
         if raw.partition in self._next:
             self.ends(raw.partition, raw.offset)
@@ -169,9 +169,9 @@ class TopicSample:
 
     @property
     def intervals(self) -> dict[str, dict[float, str]]:
-        """By group: the heartbeat intervals that its live owners say, each with one who says it.
+        """By group: the heartbeat intervals of its live owners, each with one of these.
 
-        An owner lives as long as its own interval says. Versions before 0.2.0 say none.
+        An owner is live as long as its own interval allows. Versions before 0.2.0 state none.
         """
         found: dict[str, dict[float, str]] = {}
         for (partition, group), intervals in sorted(self._intervals.items()):
@@ -181,9 +181,9 @@ class TopicSample:
 
     @property
     def windows_that_take_turns(self) -> dict[ClaimKey, list[int]]:
-        """Of shared claims that one window came back to: the windows, in order of first sight.
+        """Shared claims with a window that was replaced and came back: their windows in log order.
 
-        A window that replaced another one for good is a change that somebody made.
+        A window that replaced another one for good is an intended change.
         """
         return {
             key: list(dict.fromkeys(windows))
@@ -204,7 +204,7 @@ class TopicSample:
 
     @property
     def counted_before(self) -> int | None:
-        """The partition count by which all that is misplaced would be right, if there is one."""
+        """A partition count by which all misplaced records would be right, if there is one."""
         misplaced = self.misplaced
         for count in range(self.partitions - 1, 0, -1):
             if all(coordinating_partition(one.topic, count) == one.partition for one in misplaced):

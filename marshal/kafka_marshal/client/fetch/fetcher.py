@@ -393,7 +393,7 @@ class Fetcher:
                     if self._full:
                         self._emptied.notify()
                     return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
-                # That messages may be handed over is waited for, that there are any polled for.
+                # Wait if buffered messages may not be delivered yet; poll if there are none.
                 waits = self._buffers.waits
             left = self._poll_s
             if deadline is not None:

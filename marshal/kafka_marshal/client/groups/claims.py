@@ -107,7 +107,7 @@ class Claims:
         self._consumer.delivery.raise_failure()
 
     def close(self, timeout_s: float) -> None:
-        """Give them back, so that other controllers take them at once."""
+        """Release them, so that other controllers take them at once."""
         self._consumer.close(timeout_s=timeout_s)
 
 
@@ -123,12 +123,12 @@ class _FetchesNothing:
     incremental_unassign = pause = resume = incremental_assign
 
     def poll(self, timeout: float = 0.0, /) -> Message | None:
-        """Nothing comes."""
+        """Returns None: it receives nothing."""
         self._sleep(max(0.0, timeout))
         return None
 
     def consume(self, num_messages: int = 1, timeout: float = 0.0) -> list[Message]:
-        """Nothing comes."""
+        """Returns nothing."""
         self._sleep(max(0.0, timeout))
         return []
 
@@ -148,4 +148,4 @@ class _FetchesNothing:
         return OFFSET_INVALID, OFFSET_INVALID
 
     def close(self) -> None:
-        """There is no connection."""
+        """Does nothing: there is no connection."""

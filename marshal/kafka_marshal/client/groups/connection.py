@@ -33,11 +33,11 @@ from kafka_marshal.rpc.error_codes import MEANINGS, ErrorCode
 from kafka_marshal.rpc.fields import Body
 
 CONNECT_S: Final = 3.0
-"""How long one server may take to accept a connection, in seconds."""
+"""The timeout for connecting to one server, in seconds."""
 SPREADS_S: Final = 1.0
 """How long the slowest server may need to read of a new group, in seconds."""
 AGAIN_S: Final = 0.1
-"""How long to wait before the same is asked again, in seconds."""
+"""The delay before a request is repeated, in seconds."""
 GO_AGAIN: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -70,7 +70,7 @@ class RequestRefused(MarshalError):
 
 @frozen
 class Address:
-    """Where a server listens.
+    """The address of a server.
 
     >>> str(Address.parsed("[::1]:9300", "--controller")), Address.parsed("a:1", "x").port
     ('[::1]:9300', 1)
@@ -100,7 +100,7 @@ def addresses_of(servers: str | Sequence[str], option: str) -> tuple[Address, ..
     """The addresses in `host:port,...`, or in a list of `host:port`.
 
     Raises:
-        InvalidOption: there is none, or one is no address.
+        InvalidOption: there is none, or one is invalid.
     """
     texts = servers.split(",") if isinstance(servers, str) else servers
     found = tuple(Address.parsed(text, option) for text in texts if text.strip())
@@ -155,7 +155,7 @@ class ServerConnection:
             self._stream.close()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something came, at most for this time."""
+        """Wait until data has arrived, at most for this time."""
         with suppress(OSError, ValueError):
             self._stream.wait(timeout_s)
 
@@ -215,7 +215,7 @@ class ServerConnection:
         """Send a request, and wait for its answer; answers to earlier ones are dropped.
 
         Raises:
-            AnswerMissing: none came in time, or the connection was lost.
+            AnswerMissing: there was no answer in time, or the connection was lost.
         """
         wanted = self.send(api, body, version)
         deadline = self._environment.deadline(timeout_s)
@@ -259,9 +259,9 @@ def _unknown(what: str, api: str) -> str:
 
 
 class Controllers:
-    """Servers of a fleet of controllers: finds a group's controller, and asks it.
+    """The servers of a fleet of controllers: finds a group's controller, and sends it requests.
 
-    It keeps one connection, to the server that answered last. Close it. One thread uses it.
+    It keeps one connection, to the server that answered last. Close it. Only one thread may use it.
     """
 
     def __init__(
@@ -274,12 +274,12 @@ class Controllers:
         option: str = "controllers",
         on_unreachable: Callable[[ServerUnreachable], None] = lambda _: None,
     ) -> None:
-        """Connect to nothing yet; any of the servers will do to find the others.
+        """Prepare, without connecting; one of the servers is enough to find the others.
 
-        `on_unreachable` takes why a server does not answer, each time before another try.
+        `on_unreachable` is called before each retry with the reason why a server does not answer.
 
         Raises:
-            InvalidOption: one is no `host:port`, or there is none.
+            InvalidOption: one is not `host:port`, or there is none.
         """
         self.client_id = client_id
         self.tls = tls
@@ -316,7 +316,7 @@ class Controllers:
         )
 
     def controller_of(self, group: str, deadline: Deadline) -> Address:
-        """Where the group's controller listens; waits while it has none.
+        """The address of the group's controller; waits while there is none.
 
         Raises:
             RequestRefused: there is no such group, or it had no controller in time.
@@ -336,7 +336,7 @@ class Controllers:
         """Describe these groups, or all if none is named; see `groups_of`.
 
         Each group is one request, since all together may not fit into a frame. A group that is
-        deleted meanwhile is left out, unless it is named.
+        deleted in the meantime is omitted, unless it is named.
 
         Raises:
             RequestRefused: a group does not exist, or no server has read the log yet.
@@ -355,10 +355,10 @@ class Controllers:
     def listed(
         self, groups: Sequence[str], deadline: Deadline, *, describe: bool = False
     ) -> list[dict[str, object]]:
-        """These groups, or all if none is named, as one answer of a server; see `groups_of`.
+        """These groups, or all if none is named, in one answer of a server; see `groups_of`.
 
-        Members, state and owners are empty without `describe`. A server may not have read of a new
-        group yet, so that there is none is asked again for `SPREADS_S`.
+        Members, state and owners are empty without `describe`. A server may not have read about a
+        new group yet, so a missing group is requested again for `SPREADS_S`.
 
         Raises:
             RequestRefused: one of them does not exist, or no server has read the log yet.

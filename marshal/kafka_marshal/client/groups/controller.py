@@ -1,4 +1,4 @@
-"""Runs a controller of groups: feeds the machine, and carries out its effects.
+"""Runs a controller of groups: feeds the machine, and executes its effects.
 
 One event loop runs the port, the machine and the timers. Threads read the log, append to it, keep
 the claims and query the cluster; they pass their results to the loop. This module decides nothing:
@@ -70,14 +70,14 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 logger: Final = logging.getLogger("kafka_marshal")
 
 PORT: Final = 9393
-"""Where a controller listens by default."""
+"""The default port of a controller."""
 TICK_S: Final = 0.05
 FORWARD_S: Final = 10.0
-"""How long another server may take for a request that was forwarded, in seconds."""
+"""The timeout of a forwarded request, in seconds."""
 DRAIN_S: Final = 2.0
 """How long a stop waits for answers whose events are on their way, in seconds."""
 RELEASE_S: Final = 10.0
-"""How long a stop waits until the claims are given back, in seconds."""
+"""How long a stop waits until the claims are released, in seconds."""
 _ID_BITS: Final = 31
 _TOO_LARGE_MAX: Final = 1_000
 """Of how many groups and kinds of events it is reported at most that they are too large."""
@@ -93,7 +93,7 @@ class ControllerOptions:
     port: int = PORT
     """0: any that is free."""
     advertised: Address | None = None
-    """Where clients reach it; None: where it listens."""
+    """The address for clients; None: the listening address."""
     client_id: str = ""
     """Names this controller across restarts, which makes them quicker; empty: its address does."""
     topic: str = GROUPS_TOPIC
@@ -119,7 +119,7 @@ class ControllerService:
         observers: Sequence[ControllerObserver] = (),
         claim_observers: Sequence[Observer] = (),
     ) -> None:
-        """Connect, and make the log unless it is there.
+        """Connect, and create the log if it does not exist.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or the log has another number of
@@ -215,7 +215,7 @@ class ControllerService:
             await blocking(None, self._log.close)
 
     def _claiming(self, advertised: Address) -> Claims:
-        """Begin to claim. The callbacks come in a thread."""
+        """Start claiming. The callbacks run in a thread."""
 
         def changed(happens: Callable[[int], None], partition: int) -> None:
             self._soon(partial(happens, partition))
@@ -231,7 +231,7 @@ class ControllerService:
         )
 
     async def _stop(self) -> None:
-        """Answer requests whose events have landed, and release the claims meanwhile."""
+        """Answer requests whose events have landed, and release the claims in the meantime."""
         self._port.stop_listening()
         if self._failure is None:
             deadline = self._environment.deadline(DRAIN_S)
@@ -288,7 +288,7 @@ class ControllerService:
             logger.debug("the controller has ended")
 
     def _fail(self, error: BaseException) -> None:
-        """It cannot go on. Its claims go to others, and the log keeps it from any harm."""
+        """It cannot continue. Others take its claims, and the log protects the groups."""
         if self._failure is None:
             self._failure = error
             if not isinstance(error, MarshalError):
@@ -300,7 +300,7 @@ class ControllerService:
     # --- inputs -----------------------------------------------------------------------------------
 
     def connected(self, connection: int, host: str) -> None:
-        """A client is there."""
+        """A client has connected."""
         if (permissions := self._options.permissions) is not None:
             self._may_use[connection] = permissions.of(self._port.certificate(connection))
         self._carry_out(self._server.connected(connection, self._now_ms))

@@ -33,7 +33,7 @@ from kafka_marshal.group_codec.records import decode_record
 GROUPS_TOPIC: Final = "__marshal_groups"
 """The log's default name."""
 PARTITIONS: Final = 16
-"""For ever: a group belongs to one of them by this count."""
+"""Constant for ever: it determines the partition of each group."""
 RETENTION_MS: Final = 30 * 24 * 3_600_000
 """Of a new topic. With no controller for longer than that, all groups are gone."""
 _QUARTER: Final = 4
@@ -43,7 +43,7 @@ _SENT_BYTES: Final = 1_000_000
 _AROUND_BYTES: Final = 1_024
 """Allowance for the key, the headers and Kafka's own fields, in bytes."""
 _BATCHES_MAX: Final = 4
-"""Batches that were read and not taken yet."""
+"""The most batches that were read and not taken yet."""
 _WAIT_S: Final = 0.2
 JOIN_S: Final = 5.0
 
@@ -60,12 +60,12 @@ class PartitionBegun:
 
 @frozen
 class Reached:
-    """Whatever lies before this offset of a partition was read, or will never be."""
+    """All records before this offset of a partition were read, or never will be."""
 
     partition: int
     offset: int
     malformed: str | None = None
-    """Why the record right before it is no event; None where there is none."""
+    """Why the record directly before it is no event; None if there is none."""
 
 
 Read: TypeAlias = PartitionBegun | Reached | EventRecord
@@ -78,9 +78,9 @@ class GroupsTopic:
     snapshot_interval_ms: int
     """How often snapshots must be written."""
     event_bytes_max: int
-    """The largest event that it takes, and that a client of Kafka sends."""
+    """The largest event that the topic accepts, and that a Kafka client sends."""
     batch_bytes_max: int
-    """The most that it takes of events that are sent together."""
+    """The size limit of events that are sent together."""
 
 
 def ensure_groups_topic(cluster: ClusterClient, topic: str = GROUPS_TOPIC) -> GroupsTopic:
@@ -164,9 +164,9 @@ class EventLog:
         positions: Callable[[], Mapping[int, int]],
         give: Callable[[list[Read]], None],
     ) -> None:
-        """Begin to read, in a thread, each partition from its position on.
+        """Start a thread that reads each partition from its position on.
 
-        `give` is called with what was read, in that thread. Call `taken` after each.
+        `give` is called with read records, in that thread. Call `taken` after each call.
         """
         self._thread = self._settings.environment.start(
             "marshal-events", lambda: self._run(positions, give), self._ended
@@ -230,10 +230,10 @@ class EventLog:
 def starts_of(
     extents: Mapping[int, Watermarks], positions: Mapping[int, int]
 ) -> list[PartitionBegun]:
-    """Where to begin in each partition: at the claim's position, if the log still holds it.
+    """The start of each partition: the claim's position, if the log still has it.
 
-    Otherwise it begins where the log begins. If that is not offset 0, it is unknown whether a
-    snapshot there was accepted.
+    Otherwise it is the log's start. If that is not offset 0, it is unknown whether a snapshot there
+    was accepted.
     """
     starts = []
     for number, extent in extents.items():

@@ -63,12 +63,13 @@ POLL_MAX: Final = 500
 LOOK_S: Final = 0.05
 """How long it waits for messages before it looks at the controller, in seconds."""
 CONNECT_S: Final = 1.0
-"""How long one controller may take to accept a connection, in seconds."""
+"""The timeout for connecting to one controller, in seconds."""
 COMMIT_S: Final = 30.0
 UNSERVED_AGAIN_S: Final = 60.0
 """How often it logs that no controller serves it, in seconds."""
 CLOSE_S: Final = 5.0
-"""How long leaving the group may take, in seconds. Otherwise the session timeout ends it."""
+"""The timeout for leaving the group, in seconds. Otherwise the session timeout ends the
+membership."""
 
 Claims = Sequence[Claim]
 _SERVED: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
@@ -181,22 +182,22 @@ class GroupConsumer:
         self._trouble = "no controller has answered yet"
         """Why no controller serves it, as far as is known."""
         self._was_refused = False
-        """That came over the connection that there is, or was last."""
+        """Whether `_trouble` was reported over the current connection, or the last one."""
         self._unserved_ms: int | None = None
-        """Since when it asks, and no controller serves it; None while one does."""
+        """Since when no controller answers its requests; None while one does."""
         self._warn_at_ms = 0
         """When to log that, while it lasts."""
         self._topics: set[str] = set()
         self._static: set[TopicPartition] = set()
         self._claims: dict[TopicPartition, Claim] = {}
         self._buffered: deque[Message] = deque()
-        """Fetched while nothing might be handed out."""
+        """Messages that were fetched while none could be delivered."""
         self._in_hand: list[Message] = []
         """The messages that the last `poll` returned. The next one marks them as done."""
         self._uncommitted: dict[tuple[TopicPartition, int], int] = {}
         """The next offset after done messages, by partition and tenure; without committed ones."""
         self._revoked: list[Claim] = []
-        """Whose end the application does not know yet; `_assigned` likewise."""
+        """Claims whose end was not reported to the application yet; `_assigned` likewise."""
         self._assigned: list[Claim] = []
         self._fenced: set[TopicPartition] = set()
         self._answered: list[RpcAnswer] = []
@@ -485,7 +486,7 @@ class GroupConsumer:
         self._fetch.begin(claim)
 
     def _stop(self, tp: TopicPartition) -> None:
-        """Nothing more of it is handed out, whatever was fetched."""
+        """Deliver nothing more of it, even if it was fetched."""
         claim = self._claims.pop(tp, None)
         if claim is None:
             return  # closing

@@ -17,7 +17,7 @@ from kafka_marshal.errors import InvalidOption
 from kafka_marshal.rpc.codec import RpcAnswer, RpcRequest
 
 Certificate = Mapping[str, Any]
-"""As `ssl.SSLSocket.getpeercert` gives it; empty where there is none."""
+"""A result of `ssl.SSLSocket.getpeercert`; empty without a certificate."""
 
 ATTRIBUTES: Final[Mapping[str, str]] = {
     "CN": "commonName",
@@ -39,7 +39,7 @@ class Permission:
     subject: frozenset[tuple[str, str]]
     """Fields that the certificate's subject must have, by OpenSSL's names; others are ignored."""
     groups: tuple[str, ...]
-    """Names of groups; a name that ends with * stands for all with that prefix."""
+    """Names of groups; a name that ends with * matches all with that prefix."""
 
 
 @frozen
@@ -107,7 +107,7 @@ def may_use(groups: Sequence[str], group: str) -> bool:
 
 
 def may_ask(groups: Sequence[str], request: RpcRequest) -> bool:
-    """Whether all groups that a request names are among these; one that names none may be asked."""
+    """Whether all groups of a request are among these; a request without groups is allowed."""
     for field in ("ConsumerGroup", "ConsumerGroups"):
         named = cast("str | list[str]", request.body.get(field, []))
         names = [named] if isinstance(named, str) else named

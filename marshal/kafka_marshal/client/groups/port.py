@@ -40,7 +40,7 @@ SWEEP_S: Final = 0.5
 """How often it looks which connections are late, in seconds."""
 _SESSION_S_MAX: Final = 30 * 60.0
 _FLUSH_S: Final = 1.0
-"""How long a client has to take its last answers, in seconds."""
+"""The time for a client to receive its last answers, in seconds."""
 _LOOK_S: Final = 0.01
 _OF_MEMBERS: Final = {
     "RegisterConsumer": {ErrorCode.NONE},
@@ -48,8 +48,8 @@ _OF_MEMBERS: Final = {
 }
 """Answers that only a member gets. A member does not register again after a failover."""
 REFUSED_MAX: Final = 100
-"""Connections beyond a limit that wait for their first request, to be answered that there are too
-many. Further ones are closed at once."""
+"""The most connections beyond a limit that wait for their first request, which is answered with the
+reason. Further ones are closed at once."""
 
 
 @frozen
@@ -76,10 +76,10 @@ class Receiver(Protocol):
     """Receives requests. A connection has a number, which is never used again."""
 
     def connected(self, connection: int, host: str) -> None:
-        """A client is there."""
+        """A client has connected."""
 
     def requested(self, connection: int, request: RpcRequest) -> None:
-        """It asks; `Port.answer` may be called at once, or later."""
+        """A client has sent a request; `Port.answer` may be called at once, or later."""
 
     def disconnected(self, connection: int) -> None:
         """It is gone."""
@@ -113,11 +113,11 @@ class Port:
         self.strangers: Counter[str] = Counter()
         """The number of connections without a known member, by host."""
         self.peers: dict[int, Peer] = {}
-        """Those that the receiver knows."""
+        """Connections that were passed to the receiver."""
         self.open = 0
         """Connections within the limits, also those whose handshake is not over."""
         self.refused = 0
-        """Those beyond a limit. They take no place from others."""
+        """The number of connections beyond a limit. They do not count against it."""
         self.owed: Counter[str] = Counter()
         """Requests without an answer, by api."""
         self._last_number = 0
@@ -125,7 +125,7 @@ class Port:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Begin to listen, and return the address; port 0 takes one that is free.
+        """Start listening, and return the address; port 0 means any free port.
 
         Raises:
             InvalidOption: it cannot listen there.
@@ -156,18 +156,18 @@ class Port:
         return {} if peer is None else peer.certificate
 
     def hang_up(self, connection: int, why: HungUp, detail: str) -> None:
-        """End a connection, after the answers that were given."""
+        """Close a connection after its answers were sent."""
         peer = self.peers.get(connection)
         if peer is not None:
             peer.hang_up(why, detail)
 
     def stop_listening(self) -> None:
-        """Accept no more connections; those that there are stay."""
+        """Accept no more connections; existing ones stay open."""
         if self._server is not None:
             self._server.close()
 
     async def close(self) -> None:
-        """Stop to listen, and end all connections after the answers that were given."""
+        """Stop listening, and close all connections after their answers were sent."""
         self.stop_listening()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -199,7 +199,7 @@ class Peer(asyncio.Protocol):
         self._arrived: deque[bytes] = deque()
         """Messages that are whole and wait until earlier ones are answered."""
         self._asked: dict[int, list[_Asked]] = {}
-        """The apis of the requests without an answer and when they came, by CorrelationId."""
+        """By CorrelationId, the apis of requests without an answer, and their arrival times."""
         self._unanswered = 0
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
@@ -207,7 +207,7 @@ class Peer(asyncio.Protocol):
         self.host = ""
         self._idle_s = self._limits.idle_s
         self._heard_s = self._begun_s = 0.0
-        """When something came last, and when the frame began that is not whole."""
+        """When data arrived last, and when the current incomplete frame began."""
         self._is_counted = self._is_of_member = self._closing = False
         self._session_s = _SESSION_S_MAX
         """The session timeout of its member, as it was named last."""
@@ -219,7 +219,7 @@ class Peer(asyncio.Protocol):
     # --- called by asyncio ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there: let it in, or hang up."""
+        """A client has connected: accept or refuse it."""
         port = self._port
         self._transport = cast("asyncio.Transport", transport)
         peer_name = transport.get_extra_info("peername")
@@ -248,7 +248,7 @@ class Peer(asyncio.Protocol):
             self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(port.tls))
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came."""
+        """Data has arrived."""
         if self._closing:
             return
         self._heard_s = self._port.monotonic()

@@ -17,13 +17,13 @@ from kafka_marshal.errors import BrokerFailed
 
 WORKERS: Final = 4
 END_S: Final = 1.0
-"""How long a leader may take to name its end, in seconds. After that it is asked again."""
+"""The timeout of a query for an end offset, in seconds. After that it is repeated."""
 _WAIT_S: Final = 0.2
 LATEST: Final = -1
 
 
 class Questions:
-    """Threads that ask; close it. Answers are called in these threads."""
+    """Threads that send queries; close it. Answers are passed on in these threads."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Questions:
             environment.start(f"marshal-questions-{number}", self._work, failed)
 
     def end(self, partition: int, answer: Callable[[int], None]) -> None:
-        """Where a partition of the log ends, from now on. An error has no answer."""
+        """Query the end offset of a log's partition. There is no answer after an error."""
         self._ends.put((partition, answer))
 
     def count(self, topic: str, answer: Callable[[str, int], None]) -> None:
-        """The id of a topic, and how many partitions it has; 0 if there is no such topic."""
+        """Query the id and the number of partitions of a topic; 0 if there is no such topic."""
 
         def ask() -> None:
             found = self._cluster.topic(topic)
@@ -81,7 +81,7 @@ class Questions:
         self._others.put(ask)
 
     def close(self) -> None:
-        """Ask nothing more; a question that is under way is not waited for."""
+        """Send no more queries; a pending one is not waited for."""
         self._closed = True
 
     def _work(self) -> None:

@@ -1,7 +1,7 @@
 """Prometheus metrics of a controller.
 
-An observer that knows prometheus_client, and nothing of how a controller works. Counters begin at 0
-with every start, as Prometheus expects.
+An observer that knows prometheus_client, but not how a controller works. Counters start at 0 in
+every process, as Prometheus expects.
 """
 
 # ruff: noqa: D102  # what each method hears is documented once, at `ControllerObserver`
@@ -67,7 +67,7 @@ class PrometheusControllerObserver(ControllerObserver):
         """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
 
         Raises:
-            InvalidOption: that is no address, or it is taken.
+            InvalidOption: the address is invalid, or already in use.
         """
         serve_metrics(self._registry, address)
 

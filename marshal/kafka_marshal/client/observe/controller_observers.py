@@ -1,7 +1,7 @@
 """The observer interface of a controller: one method for each event.
 
-This room does not know who listens. It writes the log, since everybody wants that; metrics are in
-`controller_metrics`, spans in `controller_tracing`.
+This module does not know the observers. It also writes the log, which every controller needs;
+metrics are in `controller_metrics`, spans in `controller_tracing`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 logger: Final = logging.getLogger("kafka_marshal")
 
 QUIET_S: Final = 60.0
-"""Of one host, at most one line in this many seconds says that it was hung up on."""
+"""The minimum time between two log lines about closed connections of one host, in seconds."""
 HOSTS_MAX: Final = 1_000
 """The most hosts to remember for that."""
 
@@ -29,7 +29,7 @@ class HungUp(StrEnum):
 
     MALFORMED = "malformed"
     HALF_FRAME = "half_frame"
-    """Part of a request came, and the rest did not."""
+    """Part of a request arrived, and the rest did not."""
     IDLE = "idle"
     UNREAD = "unread"
     """The client does not read its answers."""
@@ -50,18 +50,18 @@ class AnsweredRequest:
     api: str
     code: ErrorCode
     seconds: float
-    """Since it came. A Heartbeat may wait for a change."""
+    """The time since its arrival. A Heartbeat may wait for a change."""
     host: str
-    """Where it came from."""
+    """The client's host."""
     client_id: str = ""
     group: str = ""
     """Empty: it is about none, or about several."""
 
 
 class ControllerObserver:
-    """What happens to a controller. Override what you want to hear.
+    """The events of a controller. Override the methods that you need.
 
-    The thread of the controller calls, so be quick and wait for nothing.
+    They are called in the controller's thread, so they must be fast and not wait.
     """
 
     def connected(self, host: str) -> None:
@@ -86,7 +86,7 @@ class ControllerObserver:
         """
 
     def note(self, sentence: str) -> None:
-        """Something that passes, or that somebody must mend."""
+        """A temporary problem, or one that an operator must fix."""
 
 
 class ControllerObservers(ControllerObserver):
@@ -133,7 +133,7 @@ class _Silenced:
 
 
 class LoggingControllerObserver(ControllerObserver):
-    """Writes what happens to a controller into the log `kafka_marshal`."""
+    """Logs the events of a controller, with the logger `kafka_marshal`."""
 
     def __init__(self, monotonic: Callable[[], float] = REAL.monotonic) -> None:
         self._monotonic = monotonic

@@ -23,7 +23,7 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 
 SERVICE: Final = "marshal.Controller"
 _ORDINARY: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
-"""Answers of a request that did what it asked for; after the second its member registers."""
+"""Answers of successful requests; after the second one its member registers."""
 _MS: Final = 1_000_000
 """A millisecond in nanoseconds."""
 
@@ -31,8 +31,8 @@ _MS: Final = 1_000_000
 class OpenTelemetryControllerObserver(ControllerObserver):
     """A span for each request, of the kind SERVER, and one for each partition that is taken over.
 
-    That of a Heartbeat is as long as the controller holds it, which may be a sixth of the session
-    timeout. One that is answered with another code than 0 and 27 has an error.
+    That of a Heartbeat lasts as long as the controller holds it, which may be a sixth of the
+    session timeout. A request that is answered with another code than 0 and 27 has an error.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class OpenTelemetryControllerObserver(ControllerObserver):
         """Make spans with this provider, or with the global one. `unix_ms` is the clock.
 
         Raises:
-            InvalidOption: there is no provider but the one that drops all spans.
+            InvalidOption: the only provider is the one that drops all spans.
         """
         if tracer_provider is None:
             tracer_provider = trace.get_tracer_provider()

@@ -2,7 +2,7 @@
 
 One row of numbers is one `ConsumerState`; it begins with the fields of its reader. A row of
 `members` is an `InstanceConfig`. The functions are in the order of the original's, whose docstrings
-say why. What goes wrong here is not named: the original names it.
+give the reasons. They do not name the reason of a refusal: the original does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from kafka_marshal.kernel.steps import (
 )
 
 GRANTS_MAX: Final = 4
-"""The most ranges that a row has room for."""
+"""The most ranges in a row."""
 VIEW, RESIGNED, ASKED, STOPPED, NEXT, GRANTS, RANGES = range(READER_FIELDS, READER_FIELDS + 7)
 CONSUMER_FIELDS: Final = RANGES + 2 * GRANTS_MAX
 """The fields of a `ConsumerState` after its reader: `GRANTS` ranges from `RANGES` on."""
@@ -52,7 +52,7 @@ CONSUMER_FIELDS: Final = RANGES + 2 * GRANTS_MAX
     INSTANCE, CLIENT, GROUP, AT_MOST_ONCE, WINDOW, BATCH, START, ADMIN, CERTIFIES, INTERVAL_MS,
     STARTED, RUNNING, MEMBER_FIELDS,
 ) = range(13)  # fmt: skip
-"""Who an instance is, and whether it has started and runs."""
+"""The properties of an instance, and whether it has started and runs."""
 _INTERVAL_HEADER: Final = HEADER_COLUMNS.index("interval_ms")
 _START_HEADER: Final = HEADER_COLUMNS.index("start")
 _DONE_HEADER: Final = HEADER_COLUMNS.index("done")
@@ -121,9 +121,10 @@ def _may_claim_messages(me, consumer, offset):  # type: ignore[no-untyped-def]
 
 @_compiled
 def sends(me, consumer, kind, version, number, present, header):  # type: ignore[no-untyped-def]
-    """Whether it may send this about a claim, and would say just that; what it remembers.
+    """Whether it may send this record about a claim, with this content; its state afterwards.
 
-    Sender, claim and coordinating partition are right. The stamp may be any: no rule looks at it.
+    Sender, claim and coordinating partition are correct. The time of sending is not checked: no
+    rule depends on it.
     """
     if version != 1 or not present:
         return False
@@ -185,7 +186,7 @@ def sends(me, consumer, kind, version, number, present, header):  # type: ignore
 
 @_compiled
 def _are_owners(me, consumer, header):  # type: ignore[no-untyped-def]
-    """Whether epoch, seen and clock are `_owner_headers`."""
+    """Whether epoch, seen and clock equal those of `_owner_headers`."""
     if header[SUPERSEDES_HEADER] != ABSENT:
         return False
     if header[EPOCH_HEADER] != (ABSENT if consumer[EPOCH] == NONE else consumer[EPOCH]):
@@ -193,7 +194,7 @@ def _are_owners(me, consumer, header):  # type: ignore[no-untyped-def]
     needed = IS_POSITION | IS_CLOCK
     if me[CERTIFIES] and consumer[CERTAIN] & needed == needed:
         seen, clock_ms = consumer[VIEW] - 1, consumer[CLOCK]
-        # A negative number is not what an absent header stands for.
+        # A negative number does not stand for an absent header.
         if seen < 0 or clock_ms < 0:
             return False
         return header[SEEN_HEADER] == seen and header[CLOCK_HEADER] == clock_ms
@@ -202,7 +203,7 @@ def _are_owners(me, consumer, header):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _says_start(me, consumer, header):  # type: ignore[no-untyped-def]
-    """Whether it says where it began as it would, or as an older version, which does not."""
+    """Whether it states its start as it would, or none, like an older version."""
     start = header[_START_HEADER]
     if start == ABSENT:
         return True
@@ -211,7 +212,7 @@ def _says_start(me, consumer, header):  # type: ignore[no-untyped-def]
 
 @_compiled
 def processes(me, consumer, start, stop):  # type: ignore[no-untyped-def]
-    """Whether it may process these messages; what it remembers."""
+    """Whether it may process these messages; its state afterwards."""
     if me[AT_MOST_ONCE]:
         return _process_grant(consumer, start, stop)
     if me[ADMIN] or consumer[STOPPED] or not _acts_on(me, consumer):
@@ -255,7 +256,7 @@ def _drop_grants(consumer, index, gone):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _grant(consumer, start, stop):  # type: ignore[no-untyped-def]
-    """`consumer._together`: join a range with those that are granted, if it touches any."""
+    """`consumer._together`: join a range with adjacent or overlapping granted ones."""
     first = 0
     while first < consumer[GRANTS] and consumer[RANGES + 2 * first + 1] < start:
         first += 1
@@ -276,7 +277,7 @@ def _grant(consumer, start, stop):  # type: ignore[no-untyped-def]
 
 @_compiled
 def has_room(me, consumer, kind, instance):  # type: ignore[no-untyped-def]
-    """Whether the row can hold what this record may grant."""
+    """Whether the row has room for what this record may grant."""
     own = instance == me[INSTANCE]
     return consumer[GRANTS] < GRANTS_MAX or kind != CLAIMING_MESSAGES or not own
 
@@ -286,7 +287,7 @@ def reads(  # type: ignore[no-untyped-def]
     me, consumers, at, kind, version, number, present, headers, said, offset, timestamp_ms,
     instance, client, stale_ms, pause_max_ms, rewind_max_ms,
 ):  # fmt: skip
-    """`consumer.after_read`, in place, where `has_room`."""
+    """`consumer.after_read`, in place, if `has_room`."""
     consumer = consumers[at]
     acted = _acts_on(me, consumer)
     epoch, position, certain = consumer[EPOCH], consumer[POSITION], consumer[CERTAIN]

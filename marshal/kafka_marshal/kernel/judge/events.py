@@ -1,7 +1,7 @@
 """Judges the events of a run one after another: `validate.validator`, compiled.
 
-It stops at the first event that is not ordinary, or that nothing explains, and has not changed
-anything by then. Which of the two it is, and why, the original says.
+It stops at the first event that is not ordinary, or cannot be explained, without having changed
+anything for it. The original decides which of the two it is, and gives the reason.
 """
 
 from __future__ import annotations
@@ -46,36 +46,37 @@ from kafka_marshal.kernel.judge.readers import (
 from kafka_marshal.kernel.steps import NEW_CLAIM, NONE, RELEASE_GROUP
 
 (LAST, NEXT_INDEX, NEWBORN, FIRST_ROW, OUT_HEAD, OUT_TAIL, FIRST, PLACE_FIELDS) = range(8)
-"""Of an instance and a coordinating partition. Rows of the log: the last that it has read, or -1.
-The index of the next record. Rows of consumers: a claim's without a record, and the first of the
-others. Rows of sends: what is under way. The offset at which it began to read."""
+"""The state of an instance in a coordinating partition. The log row that it read last, or -1. The
+index of the next record. Consumer rows: that of a claim without records, and the first of the
+others. Send rows: those in flight. The offset at which it began to read."""
 (
     OFFSET, TIMESTAMP, KIND, VERSION, NUMBER, UNIX_S, ADDRESS, PRESENT, PARTITION, INDEX,
     AFTER, BEFORE, LOG_FIELDS,
 ) = range(13)  # fmt: skip
-"""A record; its place in the partition; the rows before and after it in the partition, or -1."""
+"""A record; its index in the partition; the rows before and after it there, or -1."""
 (S_KIND, S_VERSION, S_NUMBER, S_ADDRESS, S_PRESENT, S_AFTER, SEND_FIELDS) = range(7)
 (BEGINS, END_OFFSET, HEAD_ROW, TAIL_ROW, END, HAS_GAPS, LOG_PLACE_FIELDS) = range(7)
-"""Of a coordinating partition. The offset at which its log began, or NONE; of the last record, or
--1. Its first and last row, or -1; how many records it had; whether offsets are missing."""
+"""The state of a coordinating partition. The offset at which its log began, or NONE; that of the
+last record, or -1. Its first and last row, or -1; its number of records; whether offsets are
+missing."""
 (LOG_ROWS, CONSUMER_ROWS, FREE_SEND, UNDER_WAY, STRANGERS, COUNTS) = range(6)
-"""How many rows are taken of the log and of consumers. A free row of sends, and how many are not
-free. How many records were sent by nobody who was recorded."""
+"""The number of rows used for the log and for consumers. The first free row of sends, and the
+number of those in use. The number of records by senders that were not recorded."""
 
 _compiled = numba.njit(cache=True, nogil=True)
 
 
 class RunColumns(NamedTuple):
-    """All that is known of a run, as arrays. An id, a claim and an address is its code."""
+    """The state of a run, as arrays. Ids, claims and addresses are codes."""
 
     members: Ints
-    """By instance that was recorded."""
+    """By recorded instance."""
     places: Ints
-    """By instance that was recorded, and coordinating partition."""
+    """By recorded instance and coordinating partition."""
     consumers: Ints
-    """Of instances, and of the log itself, which is a reader, too."""
+    """The consumers of instances, and those of the log itself, which is a reader too."""
     next_row: Codes
-    """The next row of consumers of the same instance and partition, or of the same group."""
+    """The next consumer row of the same instance and partition, or of the same group."""
     consumer_rows: Codes
     """By recorded instance and claim: its row, or -1."""
     log: Ints
@@ -84,19 +85,19 @@ class RunColumns(NamedTuple):
     log_rows: Codes
     """By coordinating partition and claim: the row of the log's own reader, or -1."""
     log_newborns: Codes
-    """By coordinating partition and group, as `PLACE_FIELDS` has it of an instance."""
+    """By coordinating partition and group, like `PLACE_FIELDS` of an instance."""
     log_firsts: Codes
     sends: Ints
     send_headers: Ints
     counts: Ints
     kinds: Ints
-    """How many events of each kind were explained."""
+    """The number of explained events of each kind."""
     table: Codes
     """By address: instance, client, group, claim."""
     homes: Codes
     """By claim: its coordinating partition."""
     recorded: Codes
-    """By instance id: which of the members it is, or -1."""
+    """By instance id: the index of the member, or -1."""
 
 
 @_compiled
@@ -125,7 +126,7 @@ def _new_row(run):  # type: ignore[no-untyped-def]
 
 @_compiled
 def consumer_row(run, member, claim, place):  # type: ignore[no-untyped-def]
-    """The row of the machine of a claim; it begins as the newborn."""
+    """The row of a claim's machine; a new one starts as the newborn."""
     at = run.consumer_rows[member, claim]
     if at < 0:
         at = _new_row(run)
@@ -139,7 +140,7 @@ def consumer_row(run, member, claim, place):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _fold(run, rules, at, row):  # type: ignore[no-untyped-def]
-    """The log's own reader of a claim reads a record."""
+    """The log's own reader of a claim folds a record."""
     record = run.log[row]
     address = run.table[record[ADDRESS]]
     read_record(
@@ -151,7 +152,7 @@ def _fold(run, rules, at, row):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _log_newborn(run, place, group):  # type: ignore[no-untyped-def]
-    """What the log's reader knows of a claim of the group that had no record."""
+    """The log's reader of a claim of the group without records."""
     at = run.log_newborns[place, group]
     if at < 0:
         at = _new_row(run)
@@ -162,7 +163,7 @@ def _log_newborn(run, place, group):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _append(run, rules, row):  # type: ignore[no-untyped-def]
-    """`PartitionLog.append`, of a row that is there."""
+    """`PartitionLog.append`, for a row that exists."""
     record = run.log[row]
     place = record[PARTITION]
     log = run.log_places[place]
@@ -333,10 +334,10 @@ def _land(run, rules, events, place, offset, timestamp_ms, value):  # type: igno
 
 @_compiled
 def judge(run, rules, events, claims, begin, end):  # type: ignore[no-untyped-def]
-    """Let the events from `begin` on happen; the first that is not ordinary, or `end`.
+    """Apply the events from `begin` on; return the first that is not ordinary, or `end`.
 
-    `rules`: stale_after_ms, pause_max_ms, clock_rewind_max_ms. `claims`: by group and by claim in
-    an event's words, the code of the claim.
+    `rules`: stale_after_ms, pause_max_ms, clock_rewind_max_ms. `claims`: the code of a claim, by
+    group and by the claim's code in an event.
     """
     places = len(run.log_places)
     for row in range(begin, end):
@@ -391,9 +392,9 @@ def row_before(run, place, first):  # type: ignore[no-untyped-def]
 
 @_compiled
 def drop_rows(run, kept):  # type: ignore[no-untyped-def]
-    """Forget the first rows of the log, but for those at which a partition ends.
+    """Drop the first rows of the log, except the last one of a partition.
 
-    `kept` is the first row that may still be read, or be named.
+    `kept` is the first row that may still be read or named.
     """
     count = run.counts[LOG_ROWS]
     moved = np.full(count, -1, np.int64)

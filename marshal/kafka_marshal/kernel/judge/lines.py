@@ -1,7 +1,7 @@
 """Parses the lines of a run into numbers if they are in the ordinary form. Compiled.
 
-The ordinary way is how `json.dumps` writes what `validate.run` makes, in ASCII without escapes.
-Every other line is ODD, and `validate.reading` reads it. What is read here it reads alike.
+The ordinary form is that of `json.dumps` for `validate.run`, in ASCII without escapes. Every other
+line is ODD, and `validate.reading` reads it. For ordinary lines both have the same result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafka_marshal.kernel.parsing import intern_in, look_up
 from kafka_marshal.kernel.steps import BOUND
 
 (ODD, READ, SENT, APPENDED, PROCESSED, STARTED, CRASHED, GAVE_UP, KINDS) = range(9)
-"""What a line says. Of one that says STARTED nothing else is read here."""
+"""The event of a line. For STARTED, nothing else is read here."""
 _KINDS: Final = ("read", "sent", "appended", "processed", "started", "crashed", "gave_up")
 
 _u = np.uint64
@@ -62,7 +62,7 @@ _VERSION_HEADER: Final = len(HEADER_COLUMNS)
 _NAMES: Final = tuple(
     _text(f'{name}": "') for name in (*(header.name for header in wire.HEADERS), "marshal-version")
 )
-"""`marshal-version` says nothing, but that there are headers."""
+"""`marshal-version` only shows that there are headers."""
 _LEAST: Final = (*(header.least for header in wire.HEADERS), 0)
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
@@ -71,23 +71,23 @@ _SLASH: Final = ord("/")
 
 
 class EventColumns(NamedTuple):
-    """Lines, and the records that they hold."""
+    """Lines, and their records."""
 
     kind: Small
     who: Codes
-    """By line: which of the recorded instances."""
+    """By line: the index of the recorded instance."""
     place: Ints
     """The coordinating partition; or the topic and its partition, by `EventLines.topics`."""
     first: Ints
-    """The offset; or where messages begin."""
+    """The offset; or the first message."""
     second: Ints
-    """The timestamp; or where messages end."""
+    """The timestamp; or the end of the messages."""
     value: Codes
-    """By line: which record it holds."""
+    """By line: the index of its record."""
     line: Ints
-    """By line: where it begins. One more says where the last one ends."""
+    """By line: its start. One more item is the end of the last one."""
     message: Small
-    """By record, and so are the following: its kind, as in `RecordColumns`."""
+    """By record, like the following: its kind, as in `RecordColumns`."""
     version: Ints
     unix_s: Ints
     number: Ints
@@ -97,29 +97,29 @@ class EventColumns(NamedTuple):
 
 
 class EventLines:
-    """Takes the lines of a run apart. Names are codes, given out as they are first seen."""
+    """Parses the lines of a run. Names are codes, assigned in order of occurrence."""
 
     def __init__(
         self, instances: Sequence[str], names: NameCodes, never: Sequence[str] = ()
     ) -> None:
-        """Take apart lines of a run that has recorded these instances.
+        """`instances` are the recorded instances of the run.
 
-        What anybody sends under the names of `never` is not ordinary.
+        A record sent under a name of `never` is not ordinary.
         """
         self.names = names
         self._never = [names.instances.code(each) for each in never]
         self._salt = np.frombuffer(os.urandom(16), np.uint64)
         self._instances = TextCodes(self._salt, *instances)
         self.topics = TextCodes(self._salt)
-        """Topics with their partitions, as lines write them."""
+        """Topics with their partitions, as in the lines."""
 
     def topic(self, code: int) -> tuple[str, int]:
-        """The topic and its partition that a code stands for."""
+        """The topic and partition of a code."""
         topic, _, partition = self.topics.names()[code].rpartition(_OF_TOPIC)
         return topic, int(partition)
 
     def columns(self, data: Bytes) -> EventColumns:
-        """Take apart whole lines. `data` ends with a line's end."""
+        """Parse whole lines. `data` ends with a line end."""
         ends = np.flatnonzero(data == _NEWLINE) + 1
         count = len(ends)
         line = np.zeros(count + 1, np.int64)
@@ -173,7 +173,7 @@ def _is_there(data, at, end, word):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _text_end(data, at, end):  # type: ignore[no-untyped-def]
-    """Where the quote behind a text is; `end` if there is none, or the text is not plain."""
+    """The index of the quote after a text; `end` if there is none, or the text is not plain."""
     while at < end:
         byte = data[at]
         if byte == _QUOTE:
@@ -195,7 +195,7 @@ def _has_slash(data, at, end):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _number(data, at, end):  # type: ignore[no-untyped-def]
-    """A number as JSON writes it, and where it ends; -1 if it is none, or has over 18 digits."""
+    """A number in JSON, and its end; -1 if it is none, or has over 18 digits."""
     begin = at
     number = np.int64(0)
     while at < end and data[at] >= 48 and data[at] <= 57:
@@ -210,7 +210,7 @@ def _number(data, at, end):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _labelled(data, at, end, label):  # type: ignore[no-untyped-def]
-    """The number behind this label, and where it ends; -1 if it is not there."""
+    """The number after this label, and its end; -1 if it is missing."""
     if not _is_there(data, at, end, label):
         return np.int64(-1), end
     return _number(data, at + _u(len(label)), end)
@@ -218,13 +218,13 @@ def _labelled(data, at, end, label):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _is_end(data, at, end):  # type: ignore[no-untyped-def]
-    """Whether the object ends here, and the line with it."""
+    """Whether the object and its line end here."""
     return end - at == _u(2) and data[at] == 125
 
 
 @_compiled
 def _read_headers(data, at, end, headers):  # type: ignore[no-untyped-def]
-    """Headers of which every name is known and comes once; where they end, or `end`."""
+    """Headers with known names, each at most once; their end, or `end`."""
     while True:
         column = -1
         for number, name in enumerate(_NAMES):
@@ -253,9 +253,9 @@ def _read_headers(data, at, end, headers):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _read_record(data, at, end, pool, used, headers):  # type: ignore[no-untyped-def]
-    """Value and headers: whether they are written the ordinary way, and have headers.
+    """Parse value and headers in the ordinary form.
 
-    Returns where the pool ends, or -1, and whether there are headers.
+    Returns the end of the pool, or -1, and whether there are headers.
     """
     odd = np.int64(-1)
     if not _is_there(data, at, end, _VALUE):
@@ -282,7 +282,7 @@ def _take_apart(  # type: ignore[no-untyped-def]
     data, line, kinds, whos, places, firsts, seconds, values, pool, ends, presents, headers,
     salt, instances, topics,
 ):  # fmt: skip
-    """Fill the columns; how many records there are."""
+    """Fill the columns; return the number of records."""
     value, used = 0, np.int64(0)
     for row in range(len(kinds)):
         begin, end = _u(line[row]), _u(line[row + 1])

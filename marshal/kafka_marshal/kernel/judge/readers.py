@@ -1,7 +1,7 @@
-"""What a reader knows of a claim: `core.claims.suffix_reader`, compiled.
+"""A reader's knowledge of a claim: `core.claims.suffix_reader`, compiled.
 
 One row of numbers is one reader, in the order of fields below; it begins with the fields of a
-claim. The functions are in the order of the original's, whose docstrings say why.
+claim. The functions are in the order of the original's, whose docstrings give the reasons.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kafka_marshal.kernel.steps import (
 CERTAIN, UNDECIDED, REACHED, ALIVE, HEAD, READER_FIELDS = range(steps.FIELDS, steps.FIELDS + 6)
 """The fields of a `Reader` after its claim; times in unix ms, NONE for None."""
 UNKNOWN: Final = -4
-"""What the record did cannot be known: the verdict None."""
+"""The effect of the record cannot be known: the verdict None."""
 
 EVERYTHING: Final = _EVERYTHING.value
 IS_OWNER: Final = Field.OWNER.value
@@ -72,7 +72,7 @@ def read_record(  # type: ignore[no-untyped-def]
     rows, at, kind, version, number, present, headers, said, offset, timestamp_ms,
     instance, client, stale_ms, pause_max_ms, rewind_max_ms,
 ):  # fmt: skip
-    """`suffix_reader.read_record`, in place; the verdict's number, or UNKNOWN.
+    """`suffix_reader.read_record`, in place; returns the verdict's number, or UNKNOWN.
 
     `said` is the row of the record's headers.
     """
@@ -161,9 +161,9 @@ def _read_known(  # type: ignore[no-untyped-def]
 def _claiming_decided(  # type: ignore[no-untyped-def]
     reader, clock_ms, version, present, headers, said, offset, instance, client
 ):
-    """`suffix_reader._decided` of a ClaimingPartition.
+    """`suffix_reader._decided` for a ClaimingPartition.
 
-    Of the others only a release at a negative offset is in doubt, and `lines` lets none pass.
+    Of other records only a release at a negative offset can be undecided, and `lines` accepts none.
     """
     if version != 0 and version != 1:
         return True

@@ -1,10 +1,10 @@
-"""When to do it: one instance and one claim, with timers, batches and answers of the producer.
+"""Decides when one instance acts for one claim: timers, batches, and outcomes of the producer.
 
-`consumer` says what is allowed; this room decides when, and does nothing else. So its mistakes can
-cost time but not safety. Everything that happens comes in as a call with `now_ms`, a steady clock
-that never steps and starts anywhere; it measures how long to wait, and nothing else. The records
-say what time it is (`log_clock`). What is to be done comes out as effects. There are no threads
-here, no Kafka and no clock; the runtime that sends a record stamps it with unix time.
+`consumer` defines what is allowed; this module only decides when to do it. So a mistake here can
+cost time, but not safety. Every input is a method call with `now_ms`, a steady clock: it never
+steps, may start anywhere, and only measures waiting times. The current time comes from the records
+(`log_clock`). The output is a list of effects. There are no threads here, no Kafka and no clock;
+the runtime stamps each record that it sends with unix time.
 
 >>> from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 >>> from kafka_marshal.core.messages import Record
@@ -44,20 +44,22 @@ from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
 
 @frozen
 class Timing:
-    """How patient an instance is. All in milliseconds of its steady clock."""
+    """The waiting times of an instance, in milliseconds of its steady clock."""
 
     heartbeat_every_ms: int = field(default=60_000, validator=positive)
-    """Between two heartbeats; at most the rules' heartbeat interval, or the claim is lost."""
+    """The time between two heartbeats; at most the rules' heartbeat interval, or the claim is
+    lost."""
     ask_again_after_ms: int = field(default=5_000, validator=positive)
-    """After a request that was refused, or whose outcome nobody knows."""
+    """The time from a request that was refused, or has an unknown outcome, to the next one."""
 
 
 def timing_of(me: InstanceConfig, timing: Timing | None = None) -> Timing:
-    """How patient this consumer is: by default it sends one heartbeat in each of its intervals.
+    """The timing of this consumer: by default one heartbeat in each of its intervals.
 
     Raises:
-        ValueError: heartbeats would be rarer than the rules' interval; the interval goes into the
-            log and is not whole milliseconds; or `me` is an administrator, who does not consume.
+        ValueError: the time between heartbeats exceeds the rules' interval; the interval goes
+            into the log and is not whole milliseconds; or `me` is an administrator, who does not
+            consume.
     """
     if me.admin:
         raise ValueError(f"{me.instance_id} is an administrator and does not consume")
@@ -76,7 +78,7 @@ def timing_of(me: InstanceConfig, timing: Timing | None = None) -> Timing:
 
 
 class Driver:
-    """One instance's dealings with one claim. Every method returns effects, in their order."""
+    """One instance's dealings with one claim. Methods that return effects return them in order."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Driver:
         *,
         first: int = 0,
     ) -> None:
-        """Read the coordinating partition from `first`.
+        """Begin with nothing read; `first` is the first coordinating offset to read.
 
         Raises:
             ValueError: what `timing_of` raises.
@@ -96,40 +98,44 @@ class Driver:
         self.key = key
         self.consumer = ConsumerState.beginning_at(first)
         self.clock = LogClock()
-        """The log's; drivers of one coordinating partition may share it."""
+        """The log's clock; drivers of one coordinating partition may share it."""
         self.held_back_until_ms: Callable[[], int] = lambda: AT_ONCE
-        """Before this it does not ask, by the steady clock: others live under another interval."""
+        """The earliest time to ask for the claim, by the steady clock: later than now while owners
+        with another heartbeat interval may be alive."""
         self.wants = True
         """Whether it wants the claim; False after `stop`, until `start_claiming`."""
         self.eager = True
-        """Whether it asks by itself as soon as the claim looks claimable, or only by `request`."""
+        """Whether it asks by itself as soon as the claim looks claimable; otherwise only by
+        `request`."""
         self.released: ReleaseReason | None = None
-        """Why it was given back last, or is about to be; None where it never was."""
+        """The reason of the last release, or of the pending one; None if there was none."""
         self._reads_live = False
         self._end = 0
-        """The data topic holds messages below this, as far as this tenure knows."""
+        """The end offset of the data topic's partition, as far as this tenure knows."""
         self._gone_below = 0
-        """The data topic holds nothing below this, as far as this tenure knows."""
+        """The first offset of the data topic's partition, as far as this tenure knows."""
         self._handed_over = 0
         self._finished = 0
-        """At most once: everything below is done, or never will be, as the release then states."""
+        """At most once: every message below this is finished, or abandoned, as the release then
+        states."""
         self._abandoned = False
-        """At most once: nothing from `_finished` on was begun, or will be."""
+        """At most once: no message from `_finished` on was begun, and none will be."""
         self._told_offset = 0
         self._told_in_vain = False
-        """The last heartbeat may not have arrived."""
+        """Whether the last heartbeat has an unknown outcome."""
         self._commit_upto = 0
-        """Everything below is done, and the log is to hear of it at once."""
+        """Every message below this is finished, and a heartbeat shall report that at once."""
         self._heartbeat_sent_ms = AT_ONCE
         self._heartbeat_at_ms: int | None = None
         self._patient_until_ms = AT_ONCE
-        """It does not ask for the claim again before this."""
+        """It does not ask for the claim before this, after a refused request."""
         self._request: int | None = None
-        """At most once: up to where it asked and has not read the answer."""
+        """At most once: the offset of its request that was not read back yet."""
         self._settled: tuple[ConsumerState, InstanceConfig, bool] | None = None
-        """With these there was nothing to do that depends on no time; None if there may be."""
+        """In this state there was nothing to do that is independent of the time; None if there may
+        be."""
         self._settled_as_owner = False
-        """What `acts` was then."""
+        """The value of `acts` in that state."""
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -141,25 +147,25 @@ class Driver:
 
     @property
     def acts(self) -> bool:
-        """Whether it owns the claim by what it has read, and has not given it up."""
+        """Whether it owns the claim, by what it has read, and has not released it."""
         return moves.acts(self.me, self.consumer)
 
     @property
     def asks(self) -> bool:
-        """Whether a request of it is under way. Rules: R6."""
+        """Whether it awaits its own request. Rules: R6."""
         return self.consumer.asked
 
     @property
     def rests(self) -> bool:
-        """Whether `caught_up` has nothing to do: it owns the claim, and nothing happened to it."""
+        """Whether `caught_up` has nothing to do: it owns the claim, and nothing has changed."""
         return self._reads_live and self._settled_as_owner and self._is_settled
 
     @property
     def claimable_at_ms(self) -> int | None:
-        """From when on the claim looks claimable, by the steady clock: only a hint.
+        """When the claim becomes claimable, by the steady clock: only a hint.
 
-        None while it may not ask for it. Before the log's clock is current this may be too late, by
-        no more than the time that an owner has before it is stale.
+        None while it may not ask for the claim. Before the log's clock is current, this may be too
+        late, by at most the time after which an owner is stale.
         """
         if not self.wants or not self._reads_live:
             return None
@@ -169,29 +175,30 @@ class Driver:
 
     @property
     def drained(self) -> bool:
-        """Everything that was handed over is finished, and nothing granted is left."""
+        """Whether every delivered message is finished, and no grant is left."""
         if self.me.mode is Mode.AT_MOST_ONCE:
             return self._abandoned or not self.busy
         return self.consumer.next >= self._handed_over
 
     @property
     def busy(self) -> bool:
-        """At most once: a batch was asked for or handed over in this tenure, and is not done."""
+        """At most once: whether this tenure has a batch requested or delivered, and unfinished."""
         return self._request is not None or self._handed_over > self._finished
 
     # --- what happens -----------------------------------------------------------------------------
 
     def caught_up(self, now_ms: int) -> list[Effect]:
-        """The log was read to its end; call this whenever that is so.
+        """The log was read to its end; call this every time.
 
-        Only then does it ask for a claim: after a sleep, or at the start, its view would be old.
+        Only then does it ask for a claim. At other times, such as the start or after a sleep, its
+        view may be old.
         """
         self._reads_live = True
         self.clock.caught_up()
         return self._time_passed(now_ms)
 
     def read(self, record: Record, now_ms: int) -> list[Effect]:
-        """The next record of the claim: of its key, or a ReleaseGroup of its group."""
+        """Read the next record of the claim: one with its key, or a ReleaseGroup of its group."""
         self._reads_live = False
         self.clock.read(record.timestamp_ms, now_ms)
         before = self.consumer
@@ -202,7 +209,7 @@ class Driver:
         if own and self._is_last_request(record.message, record.headers):
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
-            # Where an owner lives it is asked again when that one is stale, and not a moment later.
+            # If the claim has a live owner, ask again as soon as that one is stale.
             if self._claimable_at_ms <= now_ms:
                 self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         elif before.known.owned and not self.consumer.known.owned:
@@ -214,7 +221,7 @@ class Driver:
         return self._go_on(now_ms)
 
     def pass_gap(self, first: int) -> list[Effect]:
-        """Records before `first` are gone that it has not read. Spec: PassGap."""
+        """Records before `first` are gone, and it has not read them. Spec: PassGap."""
         self._reads_live = False
         acted = self.acts
         self.consumer = moves.after_gap(self.me, self.consumer, first)
@@ -222,10 +229,10 @@ class Driver:
         return self._end_tenure() if acted else []
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[Effect]:
-        """Whether this arrived is not known; it may still land later.
+        """The outcome of sending this record is unknown; it may still land later.
 
-        A release is not sent again (R7). A heartbeat's successor says more. A request for messages
-        that is lost is asked for anew; if both land, the second grants nothing.
+        A release is not sent again (R7). The next heartbeat replaces a lost one. A lost request for
+        messages is repeated; if both land, the second one grants nothing.
         """
         if isinstance(sent.message, ClaimingPartition):
             if moves.may_give_up(self.me, self.consumer) is None:
@@ -245,41 +252,41 @@ class Driver:
         return self._time_passed(now_ms)
 
     def messages_available(self, end: int, now_ms: int) -> list[Effect]:
-        """The data topic's partition holds messages below `end`; each tenure hears it."""
+        """The end offset of the data topic's partition is `end`; call this again in each tenure."""
         self._end = max(self._end, end)
         return self._go_on(now_ms)
 
     def done(self, offset_next: int, now_ms: int) -> list[Effect]:
-        """Everything that was handed over below `offset_next` is finished.
+        """Every delivered message below `offset_next` is finished.
 
-        At least once, what is finished after the claim was lost does not count: the next owner
-        repeats it. At most once, the next batch is asked for when all of this one is finished.
+        At least once, messages that finish after the claim was lost do not count: the next owner
+        repeats them. At most once, the next batch is requested when all of this one is finished.
         """
         if self.me.mode is Mode.AT_MOST_ONCE:
             self._finished = max(self._finished, offset_next)
             return self._go_on(now_ms)
-        # `after_process` for each of them, in one. Nothing was handed over that the window did not
-        # allow, so it need not be asked again: what is gone lies beyond it.
+        # `after_process` for all of them at once. The window was checked when they were delivered.
+        # A message beyond it was only delivered if the data topic had lost the ones before it.
         if moves.may_act_as_owner(self.me, self.consumer) is None:
             end = min(offset_next, self._handed_over)
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
         return self._go_on(now_ms)
 
     def commit(self, now_ms: int) -> list[Effect]:
-        """What is done by now is to be in the log at once, and not with the next heartbeat.
+        """Send the position now, and not with the next heartbeat. Spec: SendHeartbeat.
 
-        One heartbeat is under way at a time: a further call waits for it, and all calls that came
-        meanwhile share the next. At most once there is nothing to do: the log granted what was
-        handed over before that was so. Spec: SendHeartbeat.
+        Only one heartbeat is in flight at a time. Calls in the meantime wait for it, and share the
+        next one. At most once there is nothing to do: the log granted every message before it was
+        delivered.
         """
         self._commit_upto = self.consumer.next
         self._tell_again()
         return self._go_on(now_ms)
 
     def _tell_again(self) -> None:
-        """Somebody waits for a heartbeat of unknown outcome: the next one is due before its time.
+        """Send the next heartbeat early, if a commit waits for one whose outcome is unknown.
 
-        Where none arrives, commits send no more of them than that.
+        If none arrives, commits still send no more than one per `ask_again_after_ms`.
         """
         waits = self.consumer.known.position < self._commit_upto
         if waits and self._told_in_vain and self._heartbeat_at_ms is not None:
@@ -287,18 +294,18 @@ class Driver:
             self._heartbeat_at_ms = min(self._heartbeat_at_ms, again_ms)
 
     def stop(self, now_ms: int, why: ReleaseReason = ReleaseReason.STOPPED) -> list[Effect]:
-        """Give the claim up as soon as everything that was handed over is finished."""
+        """Release the claim as soon as every delivered message is finished."""
         if self.wants and (self.acts or self.asks):
             self.released = why
         self.wants = False
         return self._go_on(now_ms)
 
     def hand_back(self, offset_next: int, now_ms: int) -> list[Effect]:
-        """After `stop`: of what was handed over nothing from `offset_next` on was or will be begun.
+        """After `stop`: no delivered message from `offset_next` on was begun, and none will be.
 
-        The claim is given up without waiting for it. At most once nobody else will process it
-        either. The release states that (`marshal-done`), also for what is asked for and not granted
-        yet.
+        The release does not wait for these messages. At most once, nobody else will process them
+        either. The release states that (`marshal-done`), also for a batch that was requested and is
+        not granted yet.
         """
         if not self.wants and self.me.mode is Mode.AT_MOST_ONCE:
             self._finished, self._abandoned = offset_next, True
@@ -307,31 +314,31 @@ class Driver:
         return self._go_on(now_ms)
 
     def start_claiming(self, now_ms: int, *, eager: bool = True) -> list[Effect]:
-        """It wants the claim after all, and asks for it by itself if `eager`."""
+        """Want the claim again; `eager`: ask for it as soon as it looks claimable."""
         self.wants, self.eager = True, eager
         return self._go_on(now_ms)
 
     def request(self, now_ms: int) -> list[Effect]:
-        """Ask for the claim now, also where somebody lives who owns it.
+        """Ask for the claim now, even if it has a live owner.
 
-        The request is then refused, and everybody has read that it was made. Nothing happens where
-        asking is not allowed, or not from so old a view.
+        Such a request is refused, but every member reads that it was made. Nothing happens if
+        asking is not allowed, or the view is too old for it.
         """
         if self.claimable_at_ms is None or now_ms < self.held_back_until_ms():
             return []
         return self._request_claim()
 
     def log_start_moved(self, low: int, now_ms: int) -> list[Effect]:
-        """The data topic holds no messages below `low` any more.
+        """The first offset of the data topic's partition is now `low`.
 
-        The window and the batch bound how many messages may be processed twice, or lost. Below
-        `low` there are none, so both reach at least to `low` until the log has a position there.
+        The window and the batch limit how many messages may be processed twice, or lost. There are
+        no messages below `low`, so both reach at least to `low` until the log has a position there.
         """
         self._gone_below = max(self._gone_below, low)
         return self.messages_available(low, now_ms)
 
     def truncated(self) -> list[Effect]:
-        """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
+        """The log's end moved back: all knowledge is void. Begin again, under a new id."""
         self.wants = False
         self.consumer = ConsumerState(stopped=True)
         self._heartbeat_at_ms = None
@@ -349,7 +356,7 @@ class Driver:
         consumer = self.consumer
         self._handed_over = self._told_offset = self._commit_upto = consumer.next
         self._finished, self._abandoned = consumer.next, False
-        # The position may have been set, or the topic made anew: what is there is fetched anew.
+        # The position may have been set, or the topic created again: fetch its offsets again.
         self._end = self._gone_below = 0
         self._request = None
         assert consumer.known.epoch is not None
@@ -381,7 +388,7 @@ class Driver:
         return [moves.heartbeat_sent(self.me, self.consumer, self.key)]
 
     def _go_on(self, now_ms: int) -> list[Effect]:
-        """Do all that is due and allowed."""
+        """Do everything that is due and allowed."""
         effects = [
             *self._process_grant(now_ms),
             *self._hand_over(now_ms),
@@ -390,15 +397,15 @@ class Driver:
             *self._claim(now_ms),
             *self._claim_messages(now_ms),
         ]
-        # What has an effect may allow more; what has none has changed nothing.
+        # An effect may allow further ones; without effects, nothing has changed.
         self._settled = None if effects else (self.consumer, self.me, self.wants)
         self._settled_as_owner = self.acts
         return effects
 
     def _time_passed(self, now_ms: int) -> list[Effect]:
-        """The same where nothing has changed but the time, and how live the view is.
+        """Do what is due if only the time has changed, or how recent the view is.
 
-        Only a claim depends on these.
+        Only asking for the claim depends on these.
         """
         if not self._is_settled:
             return self._go_on(now_ms)
@@ -427,10 +434,10 @@ class Driver:
 
     @property
     def _ask_at_ms(self) -> int | None:
-        """From when on it asks by itself, as things stand; None while it does not.
+        """When it will ask by itself, from the current state; None if it will not.
 
-        Nothing here is remembered but its own patience: a claim that is given up is asked for at
-        once, however long its owner seemed to live.
+        Only its own waiting time is stored: a released claim is asked for at once, however recent
+        its owner's last heartbeat was.
         """
         return self.claimable_at_ms if self.eager else None
 
@@ -441,10 +448,10 @@ class Driver:
 
     @property
     def _claimable_at_log_ms(self) -> int | None:
-        """From when on the claim looks claimable, by the log's clock; None: at any time.
+        """When the claim becomes claimable, by the log's clock; None: at any time.
 
-        Spec: LooksClaimable. Only a hint: the log decides. A claim of our own client is asked for
-        at once: that is how a restart comes back.
+        Spec: LooksClaimable. Only a hint: the log decides. A claim of its own client id is asked
+        for at once, as after a restart.
         """
         if not self.consumer.reader.known:
             return self._won_by_silence_at_log_ms
@@ -452,15 +459,16 @@ class Driver:
         pause_over_ms = known.paused_until_ms
         if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
             return pause_over_ms
-        # Who owns it won it outside of a pause, or ended one, so there is none to wait for.
+        # The owner won the claim outside of any pause, or ended it, so there is no pause to wait
+        # for.
         return known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
 
     @property
     def _won_by_silence_at_log_ms(self) -> int | None:
-        """A reader that does not know the owner asks only where the answer will be certain.
+        """If the owner is unknown, the time from which a request has a certain answer.
 
-        Spec: DefiniteWin. Any request may have won, its own too, so each begins the wait anew; the
-        first one of a silent log says what time it is.
+        Spec: DefiniteWin. Any request may have won, including its own, so each request starts the
+        wait again. In a silent log, the first request shows the current time.
         """
         reader, rules = self.consumer.reader, self.me.rules
         if reader.head_ms is None:
@@ -472,7 +480,7 @@ class Driver:
         return max(head_over_ms + 1, reader.claim.paused_until_ms or reader.head_ms)
 
     def _is_last_request(self, message: Message, headers: Headers) -> bool:
-        """Whether it is what is waited for, and not a copy of an older one that landed late."""
+        """Whether it is the awaited request, and not a late copy of an older one."""
         return (
             isinstance(message, ClaimingMessages)
             and message.offset == self._request
@@ -480,9 +488,9 @@ class Driver:
         )
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
-        """At most once: ask for what there is, when nothing is asked for or in hand.
+        """At most once: request the available messages, if no other batch is pending.
 
-        So a crash loses one batch, which is the last that the log granted to this tenure.
+        So a crash loses at most one batch: the last one that the log granted to this tenure.
         """
         if not self.wants or self.busy:
             return []
@@ -498,7 +506,7 @@ class Driver:
         return [sent]
 
     def _process_grant(self, now_ms: int) -> list[Effect]:
-        """At most once: exactly what was granted, and only after it was read. Rules: R4."""
+        """At most once: deliver exactly the grants that were read. Rules: R4."""
         if moves.may_process_grant(self.me, self.consumer) is not None:
             return []
         granted = self.consumer.granted
@@ -508,10 +516,10 @@ class Driver:
         return [*map(Process, granted), *self._heartbeat(now_ms)]
 
     def _hand_over(self, now_ms: int) -> list[Effect]:
-        """At least once: what the window allows. Rules: R5.
+        """At least once: deliver what the window allows. Rules: R5.
 
         The window counts from the last accepted position. So at most one window of messages is
-        handed over and not finished, and at most that is processed again.
+        delivered and unfinished, and at most one window is processed again.
         """
         me, consumer = self.me, self.consumer
         if me.mode is not Mode.AT_LEAST_ONCE or not self.wants:
@@ -526,20 +534,20 @@ class Driver:
         return []
 
     def _tell_progress(self, now_ms: int) -> list[Effect]:
-        """At least once: a heartbeat before it is due, if somebody waits for its position."""
+        """At least once: send a heartbeat early, if its position is awaited."""
         me, consumer = self.me, self.consumer
         if me.mode is not Mode.AT_LEAST_ONCE:
             return []
-        # Half of the window is finished: when the log has heard of it the other half will not have
-        # to wait.
+        # Half of the window is finished: the other half need not wait if the log has this position
+        # by then.
         half = self.wants and consumer.next - self._told_offset >= (me.window + 1) // 2
-        # The release says it otherwise.
+        # A release reports the position too.
         commits = self._commits and not (self.drained and not self.wants)
         return self._heartbeat(now_ms) if half or commits else []
 
     @property
     def _commits(self) -> bool:
-        """Whether to send a position at once; not while a heartbeat with one is under way."""
+        """Whether to send a position at once; not while a heartbeat with one is in flight."""
         if self._told_offset >= self._commit_upto:
             return False
         return self._told_offset <= moves.floor(self.me, self.consumer.reader)

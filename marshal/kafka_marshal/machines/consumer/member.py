@@ -1,11 +1,11 @@
-"""One instance of one group: its claims, which of them it asks for, and what they want done.
+"""All claims of one instance in one group: which ones to ask for, and the effects of each.
 
-A driver deals with one claim. A member has a driver for every claim of its group that it ever heard
-of. It hands each record to the drivers that it concerns, and decides which claims to ask for and to
-give back (`claiming`, `share.timing`). The runtime reads its `coordinating_partitions` in
-offset order and carries out what comes back, in that order. `now_ms` is a steady clock, as for a
-driver; what the log dates is translated by the clock of its coordinating partition (`log_clock`).
-There are no threads here, no Kafka and no clock.
+A driver deals with one claim. A member has a driver for every claim of its group that occurred in
+the log. It passes each record to the drivers concerned, and decides which claims to ask for and
+which to release (`claiming`, `share.timing`). The runtime reads the `coordinating_partitions` in
+offset order and carries out the returned effects in their order. `now_ms` is a steady clock, as for
+a driver. The clock of each coordinating partition converts the log's timestamps to it
+(`log_clock`). There are no threads here, no Kafka and no clock.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
 >>> member = Member(InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
@@ -53,47 +53,47 @@ from kafka_marshal.machines.share.timing import (
 
 @frozen
 class ClaimEffect:
-    """An effect, and which claim it is of."""
+    """An effect, and its claim."""
 
     key: ClaimKey
     effect: Effect
 
 
 CLOCK_MOVED_MS: Final = 1_000
-"""The log's clock turned out to be this much later than it seemed: what to ask for is chosen anew,
-since it may be due by now."""
+"""If the log's clock turns out to be later than estimated by this much, claims to ask for are
+chosen again: some may be claimable already."""
 
 
 @define
 class _PartitionView:
-    """A coordinating partition, as far as it was read."""
+    """A coordinating partition, up to the last record read."""
 
     newborn: ConsumerState
-    """What a claim begins as that had no record of its own yet."""
+    """The initial state of a claim without records of its own."""
     intervals: Intervals
-    """Who of the group lives under which interval."""
+    """The heartbeat intervals of the group's owners."""
     clock: LogClock = field(factory=LogClock)
-    """Its drivers share it."""
+    """Shared by its drivers."""
     drivers: dict[ClaimKey, Driver] = field(factory=dict)
     caught_up: bool = False
 
 
 @define
 class _Held:
-    """What a member knows of a claim beside its driver."""
+    """What a member knows of a claim besides its driver."""
 
     fixed: bool = False
-    """It was asked for by its number."""
+    """Whether the application named this partition."""
     removed: bool = False
-    """Its topic was removed: it is given up, and not asked for."""
+    """Whether its topic was removed: the claim is released, and not asked for again."""
     end: int = 0
-    """The data topic's messages below this were fetched."""
+    """Messages of the data topic's partition below this offset were fetched."""
     low: int = 0
-    """The data topic's partition holds nothing below this."""
+    """The first offset of the data topic's partition."""
     high: int = 0
-    """The end of the data topic's partition."""
+    """The end offset of the data topic's partition."""
     request_at_ms: int | None = None
-    """At most once: it makes no request before this; None once it may."""
+    """At most once: it requests no messages before this; None if it may now."""
     not_before_ms: int = AT_ONCE
     """It does not ask for the claim before this."""
     beat_at_ms: int = 0
@@ -101,7 +101,7 @@ class _Held:
 
 
 class Member:
-    """One instance's dealings with its group. Every method returns effects, in their order."""
+    """One instance's dealings with its group. Methods that return effects return them in order."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class Member:
     ) -> None:
         """Begin with nothing read; `partitions` is the coordination topic's number of partitions.
 
-        `firsts` is the offset from which on each is read, 0 by default. Of a partition in `memory`,
-        only what came since it was put aside is read, whatever instance put it aside.
+        `firsts` holds the first offset to read of each coordinating partition, 0 by default. Of a
+        partition in `memory`, only newer records are read, whichever instance saved it.
 
         Raises:
             ValueError: what `timing_of` raises.
@@ -129,25 +129,25 @@ class Member:
         self.timing = timing_of(me, timing)
         self._firsts = dict(firsts or {})
         self._memory = dict(memory or {})
-        """Of coordinating partitions that it does not need yet."""
+        """The saved knowledge of coordinating partitions that it does not need yet."""
         self._views: dict[int, _PartitionView] = {}
         self._homes: dict[str, int] = {}
         self._shared: set[str] = set()
-        """Topics that its participants share with others."""
+        """Topics whose claims a participant divides into ranges, so this member only folds them."""
         self._bystander = attrs.evolve(me, instance_id="")
-        """Somebody who owns nothing."""
+        """An instance that owns nothing."""
         self._held: dict[ClaimKey, _Held] = {}
-        """The claims of the topics that it was given."""
+        """The claims of its topics."""
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
         self._requests: Mapping[str, Request] = {}
-        """Who in the group asked for what, in vain."""
+        """By client id: the refused requests in this group."""
         self.differs: Alive | None = None
-        """Who lives under another heartbeat interval and came first; then this member has ended."""
+        """An earlier owner with another heartbeat interval; then this member has ended."""
         self.gave_back = 0
-        """How many claims it has begun to give back, so far."""
+        """The number of claims that it has started to release."""
         self._stopping = False
         self._stale_choice = True
-        """Something has changed since it last chose what to ask for."""
+        """Whether anything has changed since it last chose which claims to ask for."""
         self._choose_at_ms: int | None = None
         self._due: dict[ClaimKey, int | None] = {}
         self._timers: list[tuple[int, ClaimKey]] = []
@@ -156,35 +156,35 @@ class Member:
 
     @property
     def coordinating_partitions(self) -> frozenset[int]:
-        """The coordinating partitions that it needs read."""
+        """The coordinating partitions that must be read for it."""
         return frozenset(self._views)
 
     @property
     def owned(self) -> dict[ClaimKey, Driver]:
-        """The claims that it owns by what it has read, and has not given up."""
+        """The claims that it owns, by what it has read, and has not released."""
         return {key: driver for key, driver in self._drivers(self._held) if driver.acts}
 
     @property
     def drained(self) -> bool:
-        """After `stop`: nothing is owned any more, and no request is under way."""
+        """After `stop`: whether it owns no claim, and awaits no request of its own."""
         return not any(driver.acts or driver.asks for _, driver in self._drivers(self._held))
 
     def driver(self, key: ClaimKey) -> Driver:
-        """The driver of a claim of a topic that it was given."""
+        """The driver of a claim of one of its topics."""
         return self._views[self._homes[key.topic]].drivers[key]
 
     def begin_to_read(self, partition: int, now_ms: int) -> None:
-        """Fold this coordinating partition from its first record on, which follows.
+        """Fold this coordinating partition from its first record on, which must follow.
 
-        It may also be read for another reason: topics of it may be added later.
+        Topics of this partition may be added later.
         """
         if partition not in self._views:
             self._begin_to_read(partition, now_ms)
 
     def stand_by(self, topic: str) -> None:
-        """Only fold the claims of this topic, also those that this very instance owns.
+        """Only fold the claims of this topic, including those that this very instance owns.
 
-        Its participants share them, and release what they have claimed alone.
+        The topic's participants share them, and release claims that they own alone.
         """
         self._shared.add(topic)
         for view in self._views.values():
@@ -193,7 +193,7 @@ class Member:
                     driver.me = self._bystander
 
     def folded(self, key: ClaimKey) -> Claim:
-        """Any claim of a coordinating partition that it reads, as it was read from the start."""
+        """The state of any claim of a coordinating partition that it reads."""
         view = self._views[self._home(key.topic)]
         driver = view.drivers.get(key)
         return (view.newborn if driver is None else driver.consumer).known
@@ -211,16 +211,16 @@ class Member:
 
     @property
     def _chooses(self) -> bool:
-        """It wants claims, and every coordinating partition was read to its end."""
+        """Whether it may ask for claims: not stopping, and every log was read to its end."""
         return self.up_to_date and not self._stopping
 
     @property
     def up_to_date(self) -> bool:
-        """Every coordinating partition that it needs was read to its end, and there is one."""
+        """Whether it needs at least one coordinating partition, and each was read to its end."""
         return bool(self._views) and all(view.caught_up for view in self._views.values())
 
     def memory(self) -> dict[int, PartitionMemory]:
-        """What it knows of each coordinating partition, for an instance that goes on from here."""
+        """What it knows of each coordinating partition, for the next instance to continue from."""
         found = dict(self._memory)
         for number, view in self._views.items():
             newborn = without_self(view.newborn)
@@ -245,11 +245,11 @@ class Member:
         only: Collection[int] | None = None,
         start: Callable[[int], int] = lambda partition: 0,
     ) -> list[ClaimEffect]:
-        """Take part in consuming a topic of `partitions` partitions; call again when it has more.
+        """Consume a topic of `partitions` partitions; call this again if partitions are added.
 
-        `only` names partitions to claim whatever the others do; nobody else is kept from them.
-        `start` says where the start policy begins, where nobody ever set a position. After `stop`
-        a new topic is passed over.
+        `only` names partitions to claim without regard to shares; other members may claim them too.
+        `start` returns the start policy's offset of a partition, which counts if no position was
+        ever set. After `stop`, a new topic is ignored.
 
         Raises:
             ValueError: `only` names a partition that the topic does not have.
@@ -277,11 +277,11 @@ class Member:
         return effects + self._choose(now_ms)
 
     def begins(self, key: ClaimKey) -> bool:
-        """Whether it takes part in consuming this only from the next `add_topic` on."""
+        """Whether the next `add_topic` will make this one of its claims."""
         return key not in self._held or self._held[key].removed
 
     def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
-        """Give up what it owns of a topic, and ask for none of it before it is added again."""
+        """Release the claims of a topic, and do not ask for them before it is added again."""
         effects = []
         for key, held in self._held.items():
             if key.topic == topic:
@@ -292,7 +292,7 @@ class Member:
         return effects + self._choose(now_ms)
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
-        """The next record of a coordinating partition, of any group and claim."""
+        """Read the next record of a coordinating partition, of any group and claim."""
         view, message = self._views.get(record.partition), record.message
         if view is None:
             return []
@@ -328,9 +328,9 @@ class Member:
         return effects
 
     def pass_gap(self, partition: int, first: int, now_ms: int) -> list[ClaimEffect]:
-        """The next record lies at `first`, and some before it are gone: what it knew may be over.
+        """The next record is at `first`, and some before it are gone: knowledge may be outdated.
 
-        Who owns a claim there it learns as one that joins late. Spec: PassGap.
+        It learns the owners of these claims like a member that joins late. Spec: PassGap.
         """
         view = self._views.get(partition)
         if view is None:
@@ -343,10 +343,11 @@ class Member:
         return effects
 
     def _yields(self, view: _PartitionView, record: Record) -> bool:
-        """Whether others live under another interval, and came first. Spec: Yields.
+        """Whether an earlier owner has another heartbeat interval. Spec: Yields.
 
-        Then not even this record is looked at: it may be a win that nobody else sees. What was read
-        from the past says who may live; what came after the log was read to its end, who does.
+        Then it does not even read this record, which may be a win that no other member sees. Old
+        records show which owners may be alive. Records appended after the log was read to its end
+        show which ones are.
         """
         if not self.me.says_interval:
             return False
@@ -357,7 +358,7 @@ class Member:
         return self.differs is not None
 
     def waits_for(self, now_ms: int) -> Alive | None:
-        """Who may live under another heartbeat interval; while that is so it asks for nothing."""
+        """An owner that may be alive under another heartbeat interval; then it asks for nothing."""
         for view in self._views.values():
             until_ms = view.intervals.until_ms
             if until_ms is not None and now_ms < view.clock.own_ms(until_ms):
@@ -373,19 +374,19 @@ class Member:
         return found
 
     def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
-        """The coordinating partition was read to its end; call this whenever that is so."""
+        """The coordinating partition was read to its end; call this every time."""
         view = self._views[partition]
         was_read, view.caught_up = not view.caught_up, True
         view.clock.caught_up()
         effects = self._lend_the_time(now_ms)
-        # A record of any claim may move the log's clock, and with it what all of them wait for.
+        # A record of any claim may move the log's clock, on which every driver's waiting depends.
         for key, driver in list(view.drivers.items()) if was_read else ():
             if not driver.rests:
                 effects += self._did(key, driver.caught_up(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
-        """Whether this arrived is not known; it may still land later."""
+        """The outcome of sending this record is unknown; it may still land later."""
         assert not isinstance(sent.message, ReleaseGroup)  # a member pauses nobody
         key = sent.message.key
         self._stale_choice = True
@@ -404,29 +405,29 @@ class Member:
         return effects + self._choose(now_ms)
 
     def messages_available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
-        """The claim's messages below `end` were fetched."""
+        """Messages of the claim below `end` were fetched."""
         held = self._held[key]
         held.end = max(held.end, end)
         held.high = max(held.high, end)
         return self._tell_available(key, now_ms)
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
-        """The data topic's partition holds the offsets from `low` below `high`."""
+        """The data topic's partition holds offsets from `low` up to, but not including, `high`."""
         held = self._held[key]
         held.low, held.high = max(held.low, low), high
         return self._did(key, self.driver(key).log_start_moved(low, now_ms), now_ms)
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
-        """Everything that was handed over below `offset_next` is finished."""
+        """Every delivered message of the claim below `offset_next` is finished."""
         effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
         return effects + self._tell_available(key, now_ms)
 
     def commit(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
-        """What is done of a claim by now is to be in the log at once."""
+        """Send the claim's position now, and not with the next heartbeat."""
         return self._did(key, self.driver(key).commit(now_ms), now_ms)
 
     def release(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
-        """Give one claim up, and do not ask for it again for a while."""
+        """Release one claim, and do not ask for it again for `reclaim_delay_ms`."""
         return self._give_back(key, now_ms, ReleaseReason.ASKED)
 
     def _give_back(self, key: ClaimKey, now_ms: int, why: ReleaseReason) -> list[ClaimEffect]:
@@ -440,11 +441,11 @@ class Member:
         return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
-        """Of a claim that is given up nothing from `offset_next` on was begun, or will be."""
+        """No message from `offset_next` on of a claim in release was begun, or will be."""
         return self._did(key, self.driver(key).hand_back(offset_next, now_ms), now_ms)
 
     def stop(self, now_ms: int) -> list[ClaimEffect]:
-        """Give all claims up, each as soon as everything that was handed over is finished."""
+        """Release all claims, each as soon as its delivered messages are finished."""
         self._stopping = True
         effects = []
         for key in self._held:
@@ -452,7 +453,7 @@ class Member:
         return effects
 
     def truncated(self) -> list[ClaimEffect]:
-        """A log's end moved back: nothing holds. Begin anew, under a new instance id."""
+        """A log's end moved back: everything read is void. Begin again, under a new instance id."""
         self._stopping = True
         owned = self.owned
         return [
@@ -482,7 +483,8 @@ class Member:
             driver.held_back_until_ms = self._held_back_until_ms
             driver.wants = driver.eager = False
             if view.caught_up:
-                # It had no record, so it is as far as its partition; and it does nothing yet.
+                # It had no records, so it has read as far as its partition; at this time it returns
+                # no effects.
                 driver.caught_up(AT_ONCE)
         return driver
 
@@ -500,10 +502,10 @@ class Member:
             self._requests = {**memory.requests, **self._requests}
 
     def _lend_the_time(self, now_ms: int) -> list[ClaimEffect]:
-        """Where nothing new was read, the time is that of partitions where something was.
+        """If a partition has no new records, take the time from partitions that have some.
 
-        Otherwise a member that comes when all are gone would wait at each coordinating partition
-        anew.
+        Otherwise a member that starts after all others have left would wait again for each
+        coordinating partition.
         """
         behind = [view for view in self._views.values() if not view.clock.current]
         if not behind:
@@ -525,7 +527,7 @@ class Member:
     # --- what follows -----------------------------------------------------------------------------
 
     def _did(self, key: ClaimKey, effects: list[Effect], now_ms: int) -> list[ClaimEffect]:
-        """What one driver wants done; with what that means to the member."""
+        """The effects of one driver, after applying what they mean to this member."""
         more: list[ClaimEffect] = []
         if not effects:
             self._schedule(key)
@@ -561,9 +563,9 @@ class Member:
                 heapq.heappush(self._timers, (at_ms, key))
 
     def _tell_available(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
-        """Give the driver what there is: at most once, no more than it may ask for now.
+        """Report available messages to the driver: at most once, no more than it may request now.
 
-        Then what a crash can lose is one batch, and the log is not asked more often than it may.
+        So a crash loses at most one batch, and requests do not exceed `transactions_per_s`.
         """
         held = self._held.get(key)
         if held is None:
@@ -585,7 +587,7 @@ class Member:
         return self._did(key, asked, now_ms)
 
     def _beat(self, key: ClaimKey, held: _Held, position: int, now_ms: int) -> list[ClaimEffect]:
-        """A heartbeat is sent: see whether the claim has fallen behind."""
+        """A heartbeat is sent: check whether the claim has fallen behind."""
         if now_ms - held.beat_at_ms < self.timing.heartbeat_every_ms:
             return []
         held.beat_at_ms = now_ms
@@ -597,7 +599,7 @@ class Member:
     # --- which claims to ask for ------------------------------------------------------------------
 
     def _choose(self, now_ms: int) -> list[ClaimEffect]:
-        """Ask for claims, and give some back, if anything has changed that this depends on."""
+        """Ask for claims and release some, if anything that this depends on has changed."""
         due = self._choose_at_ms is not None and now_ms >= self._choose_at_ms
         if not (self._stale_choice or due) or not self._chooses:
             return []
@@ -616,7 +618,7 @@ class Member:
         return effects + self._ask(now_ms)
 
     def _not_yet(self, at_ms: int, now_ms: int) -> bool:
-        """Whether it is too early; then it will choose again."""
+        """Whether it is too early; then it chooses again at that time."""
         if at_ms <= now_ms:
             return False
         at = self._choose_at_ms
@@ -632,7 +634,7 @@ class Member:
         return effects
 
     def _units(self) -> list[ClaimKey]:
-        """What is competed for: partitions, or partition 0 for its topic."""
+        """What is shared: partitions, or with `whole_topics` partition 0 of each topic."""
         whole = self.claiming.whole_topics
         return [
             key
@@ -641,7 +643,7 @@ class Member:
         ]
 
     def _follow(self, now_ms: int) -> list[ClaimEffect]:
-        """Want the other partitions of a topic exactly while this member owns its partition 0."""
+        """Want a topic's other partitions exactly while this member owns its partition 0."""
         effects = []
         for key, held in self._held.items():
             if held.fixed or held.removed or not key.topic_partition:
@@ -656,7 +658,7 @@ class Member:
         return effects
 
     def _to_ask(self, now_ms: int) -> list[ClaimKey]:
-        """What is free, what its own client id owned first, as far as its limit allows."""
+        """The claims to ask for within its limit: those that its client id owned come first."""
         units = self._units()
         busy = sum(driver.acts or driver.asks for _, driver in self._drivers(units))
         claims_max = self.claiming.claims_max
@@ -671,7 +673,7 @@ class Member:
         return self.driver(key).consumer.known.owner_client == self.me.client_id
 
     def _looks_claimable(self, key: ClaimKey, now_ms: int) -> bool:
-        """Whether it may ask for the claim now; if it may later, it will choose again then."""
+        """Whether it may ask for the claim now; if not yet, schedule another choice."""
         at_ms = self._claimable_at_ms(key)
         return at_ms is not None and not self._not_yet(at_ms, now_ms)
 
@@ -699,7 +701,7 @@ class Member:
         )
 
     def _ask_for_a_share(self, now_ms: int) -> list[ClaimEffect]:
-        """Do what `share` decides, until it decides nothing more."""
+        """Carry out the decisions of `share` until there are none."""
         effects = []
         for _ in range(1 + len(self._held)):
             decision = self._share.look(self._group_view(), now_ms)
@@ -716,7 +718,7 @@ class Member:
         return effects
 
     def _group_view(self) -> GroupView:
-        """What the log says, with its times by the steady clock."""
+        """The group's state by the log, with times by the steady clock."""
         drivers = dict(self._drivers(self._share.me.keys))
         owners, asked, giving = dict[ClaimKey, Owner](), set[ClaimKey](), set[ClaimKey]()
         for key, driver in drivers.items():

@@ -1,8 +1,9 @@
 """Converts TLC's counterexamples to the form that all counterexamples share.
 
-The sentences are `stories`'. Two neighbouring states show who acted and which way a record went.
-The signs are the outbox of every instance, the log, and any other variable that changed at one
-instance only. So it knows no other variable by name, and a new action needs nothing here.
+`stories` writes the sentences. Two consecutive states show the actor and the direction of a record.
+The evidence is the outbox of every instance, the log, and any other variable that changed at one
+instance only. So this module knows no other variable by name, and a new action needs no change
+here.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ KINDS: Final[Mapping[str, StepKind]] = {
     "Resume": StepKind.RESUMED,
     "Tick": StepKind.TIME,
 }
-"""Actions that no change of the log or an outbox gives away; any other is drawn as what it is."""
+"""Actions that change neither the log nor an outbox; all others are drawn by their effect."""
 
 VERDICTS: Final = ACCEPTED | REFUSED | stories_of_ranges.VERDICTS.keys()
 
 UNTOLD: Final = Sentence("", "")
-"""Of steps that the next one tells, too."""
+"""For steps that the next step's sentence describes too."""
 
 Changed: TypeAlias = "Mapping[str, tuple[Value | None, Value]]"
 """Variables that a step changed, before and after."""
@@ -66,7 +67,7 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
         reader.step(number, trace.states, sentences.get(number, UNTOLD))
         for number in range(len(trace.states))
     )
-    # An instance that never does anything may not even have been started.
+    # An instance without any action may not even have been started.
     acting = [instances[name] for name in instances if any(step.who == name for step in steps)]
     return Counterexample(
         violated=violated,
@@ -101,7 +102,7 @@ def _owners_of(value: Value | None) -> list[str]:
 
 
 def _records(values: list[Value]) -> Iterator[Function]:
-    """Yield what looks like a record of the log, however deep: it has a message with a sender."""
+    """Yield values that look like records of the log, at any depth: a message with a sender."""
     while values:
         value = values.pop()
         if isinstance(value, Function):
@@ -116,12 +117,12 @@ def _records(values: list[Value]) -> Iterator[Function]:
 
 @attrs.define
 class _Reader:
-    """Reads one step after the other, and remembers what is under way."""
+    """Reads the steps in order, and stores which records are in flight."""
 
     instances: Mapping[str, Participant]
     keeps_log: bool
     under_way: dict[str, list[int]] = attrs.field(factory=dict)
-    """For every instance the steps at which what is in its outbox set out, oldest first."""
+    """For every instance, the steps at which the records in its outbox were sent, oldest first."""
 
     def step(self, number: int, states: tuple[TlcState, ...], sentence: Sentence) -> Step:
         """Return the step to this state."""
@@ -186,7 +187,7 @@ class _Reader:
         return attrs.evolve(step, kind=kind, who=who, label=label)
 
     def _outboxes(self, number: int, changed: Changed) -> tuple[str | None, bool, int | None]:
-        """Return whose outbox changed, whether something set out, and when what left it had."""
+        """Return the owner of a changed outbox, if one was added, and when a removed one was."""
         before, after = changed.get("outbox", (None, ()))
         if not isinstance(before, Function) or not isinstance(after, Function):
             return None, False, None
@@ -198,7 +199,7 @@ class _Reader:
             if len(now) > len(was):
                 under_way += [number] * (len(now) - len(was))
                 return str(who), True, None
-            # The oldest goes first; where a network reorders, it is the one that is missing.
+            # Usually the oldest is removed; if a network reorders, it is the missing one.
             gone = next((k for k in range(len(now)) if was[k] != now[k]), len(now))
             return str(who), False, under_way.pop(gone) if gone < len(under_way) else None
         return None, False, None

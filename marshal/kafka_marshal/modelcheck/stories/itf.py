@@ -85,5 +85,5 @@ def value(written: object) -> Value:
 
 
 def _ordered(values: frozenset[Value]) -> list[Value]:
-    """Order integers by size, everything else by its text, so that a diff shows what changed."""
+    """Sort integers by size, all others by their text, so that a diff only shows changes."""
     return sorted(values, key=lambda v: (0, v, "") if isinstance(v, int) else (1, 0, unparse(v)))

@@ -7,15 +7,15 @@ from attrs import frozen
 
 @frozen
 class Sentence:
-    """One step. A drawing shows `lead` by where the step stands, and the time beside it."""
+    """One step. A drawing shows `lead` by the position of the step, and the time beside it."""
 
     lead: str
-    """Who acts, and for a record that landed where: "b1 sends ", "offset 5: b1's ", or nothing."""
+    """The actor, and for a landed record its offset: "b1 sends ", "offset 5: b1's ", or empty."""
     what: str
     result: str = ""
-    """The outcome: of a record that landed its verdict, of an unknown module what changed."""
+    """The outcome: a landed record's verdict; for an unknown module, the changes."""
     time: str | None = None
-    """The time of the step, where time passes in its model."""
+    """The time of the step, if its model has time."""
     offset: int | None = None
     """The record that the step reads."""
 

@@ -1,10 +1,10 @@
-"""Tells a counterexample of `Marshal.tla` in the protocol's words.
+"""Describes a counterexample of `Marshal.tla` in the protocol's words.
 
-One line a step: who sent what, where it landed in the log and what it did there, who read how far,
-who processed which message. The line depends on two neighbouring states and the name of the action;
-nothing is run. MCRecords has records only, `stories_of_admins` describes SetPosition and
-`stories_of_ranges` MCRanges and MCParticipant, `stories_of_groups` groups with a controller. A step
-of any other module is described by the variables that changed.
+One line per step: the sender and its record, its offset and effect in the log, the reader and its
+progress, the processed message. The line depends on two consecutive states and the name of the
+action; nothing is run. MCRecords only has records. `stories_of_admins` describes SetPosition,
+`stories_of_ranges` MCRanges and MCParticipant, and `stories_of_groups` groups with a controller. A
+step of any other module is described by the changed variables.
 """
 
 import re
@@ -95,7 +95,7 @@ def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
 
 
 def _plain_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    """Tell any module's steps: the action and the variables that it changed."""
+    """Describe steps of any module: the action and the changed variables."""
     before: Variables = {}
     for number, state in enumerate(trace.states):
         changed = [
@@ -109,7 +109,7 @@ def _plain_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 
 
 def _record_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    """Tell MCRecords: there is nothing but records and the claim."""
+    """Describe MCRecords, which only has records and the claim."""
     for number in range(1, len(trace.states)):
         before: Variables = trace.states[number - 1].variables
         after: Variables = trace.states[number].variables
@@ -180,7 +180,7 @@ def _append(before: Variables, after: Variables) -> Sentence:
 
 
 def _landed(record: Any, verdict: str, before: Any, after: Any) -> Sentence:
-    """Say what a record did to its claim, at its place in the log."""
+    """The effect of a record on its claim, at its offset."""
     lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
     what = _described(record)
     if record.get("stale", False):
@@ -204,7 +204,7 @@ def _read(before: Variables, after: Variables) -> Sentence:
         owner = _owner(now)
         epoch = f", epoch {now['epoch']}" if now["epoch"] != NONE and owner != NOBODY else ""
         sees = "nobody owns" if owner == NOBODY else f"{_self(owner, who)} owns{epoch}"
-        # After as many records the log itself may say otherwise: fault (c).
+        # After the same number of records, the log itself may have a different owner: fault (c).
         by_log = after["history"][has["view"]]
         line += f": {sees}" + (", by its own clock" if _owner(by_log) != owner else "")
     granted = has["granted"] - had["granted"]
@@ -277,7 +277,7 @@ def _described(record: Any) -> str:
 
 
 def _effects(before: Any, after: Any) -> str:
-    """Say what a record changed in its claim, beyond clocks."""
+    """The changes of a claim by a record, except clocks."""
     found = []
     old, new = _owner(before), _owner(after)
     if new not in (old, NOBODY):
@@ -296,7 +296,7 @@ def _effects(before: Any, after: Any) -> str:
 
 
 def _owner(claim: Any) -> str:
-    # The original keeps the owner's ids after a release and forgets the heartbeat.
+    # The original keeps the owner's ids after a release and clears the heartbeat.
     return NOBODY if claim["last_heartbeat_ms"] == NONE else str(claim["owner_instance"])
 
 

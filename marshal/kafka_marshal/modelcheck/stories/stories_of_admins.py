@@ -1,7 +1,7 @@
-"""Tells a counterexample of `SetPosition.tla`: several claims, and the administrators.
+"""Describes a counterexample of `SetPosition.tla`: several claims, and the administrators.
 
-The caller hands in the words for a record and for what it did to a claim, which are those of any
-other module. So this room knows only what administrators do and report.
+The caller passes the words for a record and for its effect on a claim, which are the same for all
+modules. So this module only knows the actions and reports of administrators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIABLES = {"log", "verdicts", "claims", "administrators", "outbox"}
 def admin_steps(
     trace: Trace, described: Described, landed: Landed
 ) -> Iterator[tuple[int, Sentence]]:
-    """Tell every step in a line."""
+    """Describe every step in a line."""
     for number in range(1, len(trace.states)):
         before: Variables = trace.states[number - 1].variables
         after: Variables = trace.states[number].variables
@@ -101,14 +101,14 @@ def _append(before: Variables, after: Variables, landed: Landed) -> Sentence:
     if key == GROUP:
         return sentence
     sender = record["message"]["instance_id"]
-    # A drawing shows one claim's offset, so which claim comes first.
+    # A drawing shows one claim's offset, so the claim comes first.
     return Sentence(
         "", f"{key}, offset {record['offset']}", f": {sender}'s {sentence.what}{sentence.result}"
     )
 
 
 def _learned(who: str, had: Any, has: Any) -> str:
-    """Say what an administrator knows now that it did not know, and what it tells."""
+    """What an administrator has learned in this step, and what it reports."""
     found = []
     for key in sorted(has["consumers"]):
         was, now = (each["consumers"][key]["reader"]["claim"] for each in (had, has))
@@ -134,7 +134,7 @@ TOLD: Mapping[str, str] = {
     "NoneSet": "it tells that none is set",
     "PartlySet": "it tells what is set",
 }
-"""What the operator hears, by the phase."""
+"""The report to the operator, by phase."""
 
 PARTS = ("set", "not_set", "in_doubt")
 

@@ -1,7 +1,7 @@
-"""Tells a counterexample of groups: what each event did, and who asked, answered and read.
+"""Describes a counterexample of groups: the effect of each event, requests, answers and reads.
 
-Of `MCGroupEvents.tla` there are events only; of `GroupWorld.tla` also what controllers and members
-do between them. It reads nothing but the variables of two neighbouring states.
+`MCGroupEvents.tla` only has events; `GroupWorld.tla` also has the steps of controllers and members.
+It only uses the variables of two consecutive states.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NONE: Final = -1
 
 
 def event_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    """Tell where the log begins, and what each event did."""
+    """Describe the initial state, and the effect of each event."""
     yield 0, Sentence("at first", "", _state(trace.states[0].variables["controllership"]))
     for number in range(1, len(trace.states)):
         before = trace.states[number - 1].variables["controllership"]
@@ -42,7 +42,7 @@ def event_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 
 
 def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    """Tell where the log begins, and each step: an event that landed, or who did what."""
+    """Describe the initial state, and each step: a landed event, or the step of a process."""
     first: Variables = trace.states[0].variables
     yield 0, Sentence("at first", "", _state(first["appended"][-1]["after"]))
     for number in range(1, len(trace.states)):
@@ -60,13 +60,13 @@ def world_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 
 
 def _landed(record: Any, verdict: str, before: Any, after: Any) -> Sentence:
-    """An event as it landed, and what it changed."""
+    """A landed event, and its changes."""
     lead = f"offset {record['offset']}: "
     return Sentence(lead, _described(record), f": {verdict}{_changed(before, after)}")
 
 
 def _described(record: Any) -> str:
-    """An event with what it says, and the headers that it has."""
+    """An event with its content and its headers."""
     event = record["event"]
     said = [str(event["member"])] if "member" in event else []
     if "supersedes" in event:
@@ -96,7 +96,7 @@ def _reconciled(event: Any) -> str:
 
 
 def _state(controllership: Any) -> str:
-    """Where a log begins, in short."""
+    """The initial state of a log, in short."""
     groups = _mapping(controllership["groups"])
     if not groups:
         return f": epoch {controllership['epoch']}, no group"
@@ -118,7 +118,7 @@ def _owner(partition: Any) -> str:
 
 
 def _changed(before: Any, after: Any) -> str:
-    """What an event changed, field by field; nothing where it was refused."""
+    """The changes by an event, field by field; empty if it was refused."""
     told = _fields("", before, after, ("epoch",))
     was, now = _mapping(before["groups"]), _mapping(after["groups"])
     told += [f"group {name} is gone" for name in was.keys() - now.keys()]
@@ -150,7 +150,7 @@ def _fields(of: str, before: Any, after: Any, names: tuple[str, ...]) -> list[st
 
 
 def _own_step(was: Variables, now: Variables) -> Sentence:
-    """What a controller or a member does while nothing lands."""
+    """A step of a controller or a member without a landing event."""
     for ended, does in (("dead", "dies"), ("gone", "crashes")):  # of `MCGroupLiveness.tla`
         for who in now.get(ended, frozenset()) - was.get(ended, frozenset()):
             return Sentence(f"{who} " if ended == "dead" else f"controller {who} ", does)
@@ -165,7 +165,7 @@ def _own_step(was: Variables, now: Variables) -> Sentence:
 
 
 def _under_way(was: Variables, now: Variables) -> Sentence:
-    """What comes of requests, answers and records while nobody's memory changes."""
+    """The changes of requests, answers and records while no process's state changes."""
     for asked in now["requests"] - was["requests"]:
         return Sentence(f"{asked['member']} asks", f": {_asked(asked)}")
     for answer in was["answers"] - now["answers"]:
@@ -212,7 +212,7 @@ def _asked(request: Any) -> str:
 
 
 def _differing(was: Any, now: Any) -> tuple[Any, Any, Any]:
-    """The one of several that changed, what it was, and what it is now."""
+    """The key of the only changed value, its old and its new value."""
     before = _mapping(was)
     [changed] = [
         (who, before[who], one) for who, one in _mapping(now).items() if before[who] != one

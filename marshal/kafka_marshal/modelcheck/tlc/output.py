@@ -1,8 +1,8 @@
-"""Parses what TLC prints in tool mode into the result of a run.
+"""Parses TLC's output in tool mode into the result of a run.
 
-It knows TLC's message codes and nothing of processes: it is fed lines, wherever they come from.
-In tool mode every message stands between two lines that carry its code, so nothing is guessed
-from English except the numbers inside a sentence and a violated property's name.
+It knows TLC's message codes, but no processes: it receives lines from any source. In tool mode
+every message is between two lines with its code. So nothing is guessed from English except the
+numbers within a sentence and a violated property's name.
 """
 
 import enum
@@ -22,7 +22,7 @@ class TlcOutcome(enum.StrEnum):
     INVARIANT = "invariant"
     """A state, or a step (`[][A]_v`), that a property forbids."""
     PROPERTY = "property"
-    """A behaviour that a property forbids: a step, an initial state or a way to go on for ever."""
+    """A behaviour that a property forbids: a step, an initial state, or an infinite suffix."""
     DEADLOCK = "deadlock"
 
 
@@ -31,24 +31,24 @@ class TlcState:
     """One state of a counterexample and the action that led to it."""
 
     action: str
-    """Name of the action, as the specification has it; empty in the first state. TLC 2.18 does
-    not say with which parameters."""
+    """The action's name in the specification; empty in the first state. TLC 2.18 does not print its
+    parameters."""
     variables: Mapping[str, Value]
 
 
 @attrs.frozen
 class Trace:
-    """A counterexample: its states in order and how it goes on after the last."""
+    """A counterexample: its states in order, and the continuation after the last one."""
 
     states: tuple[TlcState, ...]
     back_to: int | None = None
-    """Index of the state that the last one is followed by, for ever; its own index if it stutters.
-    Nothing if the states alone are the counterexample."""
+    """The index of the state that follows the last one, for ever; its own index if it stutters.
+    None if the states alone are the counterexample."""
 
 
 @attrs.frozen
 class Progress:
-    """Where a run is."""
+    """The progress of a run."""
 
     depth: int
     generated: int
@@ -59,7 +59,7 @@ class Progress:
 
 @attrs.frozen
 class ActionCoverage:
-    """How often an action was taken."""
+    """The number of times an action was taken."""
 
     distinct: int
     """Times that it found a new state."""
@@ -68,11 +68,11 @@ class ActionCoverage:
 
 @attrs.frozen
 class TlcResult:
-    """What one run of TLC found."""
+    """The result of one run of TLC."""
 
     outcome: TlcOutcome
     violated: str | None
-    """Name of the violated invariant or property; nothing also where TLC does not tell which of
+    """The name of the violated invariant or property; None also if TLC does not report which of
     several properties in a cfg it was."""
     trace: Trace | None
     states: int
@@ -80,11 +80,11 @@ class TlcResult:
     edges: int
     """Transitions found: states generated, without the initial ones."""
     depth: int | None
-    """States on the longest shortest path; nothing when a violated liveness property ended the
-    run. With more than one worker it may be higher by chance."""
+    """The number of states on the longest shortest path; None if a violated liveness property ended
+    the run. With more than one worker it may be higher by chance."""
     seconds: float
     coverage: Mapping[str, ActionCoverage] = attrs.field(factory=dict)
-    """By action, if it was asked for."""
+    """By action, if requested."""
     printed: tuple[Value, ...] = ()
     """The sequences that the specification printed."""
 
@@ -115,10 +115,10 @@ _ACTION_COVERAGE = 2772
 
 
 class OutputReader:
-    """Feed it every line that TLC prints, then ask for the result.
+    """Pass it every line that TLC prints, then ask for the result.
 
-    `named_properties` are those of the cfg: where TLC says that some property was violated and
-    not which, the only one there is named.
+    `named_properties` are those of the cfg: if TLC reports a violated property without its name,
+    the only one there is used.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class OutputReader:
         self._coverage: dict[str, ActionCoverage] = {}
 
     def feed(self, line: str) -> None:
-        """Take the next line, without its line end."""
+        """Read the next line, without its line end."""
         if started := _START.fullmatch(line):
             self._code, self._severity = int(started[1]), int(started[2])
             self._body = []
@@ -159,9 +159,9 @@ class OutputReader:
             self._body.append(line)
 
     def result(self, seconds: float) -> TlcResult:
-        """Return what the run found.
+        """Return the result of the run.
 
-        Raises ModelCheckError, in TLC's own words, if it did not come to an end.
+        Raises ModelCheckError, in TLC's own words, if it did not finish.
         """
         if self._errors or self._outcome is None or not self._finished:
             raise ModelCheckError(self._complaint())
@@ -170,7 +170,7 @@ class OutputReader:
             outcome=self._outcome,
             violated=self._violated,
             trace=trace,
-            # TLC gives no statistics when already an initial state is wrong.
+            # TLC prints no statistics if an initial state already violates an invariant.
             states=self._distinct or len(self._states),
             edges=max(0, self._generated - self._initial),
             depth=self._depth,
@@ -236,7 +236,7 @@ class OutputReader:
 
     def _complaint(self) -> str:
         errors = [error for error in self._errors if error]
-        # What the parser of TLA+ finds wrong stands outside all messages.
+        # Errors of the TLA+ parser are outside all messages.
         noise = ("Parsing file ", "Semantic processing of module ", "Loading ")
         outside = [line for line in self._outside if line.strip() and not line.startswith(noise)]
         if not errors or "Parsing or semantic analysis failed." in errors:

@@ -1,7 +1,7 @@
 """Runs TLC on one module and one cfg.
 
-It knows how to start the process, feed its output to a reader and leave nothing behind. It does
-not know which models there are (`models.py`) or what they mean (`stories.py`).
+It starts the process, passes its output to a reader and cleans up. It knows neither the list of
+models (`models.py`) nor their meaning (`stories.py`).
 """
 
 import os
@@ -38,20 +38,21 @@ def run(
     java_options: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> TlcResult:
-    """Check `module` with the bounds and properties of `cfg`; return what TLC found.
+    """Check `module` with the bounds and properties of `cfg`; return TLC's result.
 
     With one worker the result is a function of the files: counterexamples of invariants are
-    shortest, and the same at every run. With more, only a finished run's states and edges are.
+    shortest, and the same in every run. With more workers, only the states and edges of a finished
+    run are.
 
-    `short` says that few states are expected: Java then compiles less, which for a run of two
-    seconds saves a third and for a long one doubles it.
+    `short` states that few states are expected: Java then compiles less, which saves a third of a
+    run of two seconds, and doubles the time of a long one.
 
-    `libraries` are further folders to look for modules in, besides the module's own; `classes`
-    hold operators written in Java, which read `system_properties`. `on_progress` is called about
-    once a minute and at the end, by the calling thread.
+    `libraries` are further folders of modules, in addition to the module's own. `classes` contain
+    operators written in Java, which read `system_properties`. `on_progress` is called about once a
+    minute and at the end, by the calling thread.
 
-    Raises ModelCheckError, in TLC's words, if it cannot parse, evaluate or finish. Whatever ends
-    this call, Ctrl-C and kill -9 included, TLC has ended too and its files are gone.
+    Raises ModelCheckError, in TLC's words, if it cannot parse, evaluate or finish. However this
+    call ends, including Ctrl-C and kill -9, TLC has ended too and its files are removed.
     """
     for path in (module, cfg):
         if not path.is_file():
@@ -117,7 +118,7 @@ def _feed_swept(reader: OutputReader, command: Sequence[str], cwd: Path, sweeper
         with process.stdout as lines:
             for line in lines:
                 reader.feed(line.rstrip("\n"))
-        # Its output is at an end; what it does on leaving (the exporter's file) is not.
+        # Its output has ended; its work at exit (the exporter's file) has not.
         process.wait()
     except BaseException:
         process.kill()

@@ -34,10 +34,10 @@ INTERVAL_MAX: Final = 1_000_000
 
 
 class MalformedValueError(ValueError):
-    """The text is not a TLA+ value; says where it stops being one."""
+    """The text is not a TLA+ value; the message names the position of the error."""
 
     def __init__(self, text: str, position: int, expected: str) -> None:
-        """Say what was `expected` at `position`, and show the text around it."""
+        """State what was `expected` at `position`, and the text around it."""
         before, after = text[max(0, position - 30) : position], text[position : position + 30]
         super().__init__(f"expected {expected} at position {position}: {before!r} here {after!r}")
         self.position = position
@@ -46,7 +46,7 @@ class MalformedValueError(ValueError):
 
 @attrs.frozen
 class ModelValue:
-    """A value equal to nothing but itself, as a cfg's `CONSTANT Nobody = Nobody` declares it."""
+    """A value equal only to itself, as a cfg's `CONSTANT Nobody = Nobody` declares it."""
 
     name: str
 
@@ -54,7 +54,7 @@ class ModelValue:
 class Function(Mapping["Value", "Value"]):
     """A TLA+ function whose domain is not 1..n; a record is one whose domain is strings.
 
-    Make it with `function`, which gives a tuple where TLA+ sees a sequence.
+    Make it with `function`, which returns a tuple for a TLA+ sequence.
     """
 
     __slots__ = ("_hash", "_pairs")
@@ -104,10 +104,10 @@ def record(**fields: Value) -> Value:
 
 
 def parse(text: str, known: dict[str, Value] | None = None) -> Value:
-    """Return the value that `text` writes; raises MalformedValueError if it is not one value.
+    """Parse a value; raises MalformedValueError if `text` is not one value.
 
-    `known` is for texts that repeat their records: it keeps the value of each, by its text, so
-    that the next one is looked up. Give the same dictionary again; equal texts are one object.
+    `known` is for texts that repeat their records: it stores the value of each, by its text, for
+    later look-ups. Pass the same dictionary again; equal texts are one object.
     """
     parser = _Parser(text, known)
     value = parser.value()
@@ -183,7 +183,7 @@ _RECORD = r"\[(?:[^\[\]\"]++|\"(?:[^\"\\]|\\.)*+\")*+\]"
 for _ in range(4):  # a consumer holds a reader, which holds a claim
     _RECORD = rf"\[(?:[^\[\]\"]++|\"(?:[^\"\\]|\\.)*+\"|{_RECORD})*+\]"
 _WHOLE_RECORD = re.compile(_RECORD, re.DOTALL)
-"""A record and what is in it, five deep; of a deeper one nothing is found."""
+"""A record with its content, up to five levels deep; deeper ones are not found."""
 
 
 class _Parser:
@@ -196,7 +196,7 @@ class _Parser:
         self._advance()
 
     def at(self, sign: str) -> bool:
-        """Say whether the next token is this sign; the empty one is the end of the text."""
+        """Whether the next token is this sign; the empty one is the end of the text."""
         return self._token == sign and self._kind in ("sign", "end")
 
     def take(self, sign: str, expected: str) -> None:
@@ -333,12 +333,12 @@ class _Parser:
 
 
 def _is_sequence(pairs: Mapping[Any, Value]) -> bool:
-    """Say whether the domain is 1..n; `True` is in Python's 1..1, and not in TLA+'s."""
+    """Whether the domain is 1..n; `True` is in Python's 1..1, but not in TLA+'s."""
     return all(type(key) is int and 1 <= key <= len(pairs) for key in pairs)
 
 
 def _ordered(values: Iterable[Value]) -> list[Value]:
-    """Order by kind, integers by size, everything else by its text."""
+    """Sort by kind, integers by size, all others by their text."""
 
     def rank(value: Value) -> tuple[str, int, str]:
         if isinstance(value, int):

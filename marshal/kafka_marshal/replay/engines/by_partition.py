@@ -1,9 +1,9 @@
 """Folds a log in several processes: each reads chunks, and folds coordinating partitions.
 
-What is read of a chunk waits in a file, sorted. Of each file, a partition is a stretch of batches.
-Who folds the partition merges its stretches, and writes the tables' rows. So nothing is pickled but
-names and numbers, and no process holds more than it works on. A partition that has most of the log
-is folded while the chunks are read (`folding_ahead`).
+The rows of a chunk are stored in a file, sorted; each partition is a range of batches there. The
+process that folds the partition merges its ranges, and writes the tables' rows. So only names and
+numbers are pickled, and no process holds more than its current work. A partition that has most of
+the log is folded while the chunks are read (`folding_ahead`).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from kafka_marshal.replay.one_process.sorting import (
 from kafka_marshal.replay.sources import Chunk
 
 RECORDS_PER_PROCESS: Final = 1_000_000
-"""Records that are worth another process. Its start takes a second, and a copy of this one needs
-pages of its own: of a million records that took another second of processor time."""
+"""The number of records that justifies another process. Starting it takes a second, and copied
+pages of memory another second of processor time for a million records."""
 _FEW: Final = 8
 """Records for each row of a chunk from which on its file is not packed. Such rows are runs, of 8
 bytes a record: to pack and unpack them took longer than the fold's own reading."""
 
 
 def processes_for(chunks: Sequence[Chunk]) -> int:
-    """How many processes fold these chunks: one for each core, if there is enough to do."""
+    """The number of processes for these chunks: one per core, if there is enough work."""
     records = sum(chunk.records for chunk in chunks)
     return max(1, min(_cores(), len(chunks), records // RECORDS_PER_PROCESS))
 
@@ -66,7 +66,7 @@ class ReadAndFold:
     job: Job
     read_folder: Path
     folder: Path
-    """Where the tables' rows go."""
+    """The folder for the tables' rows."""
 
     def read(self, number: int) -> Mapping[Place, Stretch]:
         """Read a chunk into a file."""
@@ -104,7 +104,7 @@ class ReadAndFold:
 
 
 def name_of(number: int) -> str:
-    """What the files are called with the rows of the `number`-th coordinating partition."""
+    """The name of files with the rows of the `number`-th coordinating partition."""
     return f"{number:05}"
 
 
@@ -151,7 +151,10 @@ def fold_by_partition(
 
 
 def _load(job: Job) -> None:
-    """Load what a copy of this process would load: of a job that collapses a third of a second."""
+    """Load modules before forking, once for all copies.
+
+    If a job collapses runs, that takes a third of a second.
+    """
     if row_schema(job) and job.collapsing:
         from kafka_marshal.kernel.entries import longest_entry
 

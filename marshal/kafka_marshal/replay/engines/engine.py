@@ -1,7 +1,7 @@
 """Chooses the engine that folds a log: processes of this machine, or Spark.
 
-Both make the same tables. One machine needs no Spark, which is for a cluster. This
-room knows what is asked of an engine and imports neither before it is chosen.
+Both make the same tables. Spark is for a cluster; one machine does not need it. This module knows
+the interface of an engine, and imports neither before it is chosen.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_RECORD_BYTES: Final = 128
-"""What a record takes of the temporary folder at most, packed, where none is left out."""
+"""The most temporary space that a record takes, packed, if no records are left out."""
 
 
 class EngineName(StrEnum):
-    """What `--engine` may be."""
+    """The values of `--engine`."""
 
     auto = "auto"
     local = "local"
@@ -62,14 +62,14 @@ def choose(
     free_bytes: int | None = None,
     table_format: TableFormat = TableFormat.parquet,
 ) -> EngineChoice:
-    """Which engine reads these chunks.
+    """Choose the engine for these chunks.
 
-    `spark`, if it is to be Spark, says which. `free_bytes`: of the folder for temporary files,
-    which take what does not fit into memory; None: looked up.
+    `spark` is the Spark to use, if that is the engine. `free_bytes` is the space of the folder for
+    temporary files, which hold what exceeds memory; None: looked up.
 
     Raises:
-        InvalidOption: there is no such engine, or it folds here and a master is named. Or Spark
-            writes the format, and there is neither a master nor a session.
+        InvalidOption: there is no such engine, or it is the local one and a master is named. Or
+            Spark writes the format, and there is neither a master nor a session.
     """
     if asked not in set(EngineName):
         raise InvalidOption(f"--engine must be one of {', '.join(EngineName)}, not {asked!r}")
@@ -101,10 +101,10 @@ def choose(
 
 
 class Engine(Protocol):
-    """What runs jobs.
+    """Runs jobs.
 
-    All three raise UnreadableSource where something is no record, SourcesOverlap where chunks that
-    were collapsed do not follow each other, and ReplayError (SparkFailed) where a task broke.
+    All three methods raise UnreadableSource for invalid records. They raise SourcesOverlap if
+    collapsed chunks do not follow each other, and ReplayError (SparkFailed) if a task failed.
     """
 
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
@@ -119,7 +119,7 @@ class Engine(Protocol):
     def fold_of(
         self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> AbstractContextManager[FoldedLog]:
-        """The rows in such folders, and what each of the states says if its log ends there."""
+        """The rows in such folders, and the rows of each state if its log ends there."""
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def started(
     on_progress: Callable[[str], None] = lambda _: None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> Iterator[Engine]:
-    """The engine that was chosen; of Spark, with its session or one that is stopped at the end.
+    """Start the chosen engine; a Spark session that is opened here is stopped at the end.
 
     Raises:
         JavaNotFoundError: there is no Java for Spark.
@@ -178,7 +178,7 @@ class Writer(Protocol):
 
 
 def writer(engine: Engine, table_format: TableFormat) -> Writer:
-    """What writes tables in this format; all but Parquet are Spark's, as `choose` has seen to."""
+    """The writer of tables in this format; all but Parquet need Spark, as `choose` has checked."""
     if table_format is TableFormat.parquet:
         return lambda fold, table, folder, extra: fold.write(table, folder, extra)
     from kafka_marshal.replay.spark.pipeline import SparkEngine
@@ -194,11 +194,11 @@ def run_fold(
     judging: Judging,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FoldedLog]:
-    """Read and fold everything; the rows are kept while the block lasts.
+    """Read and fold everything; the rows exist until the block ends.
 
     Raises:
         UnreadableSource: a line or a row is no record.
-        ReplayError: the engine could not go on for another reason.
+        ReplayError: the engine failed for another reason.
     """
     on_progress(f"reading {len(chunks)} chunks, folding")
     collapsing = judging.collapse is not None and engine.collapses(chunks)

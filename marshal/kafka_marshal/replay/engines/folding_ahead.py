@@ -1,8 +1,8 @@
 """Folds the largest coordinating partition of a log while its chunks are still being read.
 
 A coordinating partition is folded by one process. If it has most of a log, the others would wait
-for that one at the end. So a thread folds what was read so far, in the order of the chunks, and the
-processes share what is left to read. This room knows neither how chunks are read nor by whom.
+for that one at the end. So a thread folds the chunks read so far, in their order, and the processes
+share the remaining ones. This module does not know how or where chunks are read.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kafka_marshal.replay.one_process.gathering import Place
 from kafka_marshal.replay.one_process.local_fold import GatheredRows
 
 CHUNKS_MIN: Final = 2
-"""Chunks of which is known what they hold before a coordinating partition is chosen."""
+"""The number of chunks that must be known before a coordinating partition is chosen."""
 
 
 class _Abandoned(Exception):
-    """What was read is to be folded later, in another order."""
+    """The rows must be folded later, in another order."""
 
 
 class FoldingAhead:
-    """Takes what was read of each chunk, in any order. A context manager that ends its thread."""
+    """Receives the rows of each chunk, in any order. A context manager that ends its thread."""
 
     def __init__(self, job: Job, processes: int) -> None:
         self._job, self._processes = job, processes
         self._read: dict[int, Mapping[Place, Stretch]] = {}
-        """What is to be looked at when the chunks before it were read."""
+        """Chunks that wait for earlier ones."""
         self._taken = self._next = 0
         self._rows_of: Counter[Place] = Counter()
         self._last: Stretch | None = None
@@ -44,8 +44,8 @@ class FoldingAhead:
         self._error: BaseException | None = None
         self.rows = GatheredRows(job.judging.tables)
         self.place: Place | None = None
-        """Which one is folded; None as long as none has most of what was read, or if its chunks
-        are not in order."""
+        """The partition that is folded; None while none has most of the rows, or if its chunks are
+        not in order."""
 
     def __enter__(self) -> FoldingAhead:
         self.rows.__enter__()
@@ -56,7 +56,7 @@ class FoldingAhead:
         self.rows.__exit__(*error)
 
     def take(self, number: int, found: Mapping[Place, Stretch]) -> None:
-        """What was read of a chunk."""
+        """Add the rows of a chunk."""
         self._read[number] = found
         self._taken += 1
         for place, stretch in found.items():
@@ -82,9 +82,9 @@ class FoldingAhead:
         self._queue.put(stretch)
 
     def finish(self) -> GatheredRows:
-        """The rows of `place`, when all chunks were read and taken.
+        """The rows of `place`, after all chunks were read and added.
 
-        Raises what its fold raises.
+        Raises the errors of its fold.
         """
         self._end(abandoned=False)
         if self._error is not None:

@@ -1,11 +1,10 @@
 """A replay that resumes where the last one ended: one growing log, folded run by run.
 
-The folder holds, of every run, the rows that nothing can change any more, and of the latest run
-that met it, the state of every coordinating partition. What a replay shows is both: the rows of all
-runs, and what each state says if the log ends now. `Checkpoint`'s one file says which belong
-together, and replacing it is the commit. A run writes only into its own folder, whose name no
-other run has, so a task of Spark that outlived its driver harms nobody. Which engine folded a run
-is not written down: the next may be folded by another.
+The folder holds the final rows of every run, and the latest state of every coordinating partition.
+A replay's output consists of both: the rows of all runs, and the rows of each state if the log ends
+now. `Checkpoint`'s manifest lists the files that belong together, and replacing it is the commit. A
+run only writes into its own folder, which has a unique name. So a Spark task that survives its
+driver does no harm. The engine of a run is not recorded: the next one may use another.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ ROWS: Final = "rows"
 STATES: Final = "states"
 SUFFIX: Final = ".state"
 _SKIPPED: Final = -2
-"""The `input_order` of a row that only counts what its chunk holds of offsets folded before."""
+"""The `input_order` of a row that only counts the chunk's records that were folded before."""
 
 
 @frozen
 class IncrementalRun:
-    """What one run did to a checkpoint."""
+    """The effect of one run on a checkpoint."""
 
     run: int
     """The how many-th it is."""
@@ -65,7 +64,7 @@ class IncrementalRun:
 
     @property
     def skipped(self) -> int:
-        """Records that lie below the offset to go on from."""
+        """Records below the offset at which the run resumed."""
         return sum(head.skipped for head in self.heads)
 
 
@@ -94,7 +93,7 @@ class OpenLog:
         return folder
 
     def commit(self, run: Path) -> None:
-        """From now on the next run goes on from here."""
+        """Commit: the next run resumes from here."""
         runs, states = (*self.runs, run.name), states_of(run)
         for partition, path in states.items():
             self._checkpoint.adopt(partition, str(path.relative_to(self.folder)))
@@ -104,9 +103,9 @@ class OpenLog:
         self.runs, self.states = runs, {**self.states, **states}
 
     def sweep(self) -> None:
-        """Remove what no commit names: runs that broke, and states that others replaced.
+        """Remove files of no commit: those of failed runs, and replaced states.
 
-        Not while anything may still be computed from it.
+        Only call this when nothing is computed from them any more.
         """
         if self._committing:
             return
@@ -120,17 +119,17 @@ class OpenLog:
 
 
 def states_of(run: Path) -> dict[int, Path]:
-    """The states that a run has put aside."""
+    """The states that a run has saved."""
     return {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
 
 
 @contextmanager
 def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
-    """Take a folder, or make it.
+    """Open a folder, or create it.
 
     Raises:
-        CheckpointRefused: it was made with other options or by another version, it is damaged, or
-            somebody else holds it.
+        CheckpointRefused: it was made with other options or by another version, it is damaged,
+            or another process holds it.
     """
     with closing(Checkpoint(folder, {"command": "replay", **options})) as checkpoint:
         try:
@@ -141,7 +140,7 @@ def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
 
 
 class _Reader:
-    """Reads chunks from where earlier runs ended."""
+    """Reads chunks from the end of earlier runs on."""
 
     def __init__(self, chunks: tuple[Chunk, ...], next_offsets: Mapping[int, int]) -> None:
         self._chunks = chunks
@@ -154,7 +153,7 @@ class _Reader:
             yield batch.filter(pa.array(~below)) if below.any() else batch
 
     def chunk(self, number: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-        """The new records of a chunk; what is to be reported of the others."""
+        """The new records of a chunk, and the rows that report the others."""
         new, rest = [], []
         log = ""
         skipped: dict[int, int] = {}
@@ -201,14 +200,14 @@ def _counts(log: str, skipped: Mapping[int, int]) -> pa.RecordBatch:
 
 @frozen
 class _NewRecords:
-    """What one run folds, onto the states of earlier ones: a `Job`."""
+    """Folds the new records of one run onto the states of earlier ones: a `Job`."""
 
     chunks: tuple[Chunk, ...]
     judging: Judging
     states: Mapping[int, Path]
     next_offsets: Mapping[int, int]
     folder: Path
-    """Where to put states."""
+    """The folder for saved states."""
     collapsing: bool
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -225,7 +224,7 @@ class _NewRecords:
             yield from self.judging.collapse.rows_of(number, new)
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
-        """As `Job`; states are put aside."""
+        """As `Job`; states are saved."""
         items_of, taker = self._taking()
         standing: PartitionState | None = None
         take: Callable[[Any], None]
@@ -257,7 +256,7 @@ class _NewRecords:
     def _taking(
         self,
     ) -> tuple[Callable[[pa.RecordBatch], Placed], Callable[[Any], Callable[[Any], None]]]:
-        """What a row is, and what takes it if the log is collapsed."""
+        """The functions that decode rows of a collapsed log, and that fold them."""
         if not self.collapsing or self.judging.collapse is None:
             return _singles, attrgetter("feed")
         reader = _Reader(self.chunks, self.next_offsets)
@@ -284,11 +283,11 @@ def run_resumed(
     log: OpenLog,
     on_progress: Callable[[str], None],
 ) -> Iterator[tuple[FoldedLog, IncrementalRun, Callable[[], None]]]:
-    """Read what is new, fold it onto what was; the whole account, and what commits the run.
+    """Fold new records onto earlier states; yield the whole account, the run, and its commit.
 
     Raises:
         UnreadableSource: a line or a row is no record.
-        ReplayError: the engine could not go on for another reason.
+        ReplayError: the engine failed for another reason.
         CheckpointRefused: a state is damaged.
     """
     next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}

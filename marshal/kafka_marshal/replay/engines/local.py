@@ -1,10 +1,9 @@
 """The fold on this machine, without Spark and Java.
 
-Chunks are read, and what they hold is brought together by coordinating partition. Each is folded by
-the same account. Of a long log both is done by several processes (`by_partition`), else by this
-one. The rows stay here, in memory or in files. A small log is fed record by record, because the
-compiled kernel takes longer to load than this few records take. What Spark does with the same job
-is in `pipeline`.
+Chunks are read, and their rows are gathered by coordinating partition. The same account as on Spark
+folds each. For a long log, several processes do both (`by_partition`), else this one. The rows stay
+here, in memory or in files. A small log is fed record by record, because loading the compiled
+kernel takes longer. `pipeline` runs the same job on Spark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Buffers what each chunk holds for one coordinating partition, until it is folded."""
+"""Buffers each chunk's rows of one coordinating partition, until it is folded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stretch:
     rows: int
     first: Key
     last: Key
-    """What the first and the last row are sorted by."""
+    """The sort keys of the first and the last row."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read them."""

@@ -1,9 +1,10 @@
 """Worker processes on this machine that share one task with the process that starts them.
 
-A process that only replays (`own_process`) is forked, so its copies have loaded what they need. For
-any other each is a Python of its own, neither forked nor made by `multiprocessing`: who starts it
-may have threads, or be a script that would run again. It ends when its starter does, however that
-ends, and no interrupt of a terminal reaches it. This room does not know what the work is.
+A process that only replays (`own_process`) is forked, so its copies have loaded all modules.
+Otherwise each worker is a new Python process, neither forked nor made by `multiprocessing`: the
+caller may have threads, or be a script that would run again. A worker ends with its starter, in
+whatever way that ends, and receives no interrupts of a terminal. This module does not know what the
+work is.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class _Worker:
 
 
 class Workers:
-    """The processes; a context manager that ends those that it started.
+    """The processes; a context manager that ends them.
 
-    `work` is pickled to each of them that is started, and its methods are the tasks. What they put
-    into the system's temporary folder goes to `folder`, which the starter removes. `forked`: each
-    is a copy of this process.
+    `work` is pickled to each new process, and its methods are the tasks. Files that they put into
+    the system's temporary folder go to `folder`, which the starter removes. `forked`: each is a
+    copy of this process.
     """
 
     def __init__(self, work: object, count: int, folder: Path, *, forked: bool = False) -> None:
@@ -144,13 +145,13 @@ class Workers:
         report: Callable[[int], None],
         take: Callable[[int, Any], None] = lambda number, result: None,
     ) -> list[Any]:
-        """Call the method `task` of the work with each of the arguments, and return what it did.
+        """Call the work's method `task` with each of the arguments, and return the results.
 
-        `report` is called with the number of calls that are done, and `take` with the number of
-        each call and with what it returned, as they end.
+        `report` is called with the number of finished calls. `take` is called with the number of
+        each call and its result, when it ends.
 
         Raises:
-            ReplayError: a process has ended. What a call raises is raised here, too.
+            ReplayError: a process has ended. An exception of a call is raised here, too.
         """
         waiting = deque(enumerate(arguments))
         results: dict[int, Any] = {}
@@ -202,7 +203,7 @@ def _ended(process: _Process) -> ReplayError:
 
 
 def serve(file: int) -> None:
-    """Do what the starter asks for, until it closes its end or is no more."""
+    """Execute the starter's requests, until it closes its end or has ended."""
     prepare()
     connection = Connection(file)
     _serve(connection, connection.recv())
@@ -229,7 +230,7 @@ def _serve(connection: Connection, work: object) -> NoReturn:
 
 
 def _told(error: BaseException) -> BaseException:
-    """An error as the starter can raise it, with where it was raised."""
+    """An error in a form that the starter can raise, with the place where it was raised."""
     where = "".join(traceback.format_exception(error))
     if not isinstance(error, (MarshalError, UnreadableSource, OSError, MemoryError)):
         return RuntimeError(where)  # our mistake, or one that does not pickle

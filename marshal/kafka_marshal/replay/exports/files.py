@@ -1,6 +1,6 @@
-"""Writes findings and tenures for other tools, each to its own file beside the output folder.
+"""Writes findings and tenures for other tools, each to its own file besides the output folder.
 
-As with the folder: a file that is there is refused, and a run that fails leaves none.
+As for the folder: an existing file is refused, and a run that fails leaves none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_marshal.scratch import Scratch
 
 @frozen
 class Exports:
-    """Where the findings, and for Perfetto the tenures, go besides; None: nowhere."""
+    """Further files for the findings, and for Perfetto the tenures; None: no file."""
 
     sarif: Path | None = None
     junit: Path | None = None
@@ -42,11 +42,11 @@ class Exports:
         return (("--sarif", self.sarif), ("--junit", self.junit), ("--perfetto", self.perfetto))
 
     def check(self, out: Path) -> None:
-        """Refuse what cannot be written before anything is read.
+        """Refuse outputs that cannot be written, before anything is read.
 
         Raises:
-            OutputExists: a file is there already.
-            InvalidOption: it lies in the output folder, or two are one file.
+            OutputExists: a file exists already.
+            InvalidOption: it is in the output folder, or two are the same file.
         """
         taken: dict[Path, str] = {}
         for option, path in self._paths:
@@ -72,7 +72,7 @@ class Exports:
         catalogue: Mapping[str, FindingKind] = CATALOGUE,
         ends_ms: Mapping[tuple[str, int], int] = NO_ENDS,
     ) -> Iterator[None]:
-        """Write them beside their places, and move them there when the block ends well.
+        """Write the files next to their places, and move them there at the end of the block.
 
         `spans` and `ends_ms` are for Perfetto.
         """

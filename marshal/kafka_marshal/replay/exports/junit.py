@@ -1,6 +1,6 @@
 """Findings as JUnit XML: each log is a test suite, and each finding code a test case.
 
-A case fails if there is an error or a warning with that code. What is only good to know stands in
+A case fails if there is an error or a warning with that code. Findings of severity `info` are in
 the case's output, and a code that the chosen rules never report is skipped.
 """
 
@@ -96,7 +96,7 @@ class JUnit:
 
 
 def _text(text: str) -> str:
-    r"""Text that XML can hold: what it cannot becomes \xNN.
+    r"""Text in a form that XML supports: other characters become \xNN.
 
     >>> _text("a\x00b")
     'a\\x00b'

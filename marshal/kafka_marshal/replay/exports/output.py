@@ -1,7 +1,7 @@
-"""The output folder: written beside its place, and moved into place when it is complete.
+"""The output folder: written next to its place, and moved into place when it is complete.
 
-A run that fails leaves no folder, and an earlier run's folder is never touched. In a store nothing
-is moved: the folder is written where it is to be, `summary.json` last.
+A run that fails leaves no folder, and never changes an earlier run's folder. A store has no move:
+there the folder is written in place, `summary.json` last.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafka_marshal.scratch import Scratch
 
 @contextmanager
 def placed(out: Path, *, there: bool = False) -> Iterator[Path]:
-    """A folder to fill; it becomes `out` when the block ends well, and is gone otherwise.
+    """A folder to fill; it becomes `out` at the end of the block, and is removed after an error.
 
-    `there`: it is `out` from the beginning, for what writes down where it lies.
+    `there`: it is `out` from the beginning, for content with absolute paths.
 
     Raises:
-        OutputExists: `out` is there, before or after.
-        ReplayError: it cannot be made.
+        OutputExists: `out` exists, before or after.
+        ReplayError: it cannot be created.
     """
     refuse_existing(out)
     if there or isinstance(out, UriPath):
@@ -55,7 +55,7 @@ def placed(out: Path, *, there: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _written_there(out: Path) -> Iterator[None]:
-    """What was written is removed where the block does not end well."""
+    """Remove written files if the block fails."""
     try:
         yield
     except OSError as error:
@@ -67,11 +67,11 @@ def _written_there(out: Path) -> Iterator[None]:
 
 
 def refuse_existing(out: Path, option: str = "--out") -> None:
-    """Nobody's earlier output is overwritten.
+    """Refuse to overwrite an earlier output.
 
     Raises:
-        OutputExists: something is there.
-        ReplayError: it lies in a store that cannot be asked, or in a bucket that is not there.
+        OutputExists: the output exists.
+        ReplayError: its store cannot be accessed, or the bucket does not exist.
     """
     try:
         if isinstance(out, UriPath):
@@ -84,7 +84,7 @@ def refuse_existing(out: Path, option: str = "--out") -> None:
 
 
 def umask() -> int:
-    """What the user's files may not be."""
+    """The user's permission mask for new files."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -3,7 +3,7 @@
 A process is a group of one log under one rule set, a thread is a claim, a complete event a tenure,
 an instant event a finding. A group with a controller has a thread for each partition, one for its
 rebalances, and one for the times in which a rebalance was due. A partition of its log is a process,
-too, with its controllers. This room knows rows and events; where the text goes it does not know.
+too, with its controllers. This module knows rows and events; it does not know where the text goes.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ NO_ENDS: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 
 
 class Perfetto:
-    """Writes events as rows come, so that nobody holds all of them."""
+    """Writes events one by one, so that they need not all be in memory."""
 
     def __init__(
         self, to: IO[str], rules: str, ends_ms: Mapping[tuple[str, int], int] = NO_ENDS
     ) -> None:
-        """`rules` is the rule set under which a finding of the log itself is shown, or empty.
+        """`rules` is the rule set for findings of the log itself, or empty.
 
-        `ends_ms` says of a log and a coordinating partition when the last record was appended: what
-        lasts is drawn up to there.
+        `ends_ms` holds the time of the last record of a log and a coordinating partition: open
+        spans are drawn up to there.
         """
         self._to = to
         self._rules = rules
@@ -103,10 +103,10 @@ class Perfetto:
         to.write('{"displayTimeUnit":"ms","traceEvents":[\n')
 
     def span(self, row: SpanRow) -> None:
-        """A complete event; of a rebalance also the time in which it was due.
+        """Write a complete event; for a rebalance also the time in which it was due.
 
-        A tenure of a claim that lasts ends at its owner's last accepted record, since an owner
-        that is silent may be no more. What else lasts ends with the log.
+        An open tenure of a claim ends at its owner's last accepted record, since a silent owner may
+        not exist any more. Other open spans end with the log.
         """
         match row:
             case TenureRow():
@@ -197,7 +197,7 @@ class Perfetto:
         )
 
     def end(self) -> None:
-        """No event comes after this."""
+        """Write the end; no event follows."""
         self._to.write("\n]}\n")
 
     def _log(self, log: str) -> int:

@@ -1,8 +1,8 @@
 """Findings as SARIF 2.1.0, the format in which code hosts and CI systems show tool results.
 
 A rule is a code of the catalogue, a result is a finding. A log has no lines, so a result's location
-is logical: log, coordinating partition, group, topic, partition. What is written holds no time and
-no place of the run, and results are written one by one, however many there are.
+is logical: log, coordinating partition, group, topic, partition. The file contains no time and no
+path of the run, and results are written one by one, so any number fits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS: Final = (
 
 
 def level(severity: str) -> str:
-    """SARIF's word for a severity: what is good to know is a note."""
+    """SARIF's word for a severity: `info` is a note."""
     return severity if severity in (ERROR, WARNING) else "note"
 
 

@@ -1,7 +1,7 @@
 """The rows of the table `claims`: the state of each claim at the end of the log.
 
-Of a log that starts in the middle a claim may not be certain: then its row holds what is, and
-names what is not. This room does not know how a claim came to stand so.
+In a log that starts in the middle, a claim may be uncertain: then its row has the certain facts,
+and names the uncertain ones. This module does not know how the state was computed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NEEDED: Final = {
     "stale": Field.OWNER | Field.CLOCK,
     "clock_ms": Field.CLOCK,
 }
-"""What must be certain for a column to have a value."""
+"""By column, what must be certain for it to have a value."""
 
 
 @define
 class ClaimCount:
-    """A claim's records."""
+    """The counts of a claim's records."""
 
     records: int = 0
     first_offset: int = 0
@@ -51,7 +51,7 @@ def claim_row(
     known_from: int | None = None,
     ranges: Ranges | None = None,
 ) -> FinalClaimRow:
-    """A claim that is certain; `known_from` if it was not always. `ranges` if it is shared."""
+    """The row of a certain claim: `known_from` if it was not always, `ranges` if it is shared."""
     owned = claim.owned
     if rules.rule_set is RuleSet.ORIGINAL:
         owned = original.claimed(claim, claim.clock_ms or 0, rules)
@@ -91,14 +91,14 @@ def _ranges_columns(ranges: Ranges) -> dict[str, Any]:
 def _position_set(rules: Rules, claim: Claim, known_from: int | None) -> bool | None:
     if rules.rule_set is RuleSet.ORIGINAL:
         return None
-    # Who has not read the head of a log can know that it was set, and never that it was not.
+    # Without the head of the log it can be certain that it was set, but never that it was not.
     return claim.position_set or (False if known_from is None else None)
 
 
 def uncertain_row(
     rules: Rules, key: ClaimKey, reader: Reader, count: ClaimCount, clock_ms: int
 ) -> FinalClaimRow:
-    """A claim that is not certain when the log ends."""
+    """The row of a claim that is uncertain at the end of the log."""
     claim, certain = reader.claim, reader.certain
     alive_ms = claim.last_heartbeat_ms
     stale = alive_ms is not None and clock_ms - alive_ms > rules.stale_after_ms

@@ -1,8 +1,8 @@
 """Where the two rule sets diverge, claim by claim.
 
-Both worlds fold the same record; this room compares their states of its claims. A divergence
-is a stretch: it begins with the record that parted them, and ends with the next record after which
-they agree again, or differ in another way.
+Both worlds fold the same record; this module compares their states of its claims. A divergence
+begins with the record after which they disagree. It ends with the next record after which they
+agree again, or disagree in another way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.published import DivergenceRow
 
 View: TypeAlias = tuple[str | None, str | None, int]
-"""Owner's instance and client, position."""
+"""The owner's instance and client, and the position."""
 
 
 def _view(claim: Claim) -> View:
@@ -27,7 +27,7 @@ def _view(claim: Claim) -> View:
 
 
 def _agree(fenced: Claim, original: Claim) -> bool:
-    """The two name one owner and position: the ordinary case, which needs no views."""
+    """Whether both have the same owner and position: the common case, which needs no views."""
     return (
         fenced.position == original.position
         and fenced.owner_instance == original.owner_instance
@@ -38,7 +38,7 @@ def _agree(fenced: Claim, original: Claim) -> bool:
 
 
 class Divergences:
-    """The divergences of one coordinating partition. A stretch is reported when it ends."""
+    """The divergences of one coordinating partition. Each is reported when it ends."""
 
     def __init__(self) -> None:
         self._open: dict[ClaimKey, tuple[View, View, DivergenceRow]] = {}
@@ -51,7 +51,7 @@ class Divergences:
         original: Claim,
         judged: tuple[JudgedRecord, JudgedRecord],
     ) -> DivergenceRow | None:
-        """Compare after one record, judged (fenced, original); the row of a stretch that ended."""
+        """Compare after one record, with verdicts (fenced, original); return a row that ended."""
         going_on = self._open.get(key)
         if going_on is None and _agree(fenced, original):
             return None
@@ -72,11 +72,11 @@ class Divergences:
         )
 
     def go_on(self, key: ClaimKey, fenced: Claim, original: Claim) -> bool:
-        """The two agree about this claim, so a heartbeat that both obey cannot part them."""
+        """Whether the two agree on this claim: a heartbeat that both accept keeps it so."""
         return key not in self._open and _agree(fenced, original)
 
     def at_the_end(self) -> Iterator[DivergenceRow]:
-        """The stretches that last when the log ends."""
+        """Yield the divergences that are open at the end of the log."""
         for _, _, row in self._open.values():
             yield row
 

@@ -1,8 +1,8 @@
 """The two stages of a job: chunks become rows grouped by partition; rows become tables.
 
-A job says what is done to a chunk (`read`) and to the rows of coordinating partitions, each whole
-and in order of offset and input (`fold`). An engine says where: on Spark's executors, to which a
-job is pickled, or in this process. No job knows which.
+A job defines what happens to a chunk (`read`), and to the rows of each coordinating partition,
+complete and in order of offset and input (`fold`). An engine decides where: on Spark's executors,
+to which a job is pickled, or in this process. No job knows which.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ WINDOW_OFFSET_BYTES: Final = 8 << 20
 
 
 class Job(Protocol):
-    """What is done to the chunks of one input."""
+    """The work on the chunks of one input."""
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """What is read."""
+        """The chunks to read."""
 
     @property
     def judging(self) -> Judging:
-        """By what is folded, and into which tables."""
+        """The protocol with its settings, and its tables."""
 
     @property
     def collapsing(self) -> bool:
-        """Chunks are made small: `read` gives the schema of `judging.collapse`."""
+        """Whether chunks are collapsed: then `read` returns the schema of `judging.collapse`."""
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk.
+        """Yield the rows of one chunk.
 
         Raises:
-            UnreadableSource: something there is no record.
+            UnreadableSource: the chunk contains something that is no record.
         """
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
-        """The tables' rows.
+        """Yield the tables' rows.
 
         Raises:
             SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
@@ -67,7 +67,7 @@ class Job(Protocol):
 
 @frozen
 class WholeLog:
-    """Everything is read and folded, and every log ends where its records do."""
+    """Reads and folds everything; every log ends with its last record."""
 
     chunks: tuple[Chunk, ...]
     judging: Judging
@@ -151,13 +151,13 @@ def _of_place(batch: pa.RecordBatch, before: pa.RecordBatch) -> int:
 
 
 def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:
-    """Log, coordinating partition and record of every row."""
+    """Yield log, coordinating partition and record of every row."""
     for log, raw in records_of(batch):
         yield log, raw.partition, raw
 
 
 def row_schema(job: Job) -> pa.Schema:
-    """Of the rows that `read` gives."""
+    """The schema of the rows that `read` yields."""
     judging = job.judging
     if job.collapsing and judging.collapse is not None:
         return judging.collapse.schema
@@ -165,23 +165,23 @@ def row_schema(job: Job) -> pa.Schema:
 
 
 def row_batches(drained: Rows, tables: TableSet) -> Iterator[pa.RecordBatch]:
-    """In the schema of the tables, each batch of one table."""
+    """Yield the rows in the schema of the tables, each batch of one table."""
     for table, rows in drained.stored(tables):
         yield lines_of(table.name, rows, tables)
 
 
 def lines_of(name: str, rows: pa.StructArray, tables: TableSet) -> pa.RecordBatch:
-    """The rows of the table of that name in the schema of all tables."""
+    """The rows of the table with that name, in the schema of all tables."""
     columns = {each.name: pa.nulls(len(rows), each.arrow_type) for each in tables}
     columns[name] = rows
     return pa.RecordBatch.from_pydict(columns, schema=tables.schema)
 
 
 def check_counts(counts: Mapping[str, int]) -> None:
-    """Every coordinating partition that was folded has a row.
+    """Check that something was folded: every coordinating partition has a row.
 
     Raises:
-        UnreadableSource: none was.
+        UnreadableSource: there is none.
     """
     if not counts[PARTITIONS.name]:
         raise UnreadableSource("the sources hold no record")

@@ -1,8 +1,8 @@
 """What a job needs from a protocol: how it folds one partition, and into which tables.
 
-A protocol together with its settings is a `Judging`: claims have one (`partition_fold`), groups
-have one, and a third is a class with these members. Engines, jobs and shuffles know no more of a
-protocol than what is here. What a whole replay needs besides is in `replay.protocols`.
+A `Judging` is a protocol with its settings. Claims have one (`partition_fold`), and so have groups;
+a third protocol would be a class with these members. Engines, jobs and shuffles use no more of a
+protocol than this interface. A whole replay also needs `replay.protocols`.
 """
 
 from __future__ import annotations
@@ -21,72 +21,72 @@ from kafka_marshal.replay.model.tables import Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
 Placed: TypeAlias = Iterator[tuple[str, int, Any]]
-"""Log, coordinating partition, and what is folded there next."""
+"""Log, coordinating partition, and the next item to fold there."""
 Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
-"""What reads a chunk, given its number."""
+"""Reads a chunk, given its number."""
 
 
 class PlaceFold(Protocol):
     """The account of one coordinating partition of one log."""
 
     def feed(self, raw: RawRecord) -> None:
-        """The next record, in offset order."""
+        """Fold the next record, in offset order."""
 
     def settle(self) -> None:
-        """The input is over, but not the log: the account is put aside, and more may follow."""
+        """The input ends, but not the log: the account is saved, and more may follow."""
 
     def forked(self, raw: RawRecord) -> None:
-        """The input holds another record where one was folded that an earlier run put aside."""
+        """The input has a different record where an earlier run folded one."""
 
     def close(self) -> None:
-        """The log is over."""
+        """The log ends."""
 
     @property
     def is_full(self) -> bool:
-        """Whether rows should be drained before the next record: many wait."""
+        """Whether to drain rows before the next record, because many wait."""
 
     def drain(self) -> Rows:
-        """The rows since the last time."""
+        """The rows since the last call."""
 
 
 class LiveAccount(PlaceFold, Protocol):
-    """An account that a watch keeps: it says at once what began."""
+    """The account of a watch, which reports findings when they begin."""
 
     def begun(self) -> Iterator[FindingRow]:
-        """The findings that began by the last record, as they stand now; asked again, none."""
+        """Yield the findings that began since the last call, in their current state."""
 
     @property
     def waiting(self) -> int:
-        """How many rows wait to be drained."""
+        """The number of rows that wait to be drained."""
 
     def gauges(self) -> tuple[int, ...]:
-        """The numbers that `LiveJudging.gauges` names, as they stand now."""
+        """The current values of the numbers that `LiveJudging.gauges` names."""
 
 
 class Collapse(Protocol):
-    """How many records of a chunk become few rows, before they are shuffled."""
+    """Turns many records of a chunk into few rows, before they are shuffled."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows: at least `log`, `partition`, `offset` and `input_order`."""
+        """The schema of the rows: at least `log`, `partition`, `offset` and `input_order`."""
 
     def read(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk.
+        """Yield the rows of one chunk.
 
         Raises:
-            UnreadableSource: what is read is no record.
+            UnreadableSource: the chunk contains something that is no record.
         """
 
     def rows_of(self, number: int, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that some records of one chunk become."""
+        """Yield the rows for some records of one chunk."""
 
     def taking(
         self, chunks: tuple[Chunk, ...], read: Read = read_chunk, *, by_row: bool = False
     ) -> tuple[Callable[[pa.RecordBatch], Placed], Callable[[Any], Callable[[Any], None]]]:
-        """What the rows of a batch are, and what gives them to the account of a place.
+        """Returns two functions: one decodes a batch, one passes items to a partition's account.
 
-        `read` reads a chunk again, for records that must be looked at one by one. `by_row`: each
-        row is one item. What takes a row raises SourcesOverlap where chunks do not follow each
+        `read` reads a chunk again, for records that must be folded one by one. `by_row`: each row
+        is one item. The second function's result raises SourcesOverlap if chunks do not follow each
         other.
         """
 
@@ -94,27 +94,27 @@ class Collapse(Protocol):
 class Judging(Protocol):
     """A protocol with its settings. It pickles, and equal ones fold a log to equal rows.
 
-    Accounts pickle too, if `--checkpoint` is to put them aside.
+    Accounts must pickle too, if `--checkpoint` shall save them.
     """
 
     @property
     def options(self) -> Mapping[str, object]:
-        """The settings, as JSON: a checkpoint that was made with others is refused."""
+        """The settings, as JSON: a checkpoint made with other settings is refused."""
 
     @property
     def tables(self) -> TableSet:
-        """What the rows of an account are."""
+        """The tables of an account's rows."""
 
     @property
     def keys(self) -> bool:
-        """Records are read with their keys."""
+        """Whether records are read with their keys."""
 
     @property
     def collapse(self) -> Collapse | None:
-        """How a long log is made small; None: every record is folded by itself."""
+        """How a long log is compacted; None: every record is folded by itself."""
 
     def begin(self, place: LogPartition) -> PlaceFold:
-        """A new account."""
+        """Make a new account."""
 
 
 class LiveJudging(Judging, Protocol):
@@ -122,22 +122,22 @@ class LiveJudging(Judging, Protocol):
 
     @property
     def coordination_partitions(self) -> int | None:
-        """Partition count of the topic; None: what lies on the wrong one is not found."""
+        """The partition count of the topic; None: records on the wrong partition are not found."""
 
     @property
     def gauges(self) -> Mapping[str, str]:
-        """What is counted of a partition as it stands: names of metrics, and what each means."""
+        """The numbers that describe a partition's state: names of metrics, with their meaning."""
 
     @property
     def log_clock(self) -> Rules | None:
-        """By which rules the log's clock decides who is stale; None: it decides nothing."""
+        """The rules by which the log's clock decides which owners are stale; None: it does not."""
 
     @property
     def outlives_gaps(self) -> bool:
-        """An account goes on where retention has overtaken it; else it begins anew there."""
+        """Whether an account continues after records lost to retention; else a new one begins."""
 
     def without_head(self, partition: int) -> str:
-        """What is not known of a partition whose head is missing, as a clause."""
+        """What is unknown of a partition without its head, as a clause."""
 
     def of_topic(self, partitions: int) -> Self:
         """The same for a topic with that many partitions, unless the number was given before."""

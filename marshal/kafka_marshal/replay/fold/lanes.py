@@ -1,6 +1,6 @@
-"""What the timeline draws of a claim besides its tenures: marks, heartbeats, pauses.
+"""The content of a claim's timeline besides its tenures: marks, heartbeats, pauses.
 
-It knows which record deserves a glyph. It does not know how one looks (`report`).
+This module knows which records have a glyph. It does not know how a glyph looks (`report`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_marshal.replay.report.base.data import MARK_OF, MarkKind
 
 GRAIN_INTERVALS: Final = 0.25
 BEATS_MAX: Final = 1000
-"""A lane with more heartbeats than this is drawn without them."""
+"""A lane with more heartbeats is drawn without them."""
 
 
 @define
@@ -43,7 +43,7 @@ class Lanes:
         self._lanes: dict[ClaimKey, _Lane] = {}
 
     def observe(self, event: Event) -> Iterator[MarkRow]:
-        """Rows of the table `marks`. To be asked before the other observers see the event."""
+        """Yield rows of the table `marks`. Call this before other observers receive the event."""
         lane = self._lanes.get(event.key)
         if lane is None:
             lane = self._lanes[event.key] = _Lane()
@@ -67,28 +67,28 @@ class Lanes:
             )
 
     def take_up(self, key: ClaimKey, beats_ms: list[int] | None) -> None:
-        """A claim has these heartbeats, and nothing to mark; None: they are too many."""
+        """Start the lane of a claim with these heartbeats and no marks; None: too many of them."""
         self._lanes[key] = _Lane(beats_ms)
 
     def begin(self, key: ClaimKey) -> None:
-        """A claim is there, of which nothing may ever be seen."""
+        """Start the lane of a claim that may never have an event."""
         self._lanes.setdefault(key, _Lane())
 
     def goes_on(self, key: ClaimKey, clock_ms: int, rules: Rules) -> None:
-        """The owner's heartbeat, and nothing to mark."""
+        """Add a heartbeat of the owner without a mark."""
         beats = self._lanes[key].beats_ms
         if beats is not None and clock_ms - beats[-1] >= _grain_ms(rules):
             self._add_beat(self._lanes[key], clock_ms)
 
     def run_goes_on(self, key: ClaimKey, clocks_ms: Ints, shortest_ms: int, rules: Rules) -> None:
-        """Many of them, and the shortest time between two."""
+        """Add many of them; `shortest_ms` is the shortest time between two."""
         lane = self._lanes[key]
         beats = lane.beats_ms
         if beats is None:
             return
         grain_ms = _grain_ms(rules)
         if shortest_ms >= grain_ms and clocks_ms[0] - beats[-1] >= grain_ms:
-            # As heartbeats mostly are, none is too close to the one before it.
+            # The common case: no heartbeat is too close to the one before it.
             if len(beats) + len(clocks_ms) > BEATS_MAX:
                 lane.beats_ms = None
             else:
@@ -99,12 +99,12 @@ class Lanes:
                 self.goes_on(key, clock_ms, rules)
 
     def last_beat_ms(self, key: ClaimKey) -> int | None:
-        """When a heartbeat was drawn last; None if no more are."""
+        """The time of the last drawn heartbeat; None if no more are drawn."""
         beats = self._lanes[key].beats_ms
         return None if beats is None else beats[-1]
 
     def draw(self, key: ClaimKey, clock_ms: int) -> bool:
-        """Draw a heartbeat that is not too close to the last one; whether more will be drawn."""
+        """Draw a heartbeat unless it is too close to the last one; whether more are drawn."""
         lane = self._lanes[key]
         if lane.beats_ms is not None:
             self._add_beat(lane, clock_ms)
@@ -128,7 +128,7 @@ class Lanes:
             yield MarkKind.POSITION_BACK
 
     def _beat(self, lane: _Lane, event: Event) -> None:
-        """Heartbeats closer together than a quarter of the interval look like one."""
+        """Heartbeats closer together than a quarter of the interval are drawn as one."""
         beats = lane.beats_ms
         if beats is None:
             return
@@ -157,7 +157,7 @@ class Lanes:
     def at_the_end(
         self, records: Mapping[ClaimKey, int], tally: Callable[[ClaimKey], Tally]
     ) -> Iterator[LaneRow]:
-        """The rows, with what is counted elsewhere: a claim's records and its tenures."""
+        """Yield the rows, with the number of each claim's records and its tally of tenures."""
         for key, lane in self._lanes.items():
             counted = tally(key)
             yield LaneRow(
@@ -178,5 +178,5 @@ class Lanes:
 
 
 def _grain_ms(rules: Rules) -> float:
-    """Heartbeats that are closer together are drawn as one."""
+    """The distance in ms below which heartbeats are drawn as one."""
     return rules.heartbeat_interval_ms * GRAIN_INTERVALS

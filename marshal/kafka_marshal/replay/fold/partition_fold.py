@@ -1,8 +1,8 @@
 """Folds one coordinating partition of one log into rows of tables.
 
-This is the whole of a replay but for reading, shuffling and writing: records in offset order go
-in, rows come out, and nothing here knows of Spark. Under both rule sets one pass keeps both books
-and compares them.
+This is a whole replay except for reading, shuffling and writing. It takes records in offset order
+and returns rows, and knows nothing of Spark. With `--rules both`, one pass folds under both rule
+sets and compares the results.
 """
 
 from __future__ import annotations
@@ -58,16 +58,17 @@ from kafka_marshal.replay.model.tables import OF_CLAIMS, Rows, TableSet
 from kafka_marshal.replay.sources import Chunk
 
 Expand: TypeAlias = Callable[[HeartbeatRun], Iterable[SingleRecord]]
-"""Gives the records of a run."""
+"""Returns the records of a run."""
 ROWS_WAITING_MAX: Final = 50_000
-"""A ReleaseGroup may give a row for every claim, so rows are bounded as well as records."""
+"""The limit of waiting rows: a ReleaseGroup may produce a row for every claim, so not only records
+are limited."""
 
 
 @frozen
 class CollapsedHeartbeats:
-    """Runs of heartbeats become one row each (`run_length`): as `Collapse`.
+    """Collapses runs of heartbeats to one row each (`run_length`); see `Collapse`.
 
-    The kernel takes its time to load, so the room that knows it is imported when a log is long.
+    The kernel loads slowly, so the module that uses it is only imported for a long log.
     """
 
     interval_ms: float
@@ -81,7 +82,7 @@ class CollapsedHeartbeats:
         return COLLAPSED_SCHEMA
 
     def read(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """As `Collapse`, by the heartbeat intervals that records say."""
+        """As `Collapse`, by the heartbeat intervals that records state."""
         from kafka_marshal.replay.fold.collapsed.run_length import collapsed
 
         return collapsed(number, chunk, self.interval_ms, forced=self.forced)
@@ -97,7 +98,7 @@ class CollapsedHeartbeats:
     ) -> tuple[
         Callable[[pa.RecordBatch], Placed], Callable[[PartitionFold], Callable[[Item], None]]
     ]:
-        """As `Collapse`; the records of a run that does not go on are read again."""
+        """As `Collapse`; the records of a run that cannot be folded in one step are read again."""
         from kafka_marshal.replay.fold.collapsed.request_runs import items_in_runs
         from kafka_marshal.replay.fold.collapsed.run_length import Expander, items_of
 
@@ -110,7 +111,7 @@ class CollapsedHeartbeats:
 
 @frozen
 class JudgingOptions:
-    """By what a log of claims is judged: a `Judging`."""
+    """The settings for folding a log of claims: a `Judging`."""
 
     tables: ClassVar[TableSet] = OF_CLAIMS
     keys: ClassVar[bool] = False
@@ -118,17 +119,17 @@ class JudgingOptions:
     outlives_gaps: ClassVar[bool] = True
     rule_sets: tuple[RuleSet, ...]
     heartbeat_interval_ms: float
-    """Of groups whose log says none."""
+    """The interval of groups whose log states none."""
     pause_max_ms: int = FENCED.pause_max_ms
     coordination_partitions: int | None = field(default=None)
-    """Partition count of the coordination topic; None: topics' placement is not judged."""
+    """The partition count of the coordination topic; None: placement of topics is not checked."""
     log_begins: int | None = field(default=None)
-    """The offset where the log begins, if records after it were left out on purpose; None: where
-    the first record is. From 0 on everything is known; see `suffix`."""
+    """The offset where the log begins, if later records were left out on purpose; None: the offset
+    of the first record. If it is 0, everything is known; see `suffix`."""
     forced: bool = field(default=False)
-    """The heartbeat interval is that of all groups, whatever the log says."""
+    """Whether the heartbeat interval applies to all groups, whatever the log states."""
     given: bool = field(default=False)
-    """The user gave the heartbeat interval: a log with another one is not judged."""
+    """Whether the user gave the heartbeat interval: then a log with another one is refused."""
 
     @property
     def options(self) -> Mapping[str, object]:
@@ -167,7 +168,7 @@ class JudgingOptions:
         return PartitionFold(place, self)
 
     def rules(self) -> tuple[Rules, ...]:
-        """The rule sets with their durations, fenced first."""
+        """The rule sets with their durations, the fenced one first."""
         chosen = {RuleSet.FENCED: FENCED, RuleSet.ORIGINAL: ORIGINAL}
         return tuple(
             attrs.evolve(
@@ -181,9 +182,9 @@ class JudgingOptions:
 
 
 class PartitionFold:
-    """The books of one coordinating partition.
+    """The account of one coordinating partition.
 
-    Feed records in offset order, drain rows whenever convenient, close at the end and drain again.
+    Feed records in offset order, drain rows at any time, close at the end, and drain again.
     """
 
     def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
@@ -202,17 +203,18 @@ class PartitionFold:
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
         self._waiting: list[tuple[int, Callable[[], None]]] = []
-        """What lies behind the record that is folded: where, and how it is folded."""
+        """The items after the current record: the offset of each, and the function that folds
+        it."""
         self._steady = SteadyBook(place)
         self._fed = False
         self._log_begins = judging.log_begins
 
     def feed(self, raw: RawRecord) -> None:
-        """The next record.
+        """Fold the next record.
 
         Raises:
-            OutOfOrder: its offset is below one already fed.
-            InvalidOption: the log contradicts the heartbeat interval that was given.
+            OutOfOrder: its offset is lower than one already fed.
+            InvalidOption: the log contradicts the heartbeat interval that the user gave.
         """
         self._begin(raw.offset)
         self._inputs.observe(raw)
@@ -223,10 +225,9 @@ class PartitionFold:
             self._clocks.observe(judged)
 
     def take(self, item: Item | SteadyClaims, expand: Expand) -> None:
-        """The next of what a collapsed log is made of, by offset; a run stands where it begins.
+        """Fold the next item of a collapsed log, by offset.
 
-        Comes to the same as feeding every record. `expand` gives the records of a run that must be
-        looked at one by one.
+        A run comes in place of its first record.
 
         Raises:
             SourcesOverlap: chunks do not follow each other.
@@ -338,14 +339,14 @@ class PartitionFold:
         return lived[-1].interval_ms == said
 
     def _take_up(self, key: ClaimKey) -> None:
-        """A record is about a claim: from now on objects are kept of it."""
+        """A record is about this claim: from now on its state is kept in objects."""
         found = self._steady.pop(key)
         if found is not None:
             for ruleset_fold in self._books:
                 ruleset_fold.take_up(key, *found)
 
     def _take_up_of(self, message: RangesMessage) -> None:
-        """The same of all claims that a message reaches."""
+        """The same for all claims that a message affects."""
         if not isinstance(message, ReleaseGroup):
             self._take_up(message.key)
             return
@@ -359,7 +360,8 @@ class PartitionFold:
     def _take_joined(self, joined: JoinedRun, expand: Expand) -> None:
         """Fold a run of several rows in one step, or else its first row by itself.
 
-        Where two in turn do not go on, its sender probably does not own: then no third is tried.
+        If two in a row cannot be folded in one step, the sender is probably not the owner; then no
+        third one is tried.
         """
         if self._goes_on(joined.run()):
             return
@@ -382,10 +384,10 @@ class PartitionFold:
         heapq.heappush(self._waiting, (offset, take))
 
     def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:
-        """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
+        """Fold a run's first record by itself, then the rest in one step if that is possible.
 
-        It is where a silence ended, also one that a clock made which is far ahead, and where it
-        became certain who owns the claim. It is not where the sender does not own.
+        It is possible if the first record ended a silence, including one caused by a clock far
+        ahead, or made the owner certain. It is not if the sender does not own the claim.
         """
         self._take_single(singles[0])
         if len(run) > 1:
@@ -399,7 +401,7 @@ class PartitionFold:
         self._judge(single.raw, self._now_ms(single.clock_ms))
 
     def _begin(self, first: int) -> None:
-        """Something is fed; if it is the first, whether the log's head is there."""
+        """Note the offset of the first record, which shows whether the log's head is there."""
         if self._fed:
             return
         self._fed = True
@@ -409,7 +411,7 @@ class PartitionFold:
                 ruleset_fold.begin_at(begins)
 
     def _take_waiting(self, before: int | None) -> None:
-        """The records of expanded runs that come before an offset; all of them, if it is None."""
+        """Fold the waiting records of expanded runs before an offset; None: all of them."""
         while self._waiting and (before is None or self._waiting[0][0] < before):
             _, take = heapq.heappop(self._waiting)
             take()
@@ -436,7 +438,7 @@ class PartitionFold:
             self._wait(rest.first_offset, partial(self._take_requests, rest))
 
     def _interval_of(self, run: RequestRun) -> float | None:
-        """The interval by which each request of a run is judged; None if it may not be the same."""
+        """The heartbeat interval for all requests of a run; None if it may change in between."""
         intervals, group, said = self._intervals, run.key.group, run.said
         if intervals.forced:
             return intervals.default_ms
@@ -452,7 +454,7 @@ class PartitionFold:
         return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)
 
     def _goes_on(self, run: HeartbeatRun) -> bool:
-        """Take a run in one step, if it is nothing new to anybody."""
+        """Fold a run in one step if it is ordinary for every observer; return whether it was."""
         record = run.last.decoded()
         message = record.message
         assert isinstance(message, Heartbeat)
@@ -486,12 +488,12 @@ class PartitionFold:
 
     @property
     def clock_ms(self) -> int:
-        """The latest timestamp so far; there was a record."""
+        """The latest timestamp so far; there must have been a record."""
         assert self._clock_ms is not None
         return self._clock_ms
 
     def intervals_of(self, group: str) -> int:
-        """How many heartbeat intervals a group has stated: when it changes, so does another one."""
+        """The number of heartbeat intervals a group has stated; if it grows, results may change."""
         return len(self._intervals.lived_under(group))
 
     def newest_instance(self, group: str, client: str) -> str | None:
@@ -499,9 +501,9 @@ class PartitionFold:
         return self._instances.newest(group, client)
 
     def standing(self, key: ClaimKey, raw: RawRecord, said_ms: int | None) -> Standing | None:
-        """How a claim stands after a heartbeat, if the sender's next ones may be ordinary.
+        """The claim's state after a heartbeat, if the sender's next ones may be ordinary.
 
-        `said_ms`: the interval that it states. None also where the heartbeat was refused.
+        `said_ms` is the interval that it states. None also if the heartbeat was refused.
         """
         last = self._books[0].last_word(key)
         if last is None or last.raw is not raw:
@@ -537,7 +539,7 @@ class PartitionFold:
         )
 
     def went_on(self, key: ClaimKey, pending: WentOn) -> None:
-        """Note the sum of ordinary heartbeats about one claim."""
+        """Apply the sum of ordinary heartbeats about one claim."""
         self._inputs.more_about(key.topic, pending.count)
         for ruleset_fold in self._books:
             ruleset_fold.went_on(key, pending)
@@ -545,7 +547,7 @@ class PartitionFold:
     def records_went_on(
         self, last: RawRecord, count: int, stamps_ms: tuple[int, int], clock_ms: int
     ) -> None:
-        """Count the ordinary heartbeats since the last record; `stamps_ms`: the first, the last."""
+        """Count ordinary heartbeats since the last record; `stamps_ms`: first and last stamp."""
         self._inputs.went_on(last, count, *stamps_ms)
         self._clock_ms = clock_ms
 
@@ -560,7 +562,7 @@ class PartitionFold:
             ruleset_fold.measure_silences(lengths)
 
     def heard(self, group: str, timestamp_ms: int) -> None:
-        """Somebody who stated the group's interval was heard of then."""
+        """An owner that stated the group's interval sent a record at this time."""
         self._intervals.heard(group, timestamp_ms)
 
     def clock_went_on(
@@ -574,10 +576,10 @@ class PartitionFold:
         return self._books[book].draw(key, clock_ms)
 
     def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
-        """Whether a run has no silence in it that this interval does not allow.
+        """Whether a run has no silence in it that is too long by this interval.
 
-        It was collapsed by the interval that its heartbeats say, or by that of groups that say
-        none. The first one of a group, and one of another interval, is looked at record by record.
+        It was collapsed by the interval in its heartbeats, or by that of groups that state none.
+        The first run of a group, and one with a new interval, are folded record by record.
         """
         stated = record.headers.interval_ms
         if self._intervals.forced or stated is None:
@@ -585,7 +587,7 @@ class PartitionFold:
         return stated == self._intervals.of(record.message.group_id)
 
     def _judge(self, raw: RawRecord, clock_ms: int) -> JudgedRecord | None:
-        """One record; what the first book made of it, or None if it says nothing new."""
+        """Fold one record; return its first verdict, or None if it repeats an earlier record."""
         if raw.value is not None and raw.value.startswith(CLAIMING_RANGE):
             self._claiming_range(raw, clock_ms)
             return None
@@ -617,7 +619,7 @@ class PartitionFold:
         return judged[0]
 
     def _claiming_range(self, raw: RawRecord, clock_ms: int) -> None:
-        """A ClaimingRange: no claim changes, so most books and comparisons do not look at it."""
+        """Fold a ClaimingRange: no claim changes, so most observers do not receive it."""
         try:
             record = raw.decoded_with_ranges()
         except MalformedRecord:
@@ -652,11 +654,11 @@ class PartitionFold:
                 self._emit(row)
 
     def forked(self, raw: RawRecord) -> None:
-        """Note that the input holds another record where this account folded one long ago."""
+        """Note that the input has a different record where this account folded one earlier."""
         self._inputs.forked(raw)
 
     def settle(self) -> None:
-        """The input is over, but not the log: what follows may be fed or taken, as it comes."""
+        """The input ends, but not the log: the next records may come in either form."""
         self._take_waiting(None)
         self._note_who_spoke()
         for key in self._steady.all_keys():
@@ -669,7 +671,7 @@ class PartitionFold:
             self._clock_ms = self._chunk_ms = max(known)
 
     def close(self) -> None:
-        """The log is over."""
+        """The log ends."""
         self._take_waiting(None)
         if not self._fed:
             return
@@ -728,11 +730,11 @@ class PartitionFold:
 
     @property
     def is_full(self) -> bool:
-        """Whether rows should be drained before the next record: many wait."""
+        """Whether to drain rows before the next record, because many wait."""
         return len(self._rows) > ROWS_WAITING_MAX
 
     def drain(self) -> Rows:
-        """The rows since the last time."""
+        """The rows since the last call."""
         rows, self._rows = self._rows, Rows()
         return rows
 
@@ -742,11 +744,11 @@ class PartitionFold:
         return len(self._rows)
 
     def gauges(self) -> tuple[int]:
-        """As `LiveAccount`: how many claims have an owner, under the first rule set."""
+        """As `LiveAccount`: the number of claims with an owner, under the first rule set."""
         return (self._books[0].owned,)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The findings whose story began since this was last asked, as they stand now."""
+        """Yield the findings that began since the last call, in their current state."""
         for ruleset_fold in self._books:
             for row in ruleset_fold.begun():
                 yield self._placed(row, ruleset_fold.rules.rule_set.value)
@@ -757,10 +759,10 @@ class PartitionFold:
         self._rows.add(self._placed(row, rules))
 
     def _placed(self, row: RowT, rules: str | None = None) -> RowT:
-        """The row with where it was folded, and by which rule set, if one judged it.
+        """The row, with its place and, if it depends on one, its rule set.
 
-        The row is new, and its observer does not look at it again. So it is filled in where it is:
-        a copy takes ten times as long, and a hostile log has several rows for each record.
+        The row is new, and its observer does not use it again. So it is changed in place: a copy
+        takes ten times as long, and a hostile log has several rows for each record.
         """
         fill = object.__setattr__
         fill(row, "log", self._place.log)
@@ -779,7 +781,7 @@ def _of_groups(of_group: Callable[[str], float], claims: SteadyClaims) -> npt.ND
 
 
 def _position(raw: RawRecord) -> int:
-    """What a heartbeat of a run says."""
+    """The position in a heartbeat of a run."""
     message = raw.decoded().message
     assert isinstance(message, Heartbeat)
     return message.offset

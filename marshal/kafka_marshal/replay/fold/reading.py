@@ -1,7 +1,6 @@
 """Converts chunks of sources to Arrow batches: the first step of every executor.
 
-Whatever the format, batches come out in one schema, so from here on nobody knows where a record
-came from.
+All formats are read into one schema, so the origin of a record makes no difference from here on.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, KEYED_SCHEMA, pla
 __all__ = ["ARROW_SCHEMA", "KEYED_SCHEMA", "plain", "read_chunk", "read_lean", "records_of"]
 
 _BATCH: Final = 32_768
-"""The fewest rows of a batch, but for a chunk's last one and for long rows."""
+"""The minimum of rows in a batch, except for a chunk's last one and for long rows."""
 _BATCH_BYTES: Final = 64 << 20
-"""A batch that has as many is not added to, however few its rows are."""
+"""The size at which a batch is complete, whatever its number of rows."""
 _ORDER_BITS: Final = 40
-"""The low bits of `input_order` count within a chunk, the high ones the chunks."""
+"""The low bits of `input_order` count rows within a chunk, the high ones chunks."""
 
 
 def read_chunk(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-    """The records of one chunk; `number` is its place in the input.
+    """Yield the records of one chunk; `number` is its index in the input.
 
     Raises:
         UnreadableSource: a line or a row is no record; the message names the file and the line.
@@ -34,12 +33,12 @@ def read_chunk(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
 
 
 def read_lean(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-    """The same, in `LEAN_SCHEMA` if its format comes so, which costs less."""
+    """The same in `LEAN_SCHEMA`, if the format supports it, which costs less."""
     yield from _gathered(FORMATS[chunk.format].read(number << _ORDER_BITS, chunk))
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches put together, because each batch costs its reader something."""
+    """Join small batches, because each batch has a cost for its reader."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -16,7 +16,7 @@ def refusal_row(
     verdict: Judgement,
     before: Claim | None,
 ) -> RefusalRow:
-    """One record; `before` is its claim, if it has one and that is certain."""
+    """The row of one record; `before` is its claim, if it has one that is certain."""
     message = record.message
     of_group = isinstance(message, ReleaseGroup)
     owned = before is not None and before.owned

@@ -1,7 +1,7 @@
 """The fold of one coordinating partition under one rule set, and its observers.
 
-A book folds the log into a `World` and lets everybody watch: tenures, findings, lanes, counts. It
-hands out rows of tables. It does not know where records come from, nor where rows go.
+It folds the log into a `World` and passes each event to the observers: tenures, findings, lanes,
+counts. It returns rows of tables. It does not know where records come from, nor where rows go.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import Tenures
 
 Emit: TypeAlias = Callable[[Row, str], None]
-"""Takes a row and the rule set that says it."""
+"""Takes a row and its rule set."""
 
 
 @define
@@ -81,13 +81,13 @@ class RulesetFold:
     """One rule set's view of one coordinating partition."""
 
     shortcut = True
-    """Whether ordinary heartbeats take `_goes_on`; a test holds it to the long way."""
+    """Whether ordinary heartbeats use `_goes_on`; a test compares it with the long way."""
 
     def __init__(self, rules: Rules, emit: Emit, *, compares: bool = True) -> None:
         self.rules = rules
-        """With the heartbeat interval of groups that say none."""
+        """With the heartbeat interval of groups that state none."""
         self._compares = compares
-        """Checkpoints were folded by the same heartbeat intervals."""
+        """Whether checkpoints were made with the same heartbeat intervals."""
         self._rules = RulesByInterval(rules)
         self.world = World(rules)
         self._emit = emit
@@ -134,29 +134,29 @@ class RulesetFold:
         self._groups: dict[str, _GroupCount] = {}
         self._last: JudgedRecord | None = None
         self._wins: dict[str, deque[SteadyWins]] = {}
-        """Of each group, the wins that those who look at its shares have not seen."""
+        """By group, the wins that the observers of its shares have not seen yet."""
         self._suffix: Suffix | None = None
         self._observed = False
-        """Whether an observer was shown something since `begun` was asked."""
+        """Whether an observer received an event since the last call of `begun`."""
 
     def begin_at(self, first: int) -> None:
-        """The log's head is missing. The original's rules cannot tell what is certain then."""
+        """The log's head is missing. Under the original's rules nothing becomes certain then."""
         if self.rules.rule_set is RuleSet.FENCED:
             self._suffix = Suffix(first)
             self._acts.known_from = self._suffix.known_from
 
     @property
     def suffix(self) -> Suffix | None:
-        """What is not certain, if the log's head is missing and the rules can tell."""
+        """The uncertain claims, if the log's head is missing and the rules allow certainty."""
         return self._suffix
 
     @property
     def owned(self) -> int:
-        """How many claims have an owner."""
+        """The number of claims with an owner."""
         return len(self._tenures.open)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The findings whose story began since this was last asked, as they stand now."""
+        """Yield the findings that began since the last call, in their current state."""
         if self._observed:  # by an ordinary heartbeat nothing begins
             self._observed = False
             for observer in self._observers:
@@ -165,7 +165,7 @@ class RulesetFold:
     def observe(
         self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
     ) -> JudgedRecord:
-        """Fold one record, by its group's heartbeat interval, and tell everybody what it did."""
+        """Fold one record, by its group's heartbeat interval, and show it to all observers."""
         rules = self._rules[interval_ms]
         suffix = self._suffix
         if suffix is not None and self.world.read_before(record) is None:
@@ -214,7 +214,7 @@ class RulesetFold:
         return sighting
 
     def _after(self, outcome: Outcome, record: Record, sighting: JudgedRecord) -> None:
-        """What the checkpoints of shared claims are compared with, if the log's head is there."""
+        """Record the states that checkpoints of shared claims are compared with."""
         if self._suffix is not None or self.rules.rule_set is RuleSet.ORIGINAL:
             return
         message = record.message
@@ -231,9 +231,9 @@ class RulesetFold:
         clock_ms: int,
         interval_ms: float,
     ) -> None:
-        """Fold a ClaimingRange. The original passes over it, as over any value it does not know.
+        """Fold a ClaimingRange. The original ignores it, like any value that it does not know.
 
-        In a log whose head is missing nobody can know what it did.
+        In a log without its head, its effect cannot be known.
         """
         if self.rules.rule_set is RuleSet.ORIGINAL:
             return
@@ -256,7 +256,7 @@ class RulesetFold:
         verdict = judged.verdict
         is_refused = isinstance(verdict, RangeRefused)
         if is_refused or isinstance(verdict, ReadTwice):
-            # No request changes the claim: it is as the record found it.
+            # A request does not change the claim: its state is that before the record.
             before = None if known is None else self._claim_now(record)
             self._refusal(judged, record, verdict, before)
             if not is_refused:
@@ -270,13 +270,13 @@ class RulesetFold:
             self._last = judged
 
     def takes_runs_of(self, key: ClaimKey) -> bool:
-        """Whether requests about this claim may come in runs: a record of the claim was there."""
+        """Whether requests about this claim may come in runs: it has had a record before."""
         return self.shortcut and key in self._claims
 
     def requests(self, run: RequestRun, interval_ms: float) -> int:
-        """Fold the first requests of a run in one step, as far as they are ordinary; how many.
+        """Fold the first requests of a run in one step, while they are ordinary; return how many.
 
-        It comes to what `claiming_range` does with each of them.
+        The result is the same as of `claiming_range` for each of them.
         """
         if self.rules.rule_set is RuleSet.ORIGINAL:
             return len(run)
@@ -313,7 +313,7 @@ class RulesetFold:
     def _read(
         self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int, rules: Rules
     ) -> JudgedRecord | None:
-        """Fold a record into claims that are not certain; None if `world` has to fold it."""
+        """Fold a record into uncertain claims; None if `world` has to fold it."""
         message = record.message
         sighting = JudgedRecord(raw, message, Unknowable.UNKNOWABLE, clock_ms)
         if isinstance(message, ReleaseGroup):
@@ -349,7 +349,7 @@ class RulesetFold:
     def _work(
         self, reading: UncertainRecord, record: Record, sighting: JudgedRecord, rules: Rules
     ) -> None:
-        """An administrator's work counts also where the owner alone is certain."""
+        """Count an administrator's work even if only the owner is certain."""
         if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
             before, after = reading.before.claim, reading.after.claim
             self._observed = True
@@ -365,7 +365,7 @@ class RulesetFold:
         group: _GroupCount,
         rules: Rules,
     ) -> None:
-        """A release, of which it is not known where it left the position, or if it is one."""
+        """Fold a release whose position, or whose effect as such, is unknown."""
         key = reading.key
         before = self.world.claim(key)
         after = attrs.evolve(before, owner_instance=None, owner_client=None, last_heartbeat_ms=None)
@@ -391,10 +391,10 @@ class RulesetFold:
     def _goes_on(
         self, transition: Transition, record: Record, sighting: JudgedRecord, rules: Rules
     ) -> bool:
-        """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
+        """Fold the ordinary heartbeat of a live owner, which no observer would report.
 
-        Nearly every record of a log is one. Everything else, and all within a group that was ever
-        paused, goes through `_see`, which would come to the same.
+        Nearly every record of a log is one. All others, and all records of a group that was ever
+        paused, are folded by `_see`, with the same result.
         """
         key = transition.key
         tenure = self._tenures.open.get(key)
@@ -418,8 +418,8 @@ class RulesetFold:
     ) -> Claim | None:
         """The claim after a run of ordinary heartbeats; None if one of them is not ordinary.
 
-        `record` is the last of them, and its clocks are those of the coordinating partition. With a
-        claim `run_goes_on` comes to what folding every record would.
+        `record` is the last of them, and its clocks are those of the coordinating partition. If the
+        result is not None, `run_goes_on` is equivalent to folding every record.
         """
         rules = self._rules[interval_ms]
         tenure = self._tenures.open.get(key)
@@ -433,8 +433,8 @@ class RulesetFold:
             or self._shared.of(key) is not None
         ):
             return None
-        # The heartbeats are of one sender, and none falls behind the one before it: each is obeyed
-        # or refused as the last one is.
+        # The heartbeats have one sender, and each position is at least the one before it: all have
+        # the same verdict as the last one.
         after, verdict = step(claim, record, rules)
         ordinary = (
             verdict is Accepted.REFRESHED
@@ -452,7 +452,7 @@ class RulesetFold:
         gaps: Gaps,
         interval_ms: float,
     ) -> None:
-        """Note a run of ordinary heartbeats; the claim after it and its silences are given."""
+        """Note a run of ordinary heartbeats; `after` is the claim after it, `gaps` its silences."""
         rules = self._rules[interval_ms]
         self.world.seed(key, after)
         tenure = self._tenures.open[key]
@@ -474,12 +474,12 @@ class RulesetFold:
             self._last = sighting
 
     def last_word(self, key: ClaimKey) -> JudgedRecord | None:
-        """The last accepted record of who owns a claim."""
+        """The last accepted record of a claim's owner."""
         tenure = self._tenures.open.get(key)
         return None if tenure is None else tenure.last
 
     def standing(self, key: ClaimKey) -> BookStanding | None:
-        """How a claim stands after a heartbeat of its owner; None if its next is not ordinary."""
+        """A claim's state after a heartbeat of its owner; None if its next one is not ordinary."""
         tenure = self._tenures.open.get(key)
         if tenure is None or not self.shortcut or tenure.last.verdict is not Accepted.REFRESHED:
             return None
@@ -497,12 +497,13 @@ class RulesetFold:
         return BookStanding(tenure.pace.rest_ms, moved.clock_ms, self._lanes.last_beat_ms(key))
 
     def went_on(self, key: ClaimKey, pending: WentOn) -> None:
-        """Note ordinary heartbeats of a living owner: what `_goes_on` does with each of them.
+        """Apply ordinary heartbeats of a live owner: the effect of `_goes_on` for each of them.
 
-        Their silences were counted (`count_silences`), and so were those to draw (`draw`).
+        Their silences were counted before (`count_silences`), and so were those to draw (`draw`).
         """
         record = pending.record
-        # Each is obeyed as the last one is, and the claim is as the last one leaves it.
+        # All have the same verdict as the last one, and the claim's state is that after the last
+        # one.
         after, verdict = step(self.world.claim(key), record, self._rules[pending.interval_ms])
         assert verdict is Accepted.REFRESHED, verdict
         self.world.seed(key, after)
@@ -528,11 +529,11 @@ class RulesetFold:
         self._silences.count_some(seen, long)
 
     def measure_silences(self, lengths: Mapping[int, int]) -> None:
-        """Note how many of them there were of which length, in milliseconds."""
+        """Add the number of silences of each length, in milliseconds."""
         self._silences.measure(lengths)
 
     def draw(self, key: ClaimKey, clock_ms: int) -> bool:
-        """Draw an ordinary heartbeat; whether more of them will be."""
+        """Draw an ordinary heartbeat; return whether more of them will be drawn."""
         return self._lanes.draw(key, clock_ms)
 
     # --- claims that are kept in columns (`steady_claims`) ---
@@ -624,19 +625,19 @@ class RulesetFold:
         )
 
     def stale_after_ms(self, interval_ms: float) -> float:
-        """When an owner is stale, by a heartbeat interval."""
+        """The time after which an owner is stale, by a heartbeat interval."""
         return self._rules[interval_ms].stale_after_ms
 
     @property
     def end_ms(self) -> int:
-        """The clock at the last record, of which there was one."""
+        """The clock at the last record; there must have been one."""
         assert self._last is not None
         return self._last.clock_ms
 
     def _see(
         self, event: Event, group: _GroupCount, otherwise: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        """Show it to all observers; `otherwise` replaces columns of the tenure that ends."""
+        """Show an event to all observers; `otherwise` replaces columns of the tenure that ends."""
         if self._wins:
             self._catch_up(event.key.group, event.sighting.offset)
         ended = self._tenures.observe(event)
@@ -665,7 +666,7 @@ class RulesetFold:
         return group
 
     def _group(self, name: str, offset: int) -> _GroupCount:
-        """What is counted of a group that has a record there."""
+        """The counts of a group with a record at this offset."""
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = _GroupCount(offset)
@@ -704,9 +705,9 @@ class RulesetFold:
         self._row(refusal_row(sighting, record, verdict, before))
 
     def at_the_end(self, intervals: GroupIntervals, steady: Sequence[SteadyClaims]) -> None:
-        """The log is over: final claims, open tenures, remaining findings, counts.
+        """The log ends: final claims, open tenures, remaining findings, counts.
 
-        The rows of claims that are kept in columns are others' to make.
+        The rows of claims that are kept in columns are made elsewhere.
         """
         self.settle()
         last = self._last

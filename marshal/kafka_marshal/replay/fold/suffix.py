@@ -1,13 +1,13 @@
-"""A log whose head is missing: which claims are certain, and from which record on.
+"""Logs with a missing head: which claims are certain, and from which record on.
 
-Retention cuts the head of a log, and what it held is not known. A `Reader` of each claim
-(`core.claims.suffix_reader`) folds its records until all that a replay reports of the claim is
-certain. From then on it is a claim like any other, and the `World` folds it. This room knows which
-claims are where; `ruleset_fold` knows what is reported of them.
+Retention removes the head of a log, so the claims' state at its start is unknown. Each claim's
+records are folded by a `Reader` (`core.claims.suffix_reader`) until every reported fact of the
+claim is certain. From then on the `World` folds it like any other claim. This module knows which
+claims are in which state; `ruleset_fold` knows what is reported of them.
 
-Who paused the group last is often never certain, for only a ReleaseGroup says it, and it decides
-one thing alone: whether a release without `marshal-set-position` set the position. Such a release
-puts the claim back to its reader, if it matters there.
+Who paused the group last is often never certain, since only a ReleaseGroup states it. It affects
+one thing only: whether a release without `marshal-set-position` set the position. If it matters,
+such a release returns the claim to its reader.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.replay.model.internal import PartitionRow
 
 NEEDED: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
-"""What must be certain for a claim to be reported: all its columns in the table `claims`."""
+"""What must be certain before a claim is reported: all its columns in the table `claims`."""
 
 
 @frozen
 class UncertainRecord:
-    """A record of a claim that is not certain, before or after it."""
+    """A record of a claim that is uncertain before or after it."""
 
     key: ClaimKey
     before: Reader
     after: Reader
     verdict: Verdict | None
-    """What it did; None where that cannot be known."""
+    """Its verdict; None if that cannot be known."""
     seeded: bool = False
-    """The claim is certain from here on."""
+    """Whether the claim becomes certain with it."""
     lost: bool = False
-    """It was, and is no longer."""
+    """Whether the claim becomes uncertain again with it."""
 
 
 @define
 class Suffix:
-    """The claims of one coordinating partition that are not certain."""
+    """The uncertain claims of one coordinating partition."""
 
     first: int
     """The offset where reading began."""
     unknowable: int = 0
-    """Records about claims that were not certain even after them."""
+    """The number of records about claims that were uncertain even after them."""
     _readers: PartitionStates[ClaimKey, Reader] = field(init=False)
     _known_from: dict[ClaimKey, int] = field(factory=dict)
     _pauser_open: set[ClaimKey] = field(factory=set)
@@ -62,16 +62,16 @@ class Suffix:
 
     @property
     def uncertain(self) -> dict[ClaimKey, Reader]:
-        """The claims that are not certain, and what is known of them."""
+        """The uncertain claims, and what is known of each."""
         return self._readers.all()
 
     @property
     def known_from(self) -> dict[ClaimKey, int]:
-        """The record after which a claim was certain for the first, or last, time."""
+        """By claim, the record after which it became certain the first, or last, time."""
         return self._known_from
 
     def counted_in(self, row: PartitionRow) -> PartitionRow:
-        """The row with how much of the log is certain."""
+        """The row, with how much of the log is certain."""
         return attrs.evolve(
             row,
             claims_known_later=len(self._known_from),
@@ -82,7 +82,7 @@ class Suffix:
         )
 
     def read(self, record: Record, world: World, rules: Rules) -> UncertainRecord | None:
-        """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""
+        """Fold a record about one claim; None if the claim is certain, and `world` must fold it."""
         message = record.message
         assert not isinstance(message, ReleaseGroup)
         key = message.key
@@ -115,9 +115,9 @@ class Suffix:
         return UncertainRecord(key, before, after, verdict, lost=True)
 
     def release_group(self, record: Record, group: str, rules: Rules) -> list[UncertainRecord]:
-        """Fold a ReleaseGroup into the claims of its group that are not certain, nor become so.
+        """Fold a ReleaseGroup into the claims of its group that are uncertain, and stay so.
 
-        It says who owns and who paused; epoch and position it leaves as they were.
+        It determines the owner and the pause; it leaves epoch and position as they were.
         """
         _, reached = self._readers.step_group(group, read_record, record, rules)
         if Field.PAUSER in self._readers.newborn(group).certain:

@@ -1,7 +1,7 @@
 """The catalogue of finding codes for groups with a controller: severity, and what to do.
 
-Codes are stable, as those about claims are. Findings about the input (gaps, duplicates, malformed
-records) have the codes that they have there. `docs/replay.md` prints this catalogue.
+Codes are stable, like those about claims. Findings about the input (gaps, duplicates, malformed
+records) have the same codes as there. `docs/replay.md` prints this catalogue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The controllers of a partition: who was deposed, who competed, when there was none."""
+"""The controllers of a partition: deposed ones, competing ones, and times without one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from kafka_marshal.replay.model.rows import Row
 ABSENT_SESSIONS: Final = 1
 """For how many session timeouts a rebalance may be due while nothing is written."""
 EPOCHS_MAX: Final = 200
-"""Controllerships of which a late event may come. Of earlier ones it counts no more."""
+"""The number of controllerships for which late events are counted; those of earlier ones are
+not."""
 
 FREE_AFTER_MS: Final = 2_000
-"""A claim of a controller that lives is free no sooner: two intervals of 1 s. A controller that
-takes over sooner was given the claim, or does not see it."""
+"""The claim of a live controller is free no sooner than after two intervals of 1 s. A controller
+that takes over sooner was granted the claim, or does not see it."""
 RETURNS: Final = 2
-"""How often in a row a controller must come back that soon. Once, it may be given the claim."""
+"""How often in a row a controller must return that soon. A single time may be a granted claim."""
 
 
 @define
@@ -50,7 +51,7 @@ class _Epoch:
     refused_late: int = 0
     refused_last_ms: int | None = None
     late: list[SeenEvent] = field(factory=list)
-    """The first events that came when it was deposed."""
+    """The first events that arrived after it was deposed."""
     last_late: SeenEvent | None = None
     ended_by: SeenEvent | None = None
 
@@ -60,17 +61,17 @@ class _Alternation:
     """Starts by other controllers, each soon after the one before."""
 
     by: dict[int, str]
-    """Where each controller listens, of the last ones: also the one before the first start."""
+    """The addresses of the last controllers, including the one before the first start."""
     starts: list[SeenEvent]
     """The first of them."""
     last: SeenEvent
     count: int = 1
     returns: int = 0
-    """How often one came that had been there before."""
+    """How often a controller returned."""
 
 
 class _Alternations:
-    """Watches for controllers that take a partition from each other."""
+    """Detects controllers that take a partition from each other."""
 
     def __init__(self) -> None:
         self._now: _Alternation | None = None
@@ -79,7 +80,7 @@ class _Alternations:
         """It became a finding with the last event."""
 
     def begins(self, state: Controllership) -> tuple[int, str]:
-        """A controller is known, perhaps from a snapshot on: its id, and where it listens."""
+        """A controller is known, perhaps from a snapshot: its id and its address."""
         assert state.controller_id is not None
         self._controller = state.controller_id, f"{state.host}:{state.port}"
         return self._controller
@@ -107,7 +108,7 @@ class _Alternations:
             now.starts.append(seen)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The finding that began with the last event, unless this was asked before."""
+        """Yield the finding that began with the last event, once."""
         fresh, self._fresh = self._fresh, False
         if fresh:
             yield from self.at_the_end()
@@ -154,7 +155,7 @@ class Controllerships:
         self._alternations.begins(state)
 
     def observe(self, seen: SeenEvent, due: Iterable[tuple[str, SeenEvent]]) -> Iterator[Row]:
-        """Count an event; the findings of a start that came late. `due` is of before it."""
+        """Count an event; yield the findings about a late start. `due` is the state before it."""
         self._fresh = None
         if seen.accepted is None:
             self._refused(seen)
@@ -265,7 +266,7 @@ class Controllerships:
             yield from _rows_of(epoch)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The finding that began with the last event, unless this was asked before."""
+        """Yield the finding that began with the last event, once."""
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             yield _deposed(fresh)

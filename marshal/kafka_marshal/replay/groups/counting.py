@@ -34,7 +34,7 @@ _MARKED: Final = (
 
 @define
 class _Count:
-    """One group: its last state, and what came of it."""
+    """The last state of one group, and its counts."""
 
     group: Group
     deleted: bool = False

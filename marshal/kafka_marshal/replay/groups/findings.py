@@ -1,6 +1,6 @@
 """Builds a finding about a group: its severity, its evidence, its location.
 
-It does not know what any code means: the observer that finds something writes the sentence.
+It does not know the meaning of codes: the observer that finds something writes the sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROOFS_MAX: Final = 8
 
 
 def member_name(member: str | None, client: str | None) -> str:
-    """A member, by the name that its operator gave it and by its id.
+    """A member: its client id, and its member id.
 
     >>> member_name("6cd48aa5", "c1")
     'c1 (member 6cd48aa5)'
@@ -38,18 +38,18 @@ def finding(
     count: int = 1,
     place: SeenEvent | None = None,
 ) -> FindingRow:
-    """The row of a finding.
+    """Make the row of a finding.
 
     Args:
         code: as in the catalogue.
         sentence: who, what, when, at which offsets.
-        proofs: events that prove it, in log order; of many the first few and the last are shown.
-        group: which group it is about; None for the controllership.
-        at: the group's partition that it is about.
-        member: whom it is about; `client` is its client id.
+        proofs: events that prove it, in log order; of many, the first few and the last are shown.
+        group: the group; None for the controllership.
+        at: the group's partition.
+        member: the member; `client` is its client id.
         client: see `member`.
-        count: how many such events or partitions.
-        place: the event where it belongs on a timeline; None: the last of `proofs`.
+        count: the number of such events or partitions.
+        place: the event of its mark on a timeline; None: the last of `proofs`.
     """
     kind = GROUP_CATALOGUE[code]
     first, last = proofs[0], proofs[-1]

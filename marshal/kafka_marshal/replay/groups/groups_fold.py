@@ -1,12 +1,12 @@
 """Folds one partition of `__marshal_groups` into rows of tables.
 
-Records in offset order go in, rows come out. What an event does is the reducer's to say
-(`core.groups.reducer.step`), and everybody else watches. Nothing here knows of Spark.
+It takes records in offset order and returns rows. The reducer decides the effect of an event
+(`core.groups.reducer.step`), and observers receive it. This module does not know Spark.
 
-A log whose head is missing is known from a snapshot on, as it is to the controllers. The position
-of their claim names one that was accepted. Without it the fold begins at the first snapshot, and
-its rows are not `certain`. Where the events contradict the state, or a later version's
-event counts, nothing is known until the next snapshot.
+A log without its head is known from a snapshot on, as for the controllers. The position of their
+claim names an accepted snapshot. Without it the fold begins at the first snapshot, and its rows are
+not `certain`. If events contradict the state, or a later version's event is accepted, nothing is
+known until the next snapshot.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kafka_marshal.replay.model.rows import Row, RowT
 from kafka_marshal.replay.model.tables import Rows, TableSet
 
 ROWS_WAITING_MAX: Final = 50_000
-"""As for claims: one event may give a row for every partition of a group."""
+"""As for claims: one event may produce a row for every partition of a group."""
 GAP_MEANS: Final = (
     "If events were lost there, those after them name numbers that are not next, and are refused."
 )
@@ -57,7 +57,7 @@ PLACED: Final = Placed("group", "its members ask the controller of that one")
 
 @frozen
 class GroupsJudging:
-    """By what a log of groups is judged: a `Judging`."""
+    """The settings for folding a log of groups: a `Judging`."""
 
     tables: ClassVar[TableSet] = OF_GROUPS
     keys: ClassVar[bool] = True
@@ -72,17 +72,17 @@ class GroupsJudging:
     log_clock: ClassVar[None] = None
     outlives_gaps: ClassVar[bool] = False
     log_begins: int | None = field(default=None)
-    """The offset where the log begins, if records after it were left out on purpose; None: where
-    the first record is. From 0 on everything is known."""
+    """The offset where the log begins, if later records were left out on purpose; None: the offset
+    of the first record. If it is 0, everything is known."""
     certain_from: Mapping[int, int] = field(factory=dict)
-    """Of partitions whose head is missing the offset that the controllers' claim of each names: a
-    snapshot lies there that was accepted. Of others the first snapshot is taken, uncertain."""
+    """For partitions without their head, the offset in the controllers' claim, where an accepted
+    snapshot is. For others the first snapshot is used, uncertain."""
     coordination_partitions: int | None = field(default=None)
     """Partition count of `__marshal_groups`; None: groups' placement is not judged."""
 
     @property
     def options(self) -> Mapping[str, object]:
-        """As `Judging`, but for where an account begins: one that was put aside has begun."""
+        """As `Judging`, except where an account begins: a saved one has already begun."""
         return {
             "protocol": "groups",
             "log_begins": self.log_begins,
@@ -128,11 +128,11 @@ class GroupsFold:
         """None: not known."""
         self._certain = True
         self._unknown = 0
-        """Events that nobody can judge."""
+        """The number of events that cannot be judged."""
         self._last_offset = -1
         self._clock_ms: int | None = None
         self._first: SeenEvent | None = None
-        """The event where an incomplete log became known."""
+        """The event from which an incomplete log is known."""
         self._head_missing = False
         self._log_first = 0
         self._ownership = PartitionOwnership()
@@ -146,7 +146,7 @@ class GroupsFold:
 
     @property
     def state(self) -> Controllership | None:
-        """What the events so far come to; None: nobody can know."""
+        """The state after the events so far; None if it cannot be known."""
         return self._state
 
     @property
@@ -212,10 +212,10 @@ class GroupsFold:
         self._controllers.begin(self._state, seen)
 
     def _contradicts(self, seen: SeenEvent) -> bool:
-        """An event shows that an uncertain state is not what the controllers know.
+        """Whether an event shows that an uncertain state differs from the controllers' state.
 
-        Snapshots of all groups must follow the one of the controllership at once; and an epoch
-        above is one whose start this reader has refused.
+        Snapshots of all groups must follow the one of the controllership directly; and a higher
+        epoch is one whose start this reader has refused.
         """
         if self._certain:
             return False
@@ -308,7 +308,7 @@ class GroupsFold:
         self._emit(counted)
 
     def _not_known(self) -> Iterator[Row]:
-        """What is not known of a log whose head is missing, or that a later version wrote."""
+        """Yield findings about unknown state: no head of the log, or events of a later version."""
         head = (
             f"Partition {self._place.coordinating_partition} of the log begins at offset "
             f"{self._log_first}. "
@@ -340,7 +340,7 @@ class GroupsFold:
         yield of_the_input("state_not_known", sentence, proofs, self._unknown)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The findings that began by the last record, as they stand now; asked again, none."""
+        """Yield the findings that began since the last call, in their current state."""
         groups = {} if self._state is None else self._state.groups
         clock_ms = self._clock_ms or 0
         for row in itertools.chain(
@@ -390,7 +390,7 @@ class GroupsFold:
         self._rows.add(self._placed(row))
 
     def _placed(self, row: RowT) -> RowT:
-        """Fill in where it was folded. The row is new, and nobody looks at it again."""
+        """Fill in the place of the fold. The row is new, and not used otherwise."""
         fill = object.__setattr__
         fill(row, "log", self._place.log)
         fill(row, "coordinating_partition", self._place.coordinating_partition)

@@ -23,7 +23,8 @@ from kafka_marshal.replay.model.rows import Row
 EXPIRED_MAX: Final = 1_000
 """Members that may still speak again. Those that were expired before them are not waited for."""
 SILENT = "silent"
-"""Reason of a MemberExpired: nothing came from it. Else it lives and let nothing go."""
+"""Reason of a MemberExpired: the member sent nothing. Otherwise it is alive and released
+nothing."""
 POSITIONS_NAMED = 4
 """Positions of a rewind that its sentence names."""
 
@@ -104,7 +105,7 @@ def rewound(seen: SeenEvent) -> Row | None:
 
 
 def snapshot_differs(seen: SeenEvent) -> Row | None:
-    """The finding about a snapshot that is not what the events before it come to."""
+    """The finding about a snapshot that differs from the state after the events before it."""
     if seen.accepted is not GroupAccepted.SNAPSHOT_DIFFERS:
         return None
     event = seen.record.event

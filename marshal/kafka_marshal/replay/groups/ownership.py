@@ -180,7 +180,7 @@ def _row(
 
 @define
 class _Free:
-    """Wanted partitions of a group that nobody owns since one event."""
+    """Wanted partitions of a group without an owner since one event."""
 
     since: SeenEvent
     why: str
@@ -194,7 +194,7 @@ class _Free:
 
 @define
 class _Unowned:
-    """The partitions of one group that nobody owns."""
+    """The partitions of one group without an owner."""
 
     free: dict[TopicPartition, _Free] = field(factory=dict)
     by_event: dict[int, _Free] = field(factory=dict)
@@ -205,7 +205,7 @@ class _Unowned:
     wanted: frozenset[TopicPartition] = frozenset()
 
     def wants(self, group: Group) -> frozenset[TopicPartition]:
-        """The wanted partitions; asked after every event, so they are kept."""
+        """The wanted partitions, cached since this is called after every event."""
         if self.seen_members is not group.members or self.seen_topics is not group.topics:
             self.seen_members, self.seen_topics = group.members, group.topics
             self.wanted = frozenset(wanted(group))
@@ -215,12 +215,11 @@ class _Unowned:
 class WithoutOwner:
     """Times in which a partition that some member wants had no owner.
 
-    A partition that a silent member still owns has an owner here: its controller had not given the
-    member up.
+    A partition of a silent member still counts as owned: its controller had not expired the member.
     """
 
     def __init__(self, ended: Callable[[str, int, int], None]) -> None:
-        """`ended` takes group, from and to of each such time."""
+        """`ended` is called with group, begin and end of each such time."""
         self._ended = ended
         self._groups: dict[str, _Unowned] = {}
         self._look_ms: float = math.inf
@@ -259,7 +258,7 @@ class WithoutOwner:
     def _over(
         self, name: str, of: _Unowned, tp: TopicPartition, group: Group, clock_ms: int
     ) -> _Free | None:
-        """A partition is free no more; what is to be reported, if it was the last of its event."""
+        """A partition has an owner again; what to report, if it was the last of its event."""
         free = of.free.pop(tp)
         free.left.discard(tp)
         lasted_ms = clock_ms - free.since.clock_ms
@@ -293,7 +292,7 @@ class WithoutOwner:
         return None if of is None else of.longest_ms
 
     def begun(self, clock_ms: int, groups: Mapping[str, Group]) -> Iterator[FindingRow]:
-        """The findings that began since this was last asked: partitions that still have none."""
+        """Yield the findings that began since the last call: partitions still without an owner."""
         if clock_ms <= self._look_ms:
             return
         self._look_ms = math.inf

@@ -1,8 +1,8 @@
 """Rebalances: the event that triggered each, what moved, who released last, when it ended.
 
-A rebalance begins where the target is of other members, wishes or topics than there are. It is
-written as a Rebalanced, and settled when everything is owned as the target says. What lies between
-the two is the members' letting go.
+A rebalance becomes due when members, wishes or topics differ from those of the target. It is
+written as a Rebalanced event, and settled when all partitions are owned according to the target.
+Between the two, members release partitions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 HELD_UP_SESSIONS: Final = 0.5
-"""A member that lets go later than this part of a session timeout holds a rebalance up. It hears of
-a target within a third: that is the longest time between two heartbeats."""
+"""A member that releases later than this part of a session timeout delays a rebalance. It learns of
+a target within a third: the longest time between two heartbeats."""
 CAUSES_MAX: Final = 100
 """Events kept of those that make one rebalance due."""
 
@@ -54,7 +54,7 @@ _LETS_GO: Final = {
 
 @define
 class _Waiting:
-    """What one member must let go in a rebalance."""
+    """The partitions that one member must release in a rebalance."""
 
     client: str
     since_ms: int
@@ -67,7 +67,7 @@ class _Waiting:
 
 @define
 class RunningRebalance:
-    """A target that was written, and what became of it so far."""
+    """A target that was written, with its progress so far."""
 
     written: SeenEvent
     causes: tuple[SeenEvent, ...]
@@ -81,7 +81,7 @@ class RunningRebalance:
     unowned_longest_ms: int = 0
 
     def slowest_last(self, clock_ms: int) -> list[ReleaseRow]:
-        """The members that had to let go, the slowest last; who still holds is the slowest."""
+        """The members that had to release, the slowest last, such as one that still holds."""
         rows = [self._release(member, of, clock_ms) for member, of in self.waiting.items()]
         return sorted(rows, key=lambda row: (row.how == "holds", row.took_ms, row.member))
 
@@ -101,13 +101,13 @@ class RunningRebalance:
 
 @define
 class _GroupRebalances:
-    """What is counted of one group's rebalances, and the one that lasts."""
+    """The counts of one group's rebalances, and the current one."""
 
     causes: list[SeenEvent] = field(factory=list)
     """Since when one is due; empty: none is."""
     is_due: bool = False
     due_before: bool = False
-    """It was due already where a snapshot began, so what made it due is not known."""
+    """Whether it was already due at a snapshot, so its cause is unknown."""
     running: RunningRebalance | None = None
     rebalances: int = 0
     moves: int = 0
@@ -126,7 +126,7 @@ class Rebalances:
         """The group whose first uneven target was the last event."""
 
     def unowned(self, group: str, from_ms: int, to_ms: int) -> None:
-        """A wanted partition had no owner: it counts for the rebalance that gave it one."""
+        """A wanted partition had no owner: count it for the rebalance that assigned one."""
         of = self._groups[group]
         of.unowned += 1
         of.unowned_longest_ms = max(of.unowned_longest_ms, to_ms - from_ms)
@@ -176,7 +176,7 @@ class Rebalances:
     def _written(
         self, seen: SeenEvent, of: _GroupRebalances, group: Group, unsettled: Mapping[str, _Waiting]
     ) -> Row:
-        """A target was written: what it moves, and who must let go."""
+        """A target was written: report its moves, and the members that must release."""
         event, before = seen.record.event, seen.before
         assert isinstance(event, Rebalanced)
         assert before is not None
@@ -216,7 +216,7 @@ class Rebalances:
 
     @staticmethod
     def _let_go(running: RunningRebalance, seen: SeenEvent) -> None:
-        """What an event let members let go."""
+        """Record the partitions that members released with an event."""
         for tp, was, now in seen.changed:
             if was is None or was.owner is None:
                 continue
@@ -260,7 +260,7 @@ class Rebalances:
             yield _uneven(name, of)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The finding that began with the last event, unless this was asked before."""
+        """Yield the finding that began with the last event, once."""
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             yield _uneven(fresh, self._groups[fresh])
@@ -274,19 +274,19 @@ class Rebalances:
 
 
 def _lets_go(seen: SeenEvent) -> str:
-    """How an event let a member let go; a rewind gives what it had another tenure."""
+    """How a member released by an event; a rewind gives its partitions a new tenure."""
     return "released" if seen.accepted is None else _LETS_GO.get(seen.accepted, "released")
 
 
 def _is_settled(group: Group, running: RunningRebalance) -> bool:
-    """Everything is owned as the target says."""
+    """Whether all partitions are owned according to the target."""
     if any(entry.left for entry in running.waiting.values()):
         return False
     return all(each.owner == each.target for each in group.partitions.values())
 
 
 def _what(seen: SeenEvent) -> str | None:
-    """What made a rebalance due; None if this is nothing that does."""
+    """The cause of a rebalance in this event; None if it makes none due."""
     event = seen.record.event
     verdict = seen.accepted
     if verdict is not None and verdict in _MAKES_DUE:
@@ -365,7 +365,7 @@ _HOW: Final = {
 
 
 def _held_up(name: str, running: RunningRebalance, row: RebalanceRow) -> Iterator[Row]:
-    """The finding about a member that let go late."""
+    """Yield the finding about a member that released late."""
     group = running.written.after
     assert group is not None
     limit_ms = HELD_UP_SESSIONS * group.session_timeout_ms
@@ -442,7 +442,7 @@ def _uneven(name: str, of: _GroupRebalances) -> FindingRow:
 
 
 def _target_row(seen: SeenEvent, group: Group, event: Rebalanced) -> TargetRow:
-    """The target, with what a strategy needs; `group` is before it."""
+    """The target, with the input of a strategy; `group` is the state before it."""
     return TargetRow(
         group=seen.name,
         offset=seen.offset,

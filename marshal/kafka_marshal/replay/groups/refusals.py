@@ -20,7 +20,7 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 
 STORIES_MAX: Final = 500
-"""Findings in the making. The one that was quiet for longest is over where there are more."""
+"""The most open findings. If there are more, the one that was unchanged for longest is closed."""
 
 _ZOMBIE: Final = (OfAPosition.NOT_OWNER, OfAPosition.OTHER_TENURE)
 _REFUSED_POSITIONS: Final = (*_ZOMBIE, OfAPosition.UNKNOWN_PARTITION)
@@ -49,7 +49,7 @@ class _Story:
     first_at: tuple[TopicPartition, OfAPosition] | None = None
 
     def add(self, seen: SeenEvent) -> None:
-        """One more."""
+        """Add one event."""
         seen = seen.kept
         self.count += 1
         self.last = seen
@@ -69,12 +69,12 @@ class Refusals:
     def __init__(self, controllers: Controllerships) -> None:
         self._controllers = controllers
         self._stories: dict[tuple[object, ...], _Story] = {}
-        """The one that was added to last comes last."""
+        """In order of their last change."""
         self._fresh: list[tuple[object, ...]] = []
         """The names of those that began with the last event."""
 
     def observe(self, seen: SeenEvent) -> Iterator[Row]:
-        """The rows of what was refused, and the findings that are over."""
+        """Yield the rows of refused events, and the findings that are over."""
         self._fresh.clear()
         if seen.refused is not None:
             yield self._row(seen)
@@ -112,7 +112,7 @@ class Refusals:
             yield _row_of(name, self._stories.pop(name))
 
     def begun(self) -> Iterator[FindingRow]:
-        """The findings that began with the last event, unless this was asked before."""
+        """Yield the findings that began with the last event, once."""
         fresh, self._fresh = self._fresh, []
         for name in fresh:
             if name in self._stories:

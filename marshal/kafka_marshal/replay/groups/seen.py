@@ -1,6 +1,6 @@
 """What an observer of a log of groups receives: an event, its effect, and its group.
 
-This room is the vocabulary between the fold and everything that watches it. It judges nothing.
+These are the values between the fold and its observers. This module judges nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_marshal.replay.model.rows import readable_bytes
 
 @define
 class SeenEvent:
-    """One event and what `step` made of it."""
+    """One event and the result of `step`."""
 
     raw: RawRecord
     record: EventRecord
@@ -52,10 +52,10 @@ class SeenEvent:
 
     @cached_property
     def kept(self) -> SeenEvent:
-        """The event for as long as a log goes on: with what is asked of an old one, and no more.
+        """A reduced form of the event for long storage, with only the parts needed of an old event.
 
-        A state pins every partition of every group. An old event is asked for the members of its
-        own group, and for the partitions that it named or that its member owned.
+        A state references every partition of every group. Of an old event, only the members of its
+        own group are needed, and the partitions that it named or that its member owned.
         """
         event, member = self.record.event, self.member
         named = event.positions if isinstance(event, Reconciled) else ()
@@ -82,12 +82,12 @@ class SeenEvent:
 
     @property
     def verdict(self) -> Verdict:
-        """What it did, or the guard that refused it."""
+        """Its verdict: accepted, or the guard that refused it."""
         return self.outcome.verdict
 
     @property
     def accepted(self) -> GroupAccepted | None:
-        """What it did; None if it was refused."""
+        """Its effect; None if it was refused."""
         verdict = self.outcome.verdict
         return verdict if isinstance(verdict, GroupAccepted) else None
 
@@ -127,7 +127,7 @@ class SeenEvent:
     def changed(
         self,
     ) -> Iterator[tuple[TopicPartition, GroupPartition | None, GroupPartition | None]]:
-        """Partitions of the group that are not what they were; before, after, None: not there."""
+        """Yield changed partitions of the group: before, after; None: it did not exist."""
         before, after = self.before, self.after
         was = {} if before is None else before.partitions
         now = {} if after is None else after.partitions

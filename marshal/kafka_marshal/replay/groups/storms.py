@@ -1,4 +1,4 @@
-"""Rebalance storms: a group that rebalances again and again as members come and go."""
+"""Rebalance storms: a group that rebalances repeatedly as members join and leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORM_SESSIONS: Final = 10
 NAMED_MAX: Final = 4
 """Members that the sentence names of each kind."""
 LATELY_MAX: Final = 1_000
-"""Members that came and went lately and may belong to a storm."""
+"""The most members that joined or left recently and may belong to a storm."""
 CLIENTS_MAX: Final = 1_000
 """Clients, and members of each, that are counted of a storm."""
 
@@ -45,7 +45,7 @@ class _CameOrWent:
 
 @define
 class _Storm:
-    """What happened in one group lately, and the storm that lasts."""
+    """The recent events of one group, and its current storm."""
 
     written: deque[SeenEvent] = field(factory=deque)
     """The last rebalances: of a storm that lasts only the last few."""
@@ -118,7 +118,7 @@ class Storms:
         return self._row(name, of)
 
     def begun(self) -> Iterator[FindingRow]:
-        """The finding that began with the last event, unless this was asked before."""
+        """Yield the finding that began with the last event, once."""
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             yield self._row(fresh, self._groups[fresh])

@@ -1,10 +1,10 @@
 """`--what-if strategy=NAME`: how many moves another strategy would have saved.
 
-The other strategy makes every target of a group anew, each from the one before it. The targets
-that were written are compared with each other in the same way. A partition moves if a member had
-it, that member is still there, and the target names another one.
+The other strategy computes every target of a group again, each from the one before it. The recorded
+targets are compared with each other in the same way. A partition moves if a member owned it, that
+member still exists, and the target names another one.
 
-Members came and went as the log says. Had other partitions moved, they might not have.
+Members join and leave as in the log. With other moves, they might have behaved differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_marshal.replay.model.groups.rows import TargetRow
 
 @frozen
 class _Wants:
-    """A member's wish, as strategies take it."""
+    """A member's wish, in the form of a strategy's input."""
 
     topics: frozenset[str]
     static: Mapping[tuple[str, int], int]
@@ -78,7 +78,7 @@ class WhatIfStrategy:
         )
 
     def json(self) -> dict[str, object]:
-        """What `summary.json` says of it."""
+        """Its part of `summary.json`."""
         written, instead = self.moves
         return {
             "log": self.log,
@@ -95,7 +95,7 @@ class WhatIfStrategy:
 
 
 def what_if(targets: Iterable[TargetRow], strategy: str) -> list[WhatIfStrategy]:
-    """What another strategy makes of the rebalances of every group, by log and group.
+    """The result of another strategy for the rebalances of every group, by log and group.
 
     Raises:
         InvalidOption: there is no such strategy.
@@ -146,16 +146,16 @@ def _wishes(row: TargetRow) -> dict[str, _Wants]:
 
 
 class _Chain:
-    """Targets one after the other, each made of what the one before it gave to whom."""
+    """A sequence of targets, each computed from the assignment of the one before it."""
 
     def __init__(self) -> None:
         self._target: Target = {}
         self.largest_share = 0
 
     def owners(self, row: TargetRow) -> Target:
-        """Who owns what before a target: what the last one gave to members that are there.
+        """The assignment before a target: that of the last one, restricted to existing members.
 
-        One that left and joined again since then got it back when it joined.
+        A member that left and joined again since then got its partitions back when it joined.
         """
         counts = {each.topic: each.count for each in row.topics}
         there = {each.member for each in row.members}
@@ -166,7 +166,7 @@ class _Chain:
         }
 
     def step(self, row: TargetRow, target: Target) -> int:
-        """Take the next target; how many partitions it moves."""
+        """Add the next target; return the number of partitions that it moves."""
         moves = sum(target.get(place, owner) != owner for place, owner in self.owners(row).items())
         self._target = target
         self.largest_share = max([self.largest_share, *Counter(target.values()).values()])

@@ -1,7 +1,7 @@
 """Finds the offset from which a log of groups with a missing head is certain.
 
 A controller moves the position of its claim to a snapshot that it has read back as accepted. This
-room asks a cluster. It does not know how groups are folded.
+module queries a cluster. It does not know how groups are folded.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RULES: Final = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(INTERVAL
 def certain_from(
     settings: Settings, topic: str, coordination_topic: str, note: Callable[[str], None]
 ) -> Mapping[int, int]:
-    """By partition of `topic` the position of its controllers' claim, where it is certain.
+    """By partition of `topic`, the position of its controllers' claim, if that is certain.
 
-    Empty where every partition has its head: then nobody needs it. `note` takes a sentence where
-    the claims cannot be read.
+    Empty if every partition has its head, since then no position is needed. `note` receives a
+    sentence if the claims cannot be read.
 
     Raises:
         BrokerFailed: `topic` cannot be read.

@@ -1,6 +1,6 @@
 """Copies a range of a live topic to files, in the schema of Spark's Kafka source.
 
-A batch replay then reads it like any dump, so what is judged is what can be kept and shown.
+A batch replay then reads it like any dump, so the replayed input can be kept and shown.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _TYPES: Final = {TimestampType.CREATE_TIME: 0, TimestampType.LOG_APPEND_TIME: 1}
 
 @frozen
 class RequestedRange:
-    """What to read, as the options say it: `[begin, end)`, each an offset or a time."""
+    """The range to read, by the options: `[begin, end)`, each an offset or a time."""
 
     begin: str | None = None
     end: str | None = None
 
 
 def of_address(source: str, default_topic: str = TOPIC) -> tuple[str, str]:
-    """Bootstrap and topic of `kafka://HOST:PORT,HOST:PORT/TOPIC`.
+    """Parse `kafka://HOST:PORT,HOST:PORT/TOPIC` into bootstrap servers and topic.
 
     >>> of_address("kafka://one:9092,two:9092/claims")
     ('one:9092,two:9092', 'claims')
 
     Raises:
-        InvalidOption: there is no host, or something after the topic.
+        InvalidOption: there is no host, or something follows the topic.
     """
     address = urlsplit(source)
     topic = address.path.strip("/") or default_topic
@@ -69,9 +69,9 @@ def dump(
     within: RequestedRange | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write what `topic` holds now into `folder/TOPIC.parquet/`, a file for each partition.
+    """Write the current content of `topic` to `folder/TOPIC.parquet/`, one file per partition.
 
-    The end is that of the log when it was asked; what comes later is left.
+    The end offset is looked up once; later records are not read.
 
     Raises:
         BrokerFailed: the cluster cannot be reached or refused.

@@ -1,9 +1,9 @@
 """Folds new records onto the state of a coordinating partition: an executor's part of a watch.
 
 A task reads the state from a file of the checkpoint's folder and writes the new one to another. It
-writes what there is to report, in order, to a file there, too, and returns the names to the driver.
-No two tasks write under one name, and no file counts before the driver commits. This room knows
-neither who reads the topic nor where it is reported.
+also writes its reports to a file there, in order, and returns the names to the driver. No two tasks
+write to one file, and a file only counts when the driver commits it. This module does not know how
+the topic is read, nor where the reports go.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 def taken_up(
     path: Path | None, log_partition: LogPartition, judging: LiveJudging
 ) -> PartitionState:
-    """The state in a file of the checkpoint; a new one where there is none.
+    """The state in a file of the checkpoint; a new one if there is no file.
 
     Raises:
-        CheckpointRefused: it is not what was written.
+        CheckpointRefused: the file is damaged.
     """
     if path is None:
         return PartitionState(
@@ -46,10 +46,10 @@ def taken_up(
 
 
 def events_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
-    """What there is to tell of the next record.
+    """The events of the next record.
 
     Raises:
-        ReplayError: it does not come next; the message names the partition.
+        ReplayError: it is not the next one; the message names the partition.
     """
     try:
         events = live_fold(state).fold(raw)
@@ -60,20 +60,20 @@ def events_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
 
 
 def live_fold(state: PartitionState) -> LiveFold:
-    """The account of a partition that is watched."""
+    """The account of a watched partition."""
     assert isinstance(state.place_fold, LiveFold)
     return state.place_fold
 
 
 def pickled(state: PartitionState) -> bytes:
-    """A state whose rows are drained, as a file holds it."""
+    """A state with drained rows, in the form of its file."""
     held, rows = state.pickled()
     assert not rows, "rows that were not drained would be lost"
     return held
 
 
 def put_aside(state: PartitionState, path: Path) -> None:
-    """Write a state whose rows are drained.
+    """Write a state with drained rows.
 
     Raises:
         OSError: it cannot be written.
@@ -83,22 +83,22 @@ def put_aside(state: PartitionState, path: Path) -> None:
 
 @frozen
 class FoldedPartition:
-    """What a task says of one coordinating partition."""
+    """The result of a task for one coordinating partition."""
 
     partition: int
     records: int
     gauges: tuple[int, ...] = field(converter=tuple[int, ...])
     """As `LiveAccount`."""
     events: str | None
-    """The file of what there is to tell; None: nothing."""
+    """The file of its reports; None: there are none."""
     file: str
     """The file of its state."""
     next_offset: int
     highest_ms: int
-    """The highest stamp of the records, unix ms."""
+    """The highest timestamp of the records, in unix ms."""
 
     def as_they_stand(self) -> tuple[int, ...]:
-        """The gauges, as `WatchContext.read` asks for them."""
+        """The gauges, in the form that `WatchContext.read` expects."""
         return self.gauges
 
 
@@ -107,18 +107,18 @@ FOLDED_SCHEMA: Final = pa.schema(list(arrow_type_of(FoldedPartition)))
 
 @frozen
 class BatchFold:
-    """What every task of one batch is given."""
+    """The arguments of every task of one batch."""
 
     folder: Path
-    """The checkpoint's."""
+    """The checkpoint's folder."""
     topic: str
     judging: LiveJudging
     states: Mapping[int, str]
     names: Mapping[int, str]
-    """What a partition's files are to begin with."""
+    """By partition, the prefix of its file names."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Records, each coordinating partition in offset order, become rows of `FOLDED_SCHEMA`."""
+        """Turn records, sorted by offset in each partition, into rows of `FOLDED_SCHEMA`."""
         going: _PartitionInBatch | None = None
         for batch in batches:
             for _, raw in records_of(batch):
@@ -136,7 +136,7 @@ def _batch(folded: FoldedPartition) -> pa.RecordBatch:
 
 
 class _PartitionInBatch:
-    """One coordinating partition on its way through a batch."""
+    """One coordinating partition while its batch is folded."""
 
     def __init__(self, folding: BatchFold, partition: int) -> None:
         self.partition = partition
@@ -178,10 +178,10 @@ class _PartitionInBatch:
 
 
 def events_in(path: Path) -> Iterator[tuple[LiveEvent, int | None]]:
-    """What a task wrote that there is to tell; of each, when its record was appended.
+    """Yield the events that a task wrote, each with the append time of its record.
 
     Raises:
-        CheckpointRefused: it is not what was written.
+        CheckpointRefused: the file is damaged.
     """
     with path.open("rb") as file:
         for state, row, appended in thawed_each(file, str(path)):

@@ -1,8 +1,9 @@
 """A fold that reports as it goes: each finding when it begins, and again when it is over.
 
-An account reports a finding when its story is over, which in a live log may be never. `LiveFold`
-reports it at the record that begins the story, with what is known then. It leaves out what only
-the end of a log can show. Its reports depend on the records alone, never on when they were read.
+An account reports a finding when its incident is over, which may never happen in a live log.
+`LiveFold` reports it at the record that begins the incident, with what is known by then. It omits
+facts that only the end of a log can show. Its reports depend on the records alone, never on when
+they were read.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ OVER: Final = "over"
 WHOLE: Final = "whole"
 LOUD: Final = (ERROR, WARNING)
 LiveRow: TypeAlias = FindingRow | TenureRow | PartitionTenureRow | RebalanceRow | MalformedRow
-"""What a watch reports; the other rows of an account are for a replay."""
+"""The rows that a watch reports; an account's other rows are for a replay."""
 
 
 @frozen
 class LiveEvent:
-    """Something that happened."""
+    """An event that a watch reports."""
 
     state: str
-    """`begun`: there may be more of it. `over`: what was reported as begun is over, and this is all
-    of it. `whole`: reported once, when it was over."""
+    """`begun`: it may continue. `over`: one reported as begun is over, and the row is complete.
+    `whole`: only reported once, when it was over."""
     row: LiveRow
-    """A tenure or a rebalance is one that ended."""
+    """The reported row; a tenure or a rebalance has ended."""
 
     @property
     def event(self) -> str:
@@ -47,7 +48,7 @@ class LiveEvent:
 
     @property
     def severity(self) -> str:
-        """How bad it is."""
+        """Its severity: `error`, `warning` or `info`."""
         match self.row:
             case FindingRow():
                 return self.row.severity
@@ -57,7 +58,7 @@ class LiveEvent:
                 return INFO
 
     def json(self) -> str:
-        """One line: the event, its state, and the columns of its table."""
+        """One line of JSON: the event, its state, and the columns of its table."""
         row = _columns(self.row)
         return json.dumps({"event": self.event, "state": self.state, **row}, ensure_ascii=False)
 
@@ -78,17 +79,17 @@ _ROWS: Final = (FindingRow, TenureRow, PartitionTenureRow, RebalanceRow, Malform
 
 
 class LiveFold:
-    """The account of one coordinating partition whose log goes on: a `PlaceFold` that reports."""
+    """The account of one coordinating partition of a growing log: a `PlaceFold` that reports."""
 
     def __init__(self, place: LogPartition, judging: LiveJudging) -> None:
         self.account = judging.begin(place)
         self._going_on: set[tuple[object, ...]] = set()
 
     def fold(self, raw: RawRecord) -> list[LiveEvent]:
-        """Feed one record; what happened by it.
+        """Fold one record; return the events that it caused.
 
         Raises:
-            OutOfOrder: its offset is below one already fed.
+            OutOfOrder: its offset is lower than one already fed.
         """
         account = self.account
         account.feed(raw)
@@ -136,7 +137,7 @@ class LiveFold:
 
 
 def _name(row: FindingRow) -> tuple[object, ...]:
-    """What a finding that began and the same one that is over have in common."""
+    """What identifies a finding, when it begins and when it is over."""
     return tuple(getattr(row, name) for name in _NAMED_BY)
 
 
@@ -144,15 +145,15 @@ _NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offse
 
 
 _OF_MESSAGES: Final = ("type", "sender_instance", "sender_client", "verdict")
-"""Columns that a proof has only if its record holds a message."""
+"""Columns of a proof that only a record with a message has."""
 _NAMES: Final[dict[type, tuple[str, ...]]] = {}
-"""Of a class of rows: its columns."""
+"""By class of rows, its columns."""
 
 
 def _columns(row: attrs.AttrsInstance) -> dict[str, Any]:
-    """The columns of a row and, in place of the rows in it, of those.
+    """The columns of a row, with rows within it as dictionaries.
 
-    So `attrs.asdict` does, but asks the class for its columns again and again.
+    `attrs.asdict` does the same, but looks up the class's columns on every call.
     """
     kind = type(row)
     names = _NAMES.get(kind)
@@ -167,7 +168,7 @@ def _columns(row: attrs.AttrsInstance) -> dict[str, Any]:
 
 
 def _said(value: Any) -> Any:
-    """A value as JSON says it."""
+    """A value in a form that JSON supports."""
     if isinstance(value, str):
         return readable(value)
     if value is None or isinstance(value, int | float):

@@ -1,6 +1,6 @@
 """Prometheus metrics of a watch.
 
-Counters begin at 0 with every start, as Prometheus expects; the sinks report each finding exactly
+Counters start at 0 in every process, as Prometheus expects; the sinks report each finding exactly
 once.
 """
 
@@ -21,10 +21,10 @@ DELAYS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """The metrics, and the page that serves them."""
+    """The metrics, and the HTTP page that serves them."""
 
     def __init__(self, gauges: Mapping[str, str] = JudgingOptions.gauges) -> None:
-        """`gauges` are those of the judging, by name what each means."""
+        """`gauges` are those of the judging: the meaning of each, by name."""
         self.collected = CollectorRegistry()
         labels = ["coordinating_partition"]
         self._records = Counter(
@@ -67,7 +67,7 @@ class Metrics:
         """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
 
         Raises:
-            InvalidOption: that is no address, or it is taken.
+            InvalidOption: the address is invalid, or already in use.
         """
         serve_metrics(self.collected, address)
 
@@ -79,7 +79,7 @@ class Metrics:
             gauge.labels(partition).set(number)
 
     def count(self, event: LiveEvent, delay_s: float | None) -> None:
-        """Something happened this long after the record that caused it."""
+        """Count an event; `delay_s` is the time since the record that caused it."""
         row = event.row
         if isinstance(row, TenureRow):
             if row.ended == "took_over":

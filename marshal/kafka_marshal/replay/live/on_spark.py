@@ -1,9 +1,9 @@
 """A watch on Spark: Structured Streaming reads, and one task folds each coordinating partition.
 
-It reports what a watch in one process reports, for the same account folds. The checkpoint is the
-same, too, so either goes on where the other was. Only its manifest records what was folded: every
-start is a new stream that begins there. Spark's own checkpoint is forgotten with its process, and a
-batch that was broken off is read again even if Spark counts it as done.
+It reports the same as a watch in one process, since the same accounts fold. The checkpoint is the
+same too, so either can continue from the other's. Only its manifest records what was folded: every
+start begins a new stream from there. Spark's own checkpoint is discarded with its process. An
+interrupted batch is read again, even if Spark counts it as done.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 TRIGGER_S: Final = 5.0
 RECORDS_A_SECOND: Final = 50_000
-"""More than one task folds. A batch so big that it lasts longer than the interval is followed by
-the next one at once, so who is behind does not wait."""
+"""More than one task can fold. A batch that lasts longer than the interval is followed by the next
+one at once, so a watch that is behind does not wait."""
 LOOK_S: Final = 0.2
-"""How often `stopped` is asked, in seconds."""
+"""How often `stopped` is called, in seconds."""
 _OURS: Final = {
     "BrokerFailed": BrokerFailed,
     "OffsetsGone": BrokerFailed,
@@ -61,24 +61,24 @@ def watch_on_spark(
     trigger_s: float = TRIGGER_S,
     spark: SparkSession | None = None,
 ) -> WatchResult:
-    """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
+    """Fold the topic and report events, until `stopped()` is true or the end is reached.
 
-    Every batch is committed: `checkpoint_every_s` has no effect. A batch that is not committed when
-    the watch is stopped was not reported either.
+    Every batch is committed: `checkpoint_every_s` has no effect. If the watch is stopped before a
+    batch is committed, that batch was not reported either.
 
     Args:
         watching: what to watch and where to report it. All executors see the checkpoint's folder.
-        stopped: is asked now and then.
-        trigger_s: how often a batch is read, unless the end is waited for: then each follows the
-            one before.
+        stopped: is called periodically.
+        trigger_s: the time between batches, in seconds. With `until_end`, each batch follows the
+            one before at once.
         spark: a session to use; None: a local one, stopped at the end.
 
     Raises:
-        CheckpointRefused: the folder does not fit.
-        BrokerFailed: the cluster cannot be reached, or reading failed for good.
+        CheckpointRefused: the folder does not match the topic or the options.
+        BrokerFailed: the cluster cannot be reached, or reading failed permanently.
         InvalidOption: there is a keyring.
-        SparkFailed: Spark did not start, or a task broke for another reason.
-        ReplayError: the output cannot be written, or the topic is not what it was.
+        SparkFailed: Spark did not start, or a task failed for another reason.
+        ReplayError: the output cannot be written, or the topic was replaced.
     """
     if watching.keyring is not None:
         raise InvalidOption("tasks of Spark get no keys: watch in one process, or without keys")
@@ -137,7 +137,7 @@ def _reached(offsets: Mapping[int, int], ends: Mapping[int, int]) -> bool:
 
 
 def _committed(query: StreamingQuery) -> dict[int, int]:
-    """Up to where the stream's last batch went that is done."""
+    """The end offsets of the stream's last finished batch."""
     progress = query.lastProgress
     if progress is None:
         return {}
@@ -147,7 +147,7 @@ def _committed(query: StreamingQuery) -> dict[int, int]:
 
 
 class _Batches:
-    """Takes what Spark has read, batch by batch."""
+    """Processes what Spark has read, batch by batch."""
 
     def __init__(self, watch_context: WatchContext) -> None:
         assert watch_context.checkpoint is not None
@@ -156,13 +156,13 @@ class _Batches:
         self._states = {number: path.name for number, path in watch_context.states.items()}
         self._failed: Exception | None = None
         self.closing = False
-        """The stream is being stopped: a fold that breaks is one that was broken off."""
+        """Whether the stream is being stopped: a fold that fails then was interrupted."""
 
     def process(self, records: DataFrame, _: int) -> None:
-        """Fold a batch, tell it, commit.
+        """Fold a batch, report it, commit.
 
-        Raises nothing, since Spark's bridge to Python would print it: see `check`. Spark then
-        counts the batch as done, although it is not; no batch after it is reported.
+        It raises nothing, since Spark's bridge to Python would print it: see `check`. Spark then
+        counts the failed batch as done; no later batch is reported.
         """
         if self._failed is None:
             try:
@@ -172,7 +172,7 @@ class _Batches:
                 self._failed = error
 
     def check(self) -> None:
-        """Raise what broke a batch."""
+        """Raise the error that broke a batch."""
         if self._failed is not None:
             raise self._failed
 
@@ -210,7 +210,7 @@ class _Batches:
 
 @contextmanager
 def _named_plainly() -> Iterator[None]:
-    """What went wrong in another process of ours, as the exception it was there."""
+    """Raise an error of another process of ours as its original exception."""
     try:
         with plain_errors():
             yield

@@ -1,6 +1,6 @@
 """Outputs of a watch: a file that is truncated to the last commit, and a Kafka topic.
 
-A sink takes reports, and makes them last when asked. It does not know what anything means.
+A sink receives reports, and makes them durable on request. It does not know their meaning.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ FLUSH_S: Final = 30.0
 
 
 class Sink(Protocol):
-    """Takes reports."""
+    """An output for reports."""
 
     def emit(self, event: LiveEvent) -> None:
-        """One more."""
+        """Add one report."""
 
     def flush(self) -> None:
-        """Let those who read along see it."""
+        """Make the reports visible to readers."""
 
     def settle(self) -> None:
-        """Make the reports last: after this, a checkpoint may count them as done.
+        """Make the reports durable: after this, a checkpoint may count them as done.
 
-        Another thread may call it, while more reports come.
+        Another thread may call it while more reports are added.
         """
 
     def close(self) -> None:
-        """No more."""
+        """No more reports follow."""
 
 
 class Lines:
-    """A callable that takes reports, as the terminal does. Nothing lasts."""
+    """A callable that receives reports, such as the terminal. Nothing is durable."""
 
     def __init__(self, show: Callable[[LiveEvent], None], shown: Callable[[], None]) -> None:
         self.emit = show
         self.flush = shown
 
     def settle(self) -> None:
-        """There is nothing that could last."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
 
 class JsonFile:
     """JSON lines in a file, each exactly once.
 
-    With a checkpoint the file's length is a part of the commit, and a restart cuts off what was
+    With a checkpoint, the file's length is part of the commit, and a restart removes what was
     written after it.
     """
 
     def __init__(self, path: Path, length: int | None) -> None:
-        """Open the file to go on after `length` bytes; None: it must not hold anything yet.
+        """Open the file to continue after `length` bytes; None: it must be new or empty.
 
         Raises:
-            ReplayError: it cannot be written, is shorter than that, or holds something else.
+            ReplayError: it cannot be written, is shorter than that, or has other content.
         """
         self.path = path
         try:
@@ -95,33 +95,34 @@ class JsonFile:
         self.length = length or 0
 
     def emit(self, event: LiveEvent) -> None:
-        """One line."""
+        """Write one line."""
         line = event.json().encode() + b"\n"
         with naming(self.path):
             self._file.write(line)
         self.length += len(line)
 
     def flush(self) -> None:
-        """Others may read it."""
+        """Make the lines visible to other processes."""
         with naming(self.path):
             self._file.flush()
 
     def settle(self) -> None:
-        """It survives a power cut."""
+        """Make the lines durable, even after a power failure."""
         with naming(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """No more."""
+        """Close the file."""
         with naming(self.path):
             self._file.close()
 
 
 class ToTopic:
-    """A Kafka topic, at least once: a restart tells again what came after the last commit.
+    """A Kafka topic, at least once: a restart repeats reports after the last commit.
 
-    The key says what a record is about; two records with one key and one value are one finding.
+    The key identifies the subject of a record; two records with one key and one value are one
+    finding.
     """
 
     def __init__(self, settings: Settings, topic: str) -> None:
@@ -133,9 +134,9 @@ class ToTopic:
         self._settings, self._topic = settings, topic
         self._failed: KafkaError | None = None
         self._commit = 0
-        """How often it was settled."""
+        """The number of commits."""
         self._open: Counter[int] = Counter()
-        """By the commit that they belong to, the records that are not in the topic yet."""
+        """By commit, the number of its records that are not in the topic yet."""
         self._lock = Lock()
         try:
             decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "5"}
@@ -144,7 +145,7 @@ class ToTopic:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None
 
     def emit(self, event: LiveEvent) -> None:
-        """One record."""
+        """Send one record."""
         row = event.row
         names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")
         parts = [getattr(row, name, "") for name in names]
@@ -167,12 +168,12 @@ class ToTopic:
                 self._producer.poll(0.1)
 
     def flush(self) -> None:
-        """Let the client work."""
+        """Let the client send and receive."""
         self._producer.poll(0)
         self._check()
 
     def settle(self) -> None:
-        """All of it is in the topic; what comes meanwhile is not waited for: it might never end."""
+        """Wait until all earlier reports are in the topic; later ones are not waited for."""
         with self._lock:
             self._commit += 1
             settled = self._commit
@@ -184,7 +185,7 @@ class ToTopic:
         self._check()
 
     def close(self) -> None:
-        """No more; what was not settled may be lost."""
+        """Close the producer; reports that were not settled may be lost."""
         self._producer.purge()
 
     def _is_open(self, settled: int) -> bool:

@@ -1,7 +1,7 @@
 """A topic as a Spark stream: one task per coordinating partition, in offset order.
 
-This room knows Spark's data sources and the reader of a topic. It does not know what a record says,
-nor what becomes of it.
+This module knows Spark's data sources and the reader of a topic. It does not know what a record
+means, nor how it is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, batch_of, cells_o
 from kafka_marshal.replay.spark.workers import settle
 
 WATCHED: Final = "marshal_watched"
-"""What `source` gives is called."""
+"""The name of the data source that `source` returns."""
 
 
 class OffsetRange(InputPartition):
@@ -34,13 +34,13 @@ class OffsetRange(InputPartition):
 
 
 class TopicReader(DataSourceStreamReader):
-    """A stream's offset is the next offset by partition; Spark's checkpoint keeps it.
+    """A Spark reader whose offset is the next offset by partition; Spark's checkpoint stores it.
 
     Args:
         starting: where a new stream begins.
-        ends: the offsets that it never goes beyond.
+        ends: the offsets at which it stops.
         most: the most offsets of one partition to read at once. Only for a stream without a
-            checkpoint: Spark does not report where a resumed one stands before it reads.
+            checkpoint: Spark does not report the start of a resumed one before it reads.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TopicReader(DataSourceStreamReader):
         return {str(number): offset for number, offset in sorted(starting.items())}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802
-        """Up to where may be read at once. Spark may ask again before it reads."""
+        """The end of the next batch. Spark may call this again before it reads."""
         if self._most is not None and not self._reached:
             self._reached = self.initialOffset()  # Spark asks for the end first
         try:
@@ -94,7 +94,7 @@ class TopicReader(DataSourceStreamReader):
         return latest
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """A task for each partition that has something new."""
+        """One task for each partition with new records."""
         self._reached = dict(end)
         return [
             OffsetRange(int(number), start.get(number, 0), stop)
@@ -103,7 +103,7 @@ class TopicReader(DataSourceStreamReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a range."""
+        """Yield the records of a range."""
         assert isinstance(partition, OffsetRange)
         settle()
         number = partition.number
@@ -114,10 +114,10 @@ class TopicReader(DataSourceStreamReader):
                     yield self._made(batch_of(self._topic, raws[0].offset, rows))
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing: Spark's checkpoint remembers."""
+        """Does nothing: Spark's checkpoint stores the offsets."""
 
     def stop(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection to the cluster."""
         if self._tail is not None:
             self._tail.close()
 
@@ -129,9 +129,9 @@ def source(
     ends: Mapping[int, int] | None,
     most: int,
 ) -> type[DataSource]:
-    """The topic's records as they are, from `starts` on, to be registered and read as `WATCHED`.
+    """The data source of the topic's records, from `starts` on, to register and read as `WATCHED`.
 
-    It holds its settings itself: options would be shown where Spark shows plans.
+    It holds its settings itself, since Spark shows options in its plans.
     """
 
     class Watched(DataSource):
@@ -140,7 +140,7 @@ def source(
             return WATCHED
 
         def schema(self) -> str:
-            # There are two ways to write a type.
+            # Arrow and Spark write a type in different ways.
             return spark_schema(ARROW_SCHEMA).replace(": ", " ")
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

@@ -1,9 +1,10 @@
 """An endless replay: folds records as they arrive, and reports findings at once.
 
-Per coordinating partition there is one account, in this process. The kernel adds up what changes
-nothing (`watched_claims`). Each record is folded by itself where few are to be read, where the
-protocol is another one, and where records are verified. With a checkpoint folder all are committed
-now and then and at the end (`watch_context`). A thread writes that while the fold goes on.
+There is one account per coordinating partition, in this process. The kernel sums records without
+further effect (`watched_claims`). Records are folded one by one if few are to be read, if the
+protocol is another one, and if records are verified. With a checkpoint folder, all accounts are
+committed periodically and at the end (`watch_context`). A thread writes the commit while the fold
+continues.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["WatchOptions", "WatchResult", "watch"]
 
 MANY: Final = 100
-"""A watch that ends after fewer records does without the kernel, which takes its time to load."""
+"""A watch that ends after fewer records does not use the kernel, which loads slowly."""
 _PARTITION, _OFFSET, _TIMESTAMP, _VALUE = map(
     methodcaller, ("partition", "offset", "timestamp", "value")
 )
@@ -43,12 +44,12 @@ _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
 def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
-    """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
+    """Fold the topic and report events, until `stopped()` is true or the end is reached.
 
     Raises:
-        CheckpointRefused: the folder does not fit.
-        BrokerFailed: the cluster cannot be reached, or reading failed for good.
-        ReplayError: the output cannot be written, or the topic is not what it was.
+        CheckpointRefused: the folder does not match the topic or the options.
+        BrokerFailed: the cluster cannot be reached, or reading failed permanently.
+        ReplayError: the output cannot be written, or the topic was replaced.
     """
     with ExitStack() as opened:
         context = WatchContext(watching, opened)
@@ -88,7 +89,7 @@ class _Watch:
         return sum(end - self._next[number] for number, end in context.ends.items()) >= MANY
 
     def _by_kernel(self) -> WatchedClaims:
-        """Load it now: a fold under way would stand still meanwhile, and report late."""
+        """Load the kernel now: loading it later would pause the fold and delay reports."""
         from kafka_marshal.replay.live.watched_claims import WatchedClaims
 
         watched = WatchedClaims(self._states)
@@ -163,9 +164,9 @@ class _Watch:
         return [LiveEvent(BEGUN, finding_of(self._watch_context.tail.topic, began))]
 
     def _is_settled(self) -> bool:
-        """Whether the accounts took their sums a batch ago; they do if not.
+        """Whether the accounts received their sums one batch ago; if not, they do now.
 
-        A commit then finds few. It would stand still for as long again if it did both at once.
+        A commit then has few sums left. Doing both at once would double the pause.
         """
         if self._watched is None or self._watch_context.checkpoint is None:
             return True
@@ -175,7 +176,7 @@ class _Watch:
         return settled
 
     def _pickled(self) -> dict[int, bytes]:
-        """The states that changed since this was last asked, for a commit; none without one."""
+        """The states that changed since the last call, for a commit; empty without a checkpoint."""
         if self._watch_context.checkpoint is None:
             return {}
         if self._watched is not None:

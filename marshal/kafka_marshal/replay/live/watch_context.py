@@ -1,8 +1,8 @@
-"""What every watch has, in one process or on Spark: topic, outputs, checkpoint.
+"""The part of a watch that is the same in one process and on Spark: topic, outputs, checkpoint.
 
-The offsets to go on from, the state of every coordinating partition and the length of the output
-file are committed together. What was written after a commit and before a crash is cut off and
-written again, the same. This room does not know how a record is folded, nor where.
+The next offsets, the state of every coordinating partition and the length of the output file are
+committed together. After a crash, output written after the last commit is removed and written again
+with the same content. This module does not know how or where a record is folded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates, r
 from kafka_marshal.replay.state.partition_state import read_head
 
 TOPIC_CHECK_S: Final = 30.0
-"""How often to look whether the topic is still the same, in seconds."""
+"""How often to check whether the topic is still the same, in seconds."""
 
 
 @frozen
@@ -47,22 +47,23 @@ class WatchOptions:
     """A file of JSON lines."""
     to_topic: str | None = None
     until_end: bool = False
-    """Stop at the ends that the partitions had at the start."""
+    """Stop at the end offsets that the partitions had at the start."""
     sinks: Sequence[Sink] = field(factory=tuple)
     metrics: Metrics | None = None
     keyring: Keyring | None = None
-    """Verifies what is read; None: nothing does. Not on Spark, whose tasks get no keys."""
+    """Verifies records; None: they are not verified. Not supported on Spark, whose tasks get no
+    keys."""
     on_note: Callable[[str], None] = lambda _: None
     """Takes sentences about the watch itself."""
     on_accounts: Callable[[Mapping[int, LiveAccount], bool], None] | None = None
-    """Takes the accounts of all partitions after every batch, and at the end (then the second
-    argument is true). In those of claims ordinary heartbeats may be missing, which changes no
-    gauge. Not on Spark, where they lie in files."""
+    """Receives the accounts of all partitions after every batch, and at the end (then the second
+    argument is true). Accounts of claims may lack ordinary heartbeats, which change no gauge. Not
+    called on Spark, where accounts are in files."""
 
 
 @frozen
 class WatchResult:
-    """What a watch came to."""
+    """The result of a watch."""
 
     records: int
     loud: int
@@ -73,10 +74,10 @@ class WatchContext:
     """One watch's topic, sinks and checkpoint; `opened` closes them."""
 
     def __init__(self, watching: WatchOptions, opened: ExitStack) -> None:
-        """Take them.
+        """Open the topic, the sinks and the checkpoint.
 
         Raises:
-            CheckpointRefused: the folder does not fit.
+            CheckpointRefused: the folder does not match the topic or the options.
             BrokerFailed: the cluster cannot be reached.
             ReplayError: the output cannot be written.
         """
@@ -90,18 +91,18 @@ class WatchContext:
         self._asking: Future[TopicDescription | None] | None = None
         self._ask_at_s = self._environment.monotonic() + TOPIC_CHECK_S
         self._topic_id = self._topic_id_now()
-        """Of the topic as it is now: one that is deleted and made anew has another one. None where
-        the brokers give topics no id."""
+        """The topic's id, which changes if the topic is deleted and created again. None if the
+        brokers give topics no id."""
         self.checkpoint: Checkpoint | None = None
         self.known: CommittedStates | None = None
-        """What the checkpoint held at the start."""
+        """The content of the checkpoint at the start."""
         if watching.checkpoint is not None:
             self.checkpoint = opened.enter_context(
                 closing(Checkpoint(watching.checkpoint, self._options()))
             )
             self.known = self.checkpoint.known()
         self.states: dict[int, Path] = {}
-        """The files to take up."""
+        """The files of states to continue from."""
         if self.checkpoint is not None and self.known is not None:
             folder = self.checkpoint.folder
             self.states = {number: folder / file for number, file in self.known.states.items()}
@@ -134,14 +135,14 @@ class WatchContext:
 
     @property
     def ends(self) -> dict[int, int] | None:
-        """Where to stop, if there is such a place."""
+        """The end offsets at which to stop; None if it is endless."""
         if not self._watching.until_end:
             return None
         return {number: extent.high for number, extent in self.extents.items()}
 
     @property
     def watched(self) -> WatchResult:
-        """What the watch came to so far."""
+        """The result so far."""
         return WatchResult(self._records, self._loud)
 
     def begin(self) -> dict[int, int]:
@@ -165,7 +166,7 @@ class WatchContext:
                     f"{self.judging.without_head(number)}"
                 )
         if self.known is None:
-            # From here on the output file is known to be ours.
+            # From here on the output file belongs to this watch.
             self.commit()
         return begins
 
@@ -184,7 +185,10 @@ class WatchContext:
         return max(offset, extent.low)
 
     def emit(self, event: LiveEvent, appended_ms: int | None) -> None:
-        """Report it everywhere. `appended_ms`: the record's time, if a broker stamped it."""
+        """Report an event to all sinks.
+
+        `appended_ms`: the record's time, if a broker stamped it.
+        """
         self._loud += event.severity in LOUD and event.state != OVER
         for sink in self._sinks:
             sink.emit(event)
@@ -200,21 +204,21 @@ class WatchContext:
         next_offset: int,
         gauges: Callable[[], Sequence[int]],
     ) -> None:
-        """Count the records of a partition that were folded, and show where it stands.
+        """Count the folded records of a partition, and update its gauges.
 
-        `gauges` gives the numbers that the judging names; it is called where there are metrics.
+        `gauges` returns the numbers that the judging names; it is only called if there are metrics.
         """
         self._records += records
         if self._watching.metrics is not None:
             self._watching.metrics.read(partition, records, next_offset, gauges())
 
     def show(self, accounts: Mapping[int, LiveAccount], *, at_the_end: bool = False) -> None:
-        """Show the accounts as they stand."""
+        """Pass the accounts to `on_accounts`."""
         if self._watching.on_accounts is not None:
             self._watching.on_accounts(accounts, at_the_end)
 
     def stamped(self, stamps_ms: Iterable[int]) -> None:
-        """Records with these stamps were read; say when a clock that is ahead delays failover."""
+        """Records with these stamps were read; warn if a clock that is ahead delays failover."""
         self._highest_ms = max(self._highest_ms, max(stamps_ms, default=0))
         rules = self.judging.log_clock
         late = None if rules is None else ahead([self._highest_ms], now_ms(), rules)
@@ -225,18 +229,18 @@ class WatchContext:
         self._ahead = late is not None
 
     def flush(self) -> None:
-        """Let readers of the outputs see all reports."""
+        """Make all reports visible to readers of the outputs."""
         for sink in self._sinks:
             sink.flush()
 
     def commit(self) -> None:
-        """Make all reports last, and with a checkpoint the states that were put into it."""
+        """Make all reports durable and, with a checkpoint, the states added to it."""
         self.commit_of({})()
 
     def commit_of(self, states: Mapping[int, bytes]) -> Callable[[], None]:
-        """What makes the reports so far last, and with a checkpoint these states of partitions.
+        """Returns a function that makes the reports so far, and these states, durable.
 
-        Any thread may call it, while this one goes on: what is reported meanwhile is not covered.
+        Any thread may call it while this one continues: later reports are not included.
         """
         beside = {} if self._file is None else {"out_bytes": self._file.length}
 
@@ -255,14 +259,14 @@ class WatchContext:
         return commit
 
     def check_topic(self) -> None:
-        """A topic that grew sends claims elsewhere: consumers no longer see each other.
+        """Check that the topic has not grown and was not created again.
 
-        One that was made anew holds records below the offsets that are read next. The cluster is
-        asked in a thread of its own, since it may take long to answer; a later call takes the
-        answer.
+        In a topic that grew, claims move to other partitions, so consumers no longer see each
+        other. A new topic has records below the next offsets. A separate thread queries the
+        cluster, since that may take long; a later call uses the answer.
 
         Raises:
-            BrokerFailed: it has grown, or was made anew.
+            BrokerFailed: it has grown, or was created again.
         """
         if self._asking is None:
             if self._environment.monotonic() >= self._ask_at_s:

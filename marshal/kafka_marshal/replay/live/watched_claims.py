@@ -1,10 +1,10 @@
 """A watch's folds of claims: the kernel sums ordinary heartbeats, others go one by one.
 
-Nearly every record is the heartbeat of an owner that lives, and changes nothing but its own claim.
-The kernel adds these up (`kernel.ordinary`). An account takes a sum before it folds a record that
-might show it, and before it is put aside. So it reports of every other record what it would had it
-folded all of them. This room knows which sums a record might show. It does not know where
-records come from, nor where reports go.
+Nearly every record is the heartbeat of a live owner, and changes only its own claim. The kernel
+sums these (`kernel.ordinary`). An account receives a sum before it folds a record whose result
+depends on it, and before it is saved. So its reports are the same as if it had folded every record.
+This module knows which sums a record depends on. It does not know where records come from, nor
+where reports go.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ from kafka_marshal.replay.state.partition_state import PartitionState
 _Of = TypeVar("_Of")
 
 LOGGED_MAX: Final = 1 << 16
-"""The most ordinary heartbeats whose silences and clocks are logged before accounts take them."""
+"""The most ordinary heartbeats whose silences and clocks are logged before accounts receive
+them."""
 ADDRESSES_MAX: Final = 1 << 16
-"""The most senders to remember; with more, accounts take all sums, and all begins anew."""
+"""The most senders to remember; beyond that, accounts receive all sums, and everything starts
+again."""
 _NUMBERS: Final = {TimestampType.of_kafka_client(number): number for number in range(3)}
 _APPENDED: Final = _NUMBERS[TimestampType.LOG_APPEND_TIME]
 _EPOCH, _INTERVAL, _START = map(HEADER_COLUMNS.index, ("epoch", "interval_ms", "start"))
@@ -48,29 +50,29 @@ _EPOCH, _INTERVAL, _START = map(HEADER_COLUMNS.index, ("epoch", "interval_ms", "
 
 @frozen(eq=False)
 class LiveBatch:
-    """Records as they come: of several coordinating partitions, each in offset order."""
+    """Records of several coordinating partitions, each in offset order."""
 
     partitions: Sequence[int]
     offsets: Sequence[int]
     timestamps_ms: Sequence[int]
     stamped: Sequence[int]
-    """Their types of timestamp, as Kafka's clients number them: see `TimestampType`."""
+    """Their timestamp types, as Kafka's clients number them: see `TimestampType`."""
     values: Sequence[bytes | None]
     header_counts: Sequence[int]
-    """How many headers each has."""
+    """The number of headers of each record."""
     header_keys: Sequence[int]
-    """Of the headers of all records, one after the other, the names as places in `header_names`,
-    and the values."""
+    """For the headers of all records in order: the indexes of their names in `header_names`, and
+    their values."""
     header_values: Sequence[bytes | None]
     header_names: Sequence[str]
     kept: Sequence[Any]
-    """What a record is made of again."""
+    """The data from which a record can be made again."""
     raw: Callable[[Any], RawRecord]
-    """The record that one of these is."""
+    """Makes a record from an item of `kept`."""
 
     @classmethod
     def of(cls, raws: Sequence[RawRecord]) -> LiveBatch:
-        """Records that are made already."""
+        """A batch of existing records."""
         names = HeaderNames()
         keys = [names[name] for raw in raws for name, _ in raw.headers]
         return cls(
@@ -92,7 +94,7 @@ class LiveBatch:
 
 
 class HeaderNames(dict[str, int]):
-    """Names of headers, which are few, and their places, in the order in which they come."""
+    """The names of headers, which are few, with their indexes in order of occurrence."""
 
     def __missing__(self, name: str) -> int:
         place = self[name] = len(self)
@@ -116,10 +118,10 @@ class WatchedClaims:
         self._names = NameCodes()
         self._open = kernel.OpenClaims(len(self._states), LOGGED_MAX)
         self._last: dict[int, Any] = {}
-        """Of every claim, what the last ordinary heartbeat is made of that is not in the batch."""
+        """By claim, the data of its last ordinary heartbeat, if that is not in the batch."""
         self._raw: Callable[[Any], RawRecord] = _itself
         self._of_member: dict[tuple[int, int, int], set[int]] = {}
-        """By coordinating partition, group and client: the claims that are open."""
+        """By coordinating partition, group and client: the open claims."""
         self._of_group: dict[tuple[int, int], set[int]] = {}
         self._group_rows: dict[tuple[int, str], int] = {}
         self._intervals_ms: dict[int, float] = {}
@@ -129,11 +131,11 @@ class WatchedClaims:
         self._kept: Sequence[Any] = ()
 
     def fold(self, batch: LiveBatch) -> Iterator[tuple[RawRecord, list[LiveEvent]]]:
-        """Fold a batch of at most `LOGGED_MAX`; the records by which something happened, and what.
+        """Fold a batch of at most `LOGGED_MAX`; yield the records that caused events, and these.
 
         Raises:
-            ReplayError: a record does not come next; the message names the partition.
-            InvalidOption: the log contradicts the heartbeat interval that was given.
+            ReplayError: a record is not the next one; the message names the partition.
+            InvalidOption: the log contradicts the heartbeat interval that the user gave.
         """
         assert len(batch) <= LOGGED_MAX, len(batch)
         if len(self._names.table) > ADDRESSES_MAX:
@@ -177,7 +179,7 @@ class WatchedClaims:
         )
 
     def _fold_one(self, columns: LiveColumns, row: int, raw: RawRecord) -> list[LiveEvent]:
-        """Fold a record by itself, after the sums that it might show."""
+        """Fold a record by itself, after the sums that it depends on."""
         decoded, opened, names = columns.columns, self._open, self._names
         place, kind = int(columns.places[row]), int(decoded.kind[row])
         account, of_place = self._accounts[place], opened.places[place]
@@ -216,7 +218,7 @@ class WatchedClaims:
         return events
 
     def _try_to_open(self, columns: LiveColumns, row: int, raw: RawRecord) -> None:
-        """Let the sender's next heartbeats be ordinary, if they may be."""
+        """Open the claim, if the sender's next heartbeats may be ordinary."""
         decoded, opened = columns.columns, self._open
         if decoded.amended_badly[row]:
             return
@@ -269,7 +271,7 @@ class WatchedClaims:
             _without(self._of_group, (place, group), claim)
 
     def _flush(self, claim: int) -> None:
-        """Give the account of a claim the sum of its pending heartbeats."""
+        """Pass the sum of a claim's pending heartbeats to its account."""
         of_claim = self._open.claims[claim]
         count = int(of_claim[kernel.COUNT])
         if not count:
@@ -300,7 +302,7 @@ class WatchedClaims:
         return self._raw(self._last[claim] if row < 0 else self._kept[row])
 
     def _flush_place(self, place: int) -> None:
-        """Give an account the number of pending heartbeats, and what else needs no claim."""
+        """Pass the number of pending heartbeats, and other sums without a claim, to an account."""
         of_place = self._open.places[place]
         count = int(of_place[kernel.RECORDS])
         if not count:
@@ -314,7 +316,7 @@ class WatchedClaims:
         state.went_on(raw, count)
 
     def _flush_heard(self, place: int, group: str) -> None:
-        """Give an account the time when an owner of a group was heard of last."""
+        """Pass the time of the last record of a group's owners to an account."""
         row = self._group_rows.get((place, group))
         if row is not None and self._open.heard_ms[row] > -kernel.NEVER:
             self._accounts[place].heard(group, int(self._open.heard_ms[row]))
@@ -324,7 +326,7 @@ class WatchedClaims:
         return self._group_rows.setdefault((place, group), len(self._group_rows))
 
     def settle(self) -> None:
-        """Flush everything: the accounts stand as if they had folded each record."""
+        """Flush everything: the accounts' states are the same as if they had folded each record."""
         self._drain()
         for claim in np.flatnonzero(self._open.claims[:, kernel.COUNT]).tolist():
             self._flush(claim)
@@ -334,7 +336,7 @@ class WatchedClaims:
             self._flush_heard(place, group)
 
     def _draw(self) -> None:
-        """Give the accounts the heartbeats to be drawn."""
+        """Pass the heartbeats to draw to the accounts."""
         opened = self._open
         for book, claim, clock_ms in opened.beats[: opened.drawn].tolist():
             account = self._accounts[opened.claims[claim, kernel.PLACE]]
@@ -343,7 +345,7 @@ class WatchedClaims:
         opened.drawn = 0
 
     def _drain(self) -> None:
-        """Give the accounts the silences and the senders' clocks; the logs are empty then."""
+        """Pass the silences and the senders' clocks to the accounts, and empty the logs."""
         self._draw()
         opened = self._open
         log = opened.log[: opened.logged]
@@ -370,7 +372,7 @@ class WatchedClaims:
                 )
 
     def _sender_codes(self) -> Ints:
-        """By address, the number of group, instance and client in `_senders`."""
+        """By address, the index of group, instance and client in `_senders`."""
         known, table = len(self._sender_of), self._names.table
         if known < len(table):
             names = self._names
@@ -388,12 +390,12 @@ class WatchedClaims:
 
 
 def _headers(batch: LiveBatch) -> tuple[pa.Array | None, Flags]:
-    """The headers of a batch, if there are any; and which records hold a checkpoint."""
+    """The headers of a batch, if there are any; and which records have a checkpoint."""
     holds = np.zeros(len(batch), np.bool_)
     if not batch.header_keys:
         return None, holds
     known = batch.header_names
-    # One that is no text is shown with escapes.
+    # A name that is not UTF-8 is shown with escapes.
     names = header_lists([len(known)], known, pa.nulls(len(known), pa.binary())).values
     keys = np.array(batch.header_keys, np.int32)
     ends = np.cumsum([0, *batch.header_counts], dtype=np.int32)
@@ -418,7 +420,7 @@ def _counted(numbers: Ints) -> dict[int, int]:
 
 
 def _at_most(duration_ms: int) -> int:
-    """Durations beyond all times are alike."""
+    """Limit a duration: all durations beyond that are equivalent."""
     return min(duration_ms, kernel.NEVER)
 
 
@@ -429,7 +431,7 @@ def _account(state: PartitionState) -> PartitionFold:
 
 
 def _key_of(raw: RawRecord) -> ClaimKey | None:
-    """The claim that a ClaimingRange is about; None if it is no message."""
+    """The claim of a ClaimingRange; None if it is no message."""
     try:
         message = decode_range(raw.value)
     except MalformedRecord:

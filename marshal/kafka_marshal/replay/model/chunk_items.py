@@ -1,8 +1,9 @@
 """Part of one coordinating partition's log, prepared for the fold: facts, runs, records.
 
-`run_length` makes them, the observers take them. In a log that goes on nothing is read ahead. There
-an account says how a claim stands, and takes the sum of its next heartbeats, which the kernel adds
-up (`kernel.ordinary`). This room knows neither Arrow nor what is found.
+`run_length` makes these values, and the observers receive them. A log that is continued is not
+prepared ahead. There an account returns a claim's `Standing`, and receives the sum of its next
+heartbeats, which the kernel computes (`kernel.ordinary`). This module knows neither Arrow nor
+findings.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 LISTED_MAX: Final = 5
-"""The most places that a sentence lists; it counts the rest."""
+"""The most places that a sentence lists; further ones are counted."""
 BUCKET_MS: Final = 50
-"""How finely a sender's clock is measured."""
+"""The resolution of a sender's clock histogram."""
 
 
 @frozen
 class PlainRecord:
-    """A record that proves something, as tables store it."""
+    """A record used as a proof, in the form that tables store."""
 
     offset: int
     timestamp_ms: int
@@ -45,61 +46,64 @@ class PlainRecord:
 
     @classmethod
     def of(cls, raw: RawRecord) -> PlainRecord:
-        """What of a record is shown."""
+        """The stored form of a record."""
         return cls(raw.offset, raw.timestamp_ms, readable_bytes(raw.value))
 
 
 @frozen
 class ChunkFacts:
-    """What one chunk holds of one coordinating partition, whatever its records did before."""
+    """Facts about one chunk of one coordinating partition, independent of earlier chunks."""
 
     partition: int
     ordered: bool
-    """If not, nothing was collapsed, and the sources must be read as records."""
+    """Whether offsets are in order. If not, nothing was collapsed, and the chunk is read record by
+    record."""
     records: int
     first_offset: int
     last_offset: int
     from_ms: int
     to_ms: int
-    """The latest timestamp: what the clock is, at least, when the chunk is over."""
+    """The latest timestamp: a lower bound of the clock at the end of the chunk."""
     types: tuple[int, ...]
-    """How many are of each `TimestampType`."""
+    """The number of records of each `TimestampType`."""
     gaps: int
     missing: int
     first_gaps: tuple[tuple[int, int], ...]
     same: int
-    """How many records lie at an offset where the same one lay before."""
+    """The number of repeated records: same offset, same content."""
     first_same: tuple[PlainRecord, ...]
     other: int
-    """How many lie at an offset where another one lay before."""
+    """The number of conflicting records: same offset, other content."""
     first_other: tuple[PlainRecord, ...]
     clocks: tuple[SenderRow, ...]
 
 
 @frozen
 class HeartbeatRun:
-    """Heartbeats of one sender about one claim, with nothing in between that is about it too.
+    """Heartbeats of one sender about one claim, with no other record about it in between.
 
-    If the fold obeys the last, and none falls behind what came before, it would obey all.
+    If the last one is accepted, and none falls behind the position before it, all are accepted.
     """
 
     last: RawRecord
     offsets: Ints
     clocks_ms: Ints
-    """The clock of the coordinating partition at every one of them, as far as the chunk knows."""
+    """The clock of the coordinating partition at each of them, as far as the chunk knows."""
     position: int
-    """What the first of them says."""
+    """The position in the first one."""
     first_move: int
-    """Which of them is the first to say another position than the one before it, or -1."""
+    """The index of the first one whose position differs from the one before it; -1 if there is
+    none."""
     moved_to: int
-    """The position that this one says."""
+    """The position of that one."""
     last_move: int
-    """Which of them is the last to say another, or -1."""
+    """The index of the last one whose position differs from the one before it; -1 if there is
+    none."""
     chunk: int
 
     @property
     def first_offset(self) -> int:
-        """Where it begins."""
+        """The offset of the first one."""
         return int(self.offsets[0])
 
     def __len__(self) -> int:
@@ -107,9 +111,9 @@ class HeartbeatRun:
 
 
 def rest_of(run: HeartbeatRun, positions: Iterable[int]) -> HeartbeatRun:
-    """A run of at least two, without its first; what those from its third on say.
+    """The run without its first heartbeat; `positions` are those from its third one on.
 
-    Only as many are asked as do not move the position.
+    The run has at least two heartbeats. `positions` is consumed up to the first one that moves.
     """
     offsets, clocks_ms = run.offsets[1:], run.clocks_ms[1:]
     first_move, moved_to, last_move = run.first_move - 1, run.moved_to, run.last_move - 1
@@ -133,51 +137,52 @@ class SingleRecord:
 
     raw: RawRecord
     clock_ms: int
-    """As far as the chunk knows."""
+    """The clock of the coordinating partition, as far as the chunk knows."""
 
 
 @frozen(eq=False)
 class RequestRun:
-    """ClaimingRanges about one claim, with nothing in between that is about it too.
+    """ClaimingRanges of one claim, with no other record about it in between.
 
-    Nothing in between changes the heartbeat interval of their group either, if that is the one that
-    the group's heartbeats say.
+    Nothing in between changes the heartbeat interval of their group either, provided that it is the
+    one that the group's heartbeats state.
     """
 
     key: ClaimKey
     table: Ints
-    """A row for each, of the columns of `kernel.request_table`."""
+    """One row per request, with the columns of `kernel.request_table`."""
     names: NameCodes
     record: Callable[[int], RawRecord]
-    """A record, by its number in the table."""
+    """Returns a record, by its index in the table."""
     said: int
-    """The heartbeat interval that each of them says, in milliseconds; negative if they say none."""
+    """The heartbeat interval that each of them states, in milliseconds; negative if they state
+    none."""
     group_said: int
-    """The same of the group's last heartbeat before them; negative if it states none, or if none is
+    """The same of the group's last heartbeat before them; negative if it states none, or is not
     known."""
     hopeless: bool = False
-    """The request before them was not ordinary, and neither was the one before that."""
+    """Whether the two requests before them were both not ordinary."""
 
     @property
     def first_offset(self) -> int:
-        """Where it begins."""
+        """The offset of the first one."""
         return int(self.table[0, OFFSET])
 
     def sender(self, number: int) -> tuple[str, str]:
-        """Instance id and client id of one of them."""
+        """Instance id and client id of one request."""
         return self.names.sender(int(self.table[number, ADDRESS]))
 
     def senders(self, count: int) -> list[tuple[str, str]]:
-        """Those of the first ones, each once."""
+        """The distinct senders of the first `count` requests."""
         return [self.names.sender(code) for code in set(self.table[:count, ADDRESS].tolist())]
 
     def single(self, number: int) -> SingleRecord:
-        """One of them by itself."""
+        """One of the requests as a single record."""
         record = self.record(int(self.table[number, ROW]))
         return SingleRecord(record, int(self.table[number, CLOCK]))
 
     def not_before(self, clock_ms: int) -> RequestRun:
-        """The same, with clocks that are at least this."""
+        """The same run, with clocks that are at least `clock_ms`."""
         if self.table[0, CLOCK] >= clock_ms:
             return self
         table = self.table.copy()
@@ -185,7 +190,7 @@ class RequestRun:
         return evolve(self, table=table)
 
     def rest(self, begin: int) -> RequestRun:
-        """Those from here on."""
+        """The requests from index `begin` on."""
         return evolve(self, table=self.table[begin:])
 
     def __len__(self) -> int:
@@ -193,46 +198,46 @@ class RequestRun:
 
 
 class JoinedRun(Protocol):
-    """A run of several rows, each a run or a record: as if one chunk had held all of them."""
+    """Several consecutive rows, each a run or a record, as if one chunk had held all of them."""
 
     @property
     def first_offset(self) -> int:
-        """Where it begins."""
+        """The offset of the first one."""
 
     @property
     def hopeless(self) -> bool:
-        """The row before the first did not go on, and neither did the one before that."""
+        """Whether the two rows before them could both not be joined."""
 
     def run(self) -> HeartbeatRun:
-        """All of it. It has no chunk, so its records cannot be read again."""
+        """All rows as one run. It has no chunk, so its records cannot be read again."""
 
     def parts(self) -> list[HeartbeatRun | SingleRecord]:
         """The rows one by one."""
 
     def split(self) -> tuple[HeartbeatRun | SingleRecord, JoinedRun | None]:
-        """The first row, and what is left."""
+        """The first row, and the remaining ones."""
 
 
 @frozen
 class BookStanding:
-    """How a claim stands in the books of one rule set, after a heartbeat that its owner sent."""
+    """A claim's state in the accounts of one rule set, after a heartbeat of its owner."""
 
     rest_ms: float
-    """A position that moves again after it stood still for this time ended a standstill."""
+    """A position that stood still for at least this time ends a standstill when it moves."""
     moved_ms: int
-    """The clock when the position moved last."""
+    """The clock at the last move of the position."""
     beat_ms: int | None
-    """The clock at the last heartbeat to be drawn; None: no more are drawn."""
+    """The clock at the last heartbeat to draw; None if no more are drawn."""
 
 
 @frozen
 class Standing:
-    """How a claim stands after a heartbeat, where its owner's next ones may be ordinary."""
+    """A claim's state after a heartbeat, if its owner's next ones may be ordinary."""
 
     interval_ms: float
-    """By which it is judged."""
+    """The heartbeat interval that the rules use."""
     counts_silences: bool
-    """Whether its silences say how well the interval fits."""
+    """Whether its silences count in the statistics of intervals."""
     missed_ms: float
     """A longer silence is reported."""
     grain_ms: float
@@ -246,18 +251,18 @@ class WentOn:
     """The sum of ordinary heartbeats about one claim."""
 
     raw: RawRecord
-    """The last of them."""
+    """The last one."""
     record: Record
     clock_ms: int
-    """The clock at the last of them."""
+    """The clock at the last one."""
     count: int
     longest_ms: int
-    """The longest silence, that before the first among them."""
+    """The longest silence, including the one before the first heartbeat."""
     interval_ms: float
     moved: PositionReport | None
-    """The last to move the position; None: none did."""
+    """The last one that moved the position; None if none did."""
 
 
 RowItem: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord
-"""What a row is by itself."""
+"""An item that is not joined with others."""
 Item: TypeAlias = RowItem | RequestRun | JoinedRun

@@ -1,7 +1,7 @@
 """Records of a coordination topic as table rows: a column for each message field and header.
 
-What a notebook wants to see before, or instead of, a replay. This room knows Arrow and the kernel's
-columns; it knows neither Spark nor what a record does.
+For notebooks, before or instead of a replay. This module knows Arrow and the kernel's columns. It
+knows neither Spark nor the effect of a record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SCHEMA: Final = pa.schema(
         ("value", pa.binary()),
     ]
 )
-"""Null where a record does not say it; a header that is not decimal is -2."""
+"""Null if a record does not state it; a header that is not decimal is -2."""
 SPARK_SCHEMA: Final = (
     "log string, coordinating_partition bigint, offset bigint, timestamp timestamp, "
     "timestamp_type string, type string, version bigint, unix_s bigint, instance string, "
@@ -60,7 +60,7 @@ SPARK_SCHEMA: Final = (
 
 
 def decoded(batch: pa.RecordBatch, names: NameCodes | None = None) -> pa.RecordBatch:
-    """The rows of a batch in `reading.ARROW_SCHEMA`."""
+    """Decode the rows of a batch in `reading.ARROW_SCHEMA`."""
     names = names or NameCodes()
     values = batch.column("value")
     columns = names.decoded(values, batch.column("headers"))
@@ -88,12 +88,12 @@ def decoded(batch: pa.RecordBatch, names: NameCodes | None = None) -> pa.RecordB
 
 
 def _states(kind: Small, number: str) -> Flags:
-    """The rows whose message has this number."""
+    """Which rows have a message with this number."""
     return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.number == number])
 
 
 def _is_keyed(kind: Small) -> Flags:
-    """The rows whose message is about one claim."""
+    """Which rows have a message about one claim."""
     return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.keyed])
 
 

@@ -1,7 +1,7 @@
 """What an observer of a log receives: a record, its effect on one claim, and the owner.
 
-This room is the vocabulary between the fold (`ruleset_fold`) and everything that watches it
-(`tenures`, `findings`, `lanes`, `divergences`). It knows neither Spark nor tables' files.
+These are the values between the fold (`ruleset_fold`) and its observers (`tenures`, `findings`,
+`lanes`, `divergences`). This module knows neither Spark nor the tables' files.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kafka_marshal.replay.model.rows import readable_bytes
 
 
 class Unknowable(enum.Enum):
-    """The verdict on a record whose claim is not certain, in a log that starts in the middle."""
+    """The verdict on a record whose claim is uncertain, in a log that starts in the middle."""
 
     UNKNOWABLE = "unknowable"
-    """Nobody can know what it did."""
+    """The effect of the record cannot be known."""
     BECAME_CERTAIN = "became_certain"
-    """From it on the claim is certain, and has an owner."""
+    """From this record on the claim is certain, and has an owner."""
 
 
 Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable | RangeAccepted | RangeRefused
@@ -36,7 +36,7 @@ Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable | RangeAccept
 
 @frozen
 class LogPartition:
-    """Where a fold takes place: one coordinating partition of one log."""
+    """The place of a fold: one coordinating partition of one log."""
 
     log: str
     coordinating_partition: int
@@ -44,9 +44,9 @@ class LogPartition:
 
 @define
 class JudgedRecord:
-    """One record as a rule set judged it: what a finding shows as its proof. Never changed.
+    """One record and its verdict under a rule set, as a finding shows it. Never changed.
 
-    It is not frozen because one is made for every record, and freezing doubles its price.
+    It is not frozen, because one is made for every record, and freezing doubles the cost.
     """
 
     raw: RawRecord
@@ -62,7 +62,7 @@ class JudgedRecord:
 
     @property
     def sent_late_ms(self) -> int:
-        """How long after it was written the record landed, if both clocks agree."""
+        """The time from writing the record to its arrival in the log, if both clocks agree."""
         return self.raw.timestamp_ms - self.message.unix_s * 1000
 
     def row(self) -> ProofRow:
@@ -80,7 +80,7 @@ class JudgedRecord:
 
 @define
 class Tenure:
-    """One owner's unbroken ownership of a claim."""
+    """One owner's uninterrupted ownership of a claim."""
 
     key: ClaimKey
     instance: str
@@ -91,7 +91,7 @@ class Tenure:
     """The owner's last accepted record."""
     position_from: int
     pace: PositionProgress
-    """How its position moves."""
+    """The movement of its position."""
     records: int = 1
     longest_silence_ms: int = 0
 
@@ -103,7 +103,7 @@ class Tenure:
 
 @define
 class Event:
-    """One record and one claim that it reached, under one rule set."""
+    """One record and one claim that it affects, under one rule set."""
 
     rules: Rules
     record: Record
@@ -113,13 +113,13 @@ class Event:
     before: Claim
     after: Claim
     tenure: Tenure | None
-    """Who owned before the record."""
+    """The tenure before the record."""
     tenure_after: Tenure | None = field(default=None)
-    """Who owns after it; the same object when it goes on."""
+    """The tenure after it; the same object if it continues."""
     last_word: JudgedRecord | None = field(default=None)
     """The last accepted record of the owner before this one."""
     silence_ms: int | None = field(default=None)
-    """How long the owner had been silent, when this is an accepted record of its own."""
+    """The owner's silence before this record, if it is an accepted record of the owner."""
 
     @property
     def message(self) -> Message:
@@ -128,20 +128,20 @@ class Event:
 
     @property
     def clock_ms(self) -> int:
-        """Time, as the coordinating partition tells it."""
+        """The time by the coordinating partition's clock."""
         return self.sighting.clock_ms
 
     @property
     def is_original(self) -> bool:
-        """Judged by the original's rules."""
+        """Whether the original's rules were applied."""
         return self.rules.rule_set is RuleSet.ORIGINAL
 
     @property
     def ended(self) -> bool:
-        """A tenure ended with this record."""
+        """Whether a tenure ended with this record."""
         return self.tenure is not None and self.tenure is not self.tenure_after
 
     @property
     def began(self) -> bool:
-        """A tenure began with this record."""
+        """Whether a tenure began with this record."""
         return self.tenure_after is not None and self.tenure is not self.tenure_after

@@ -1,7 +1,7 @@
 """The interface of a folded log: the rows of its tables, whichever engine holds them.
 
-A summary, a page and a comparison ask only what is here, so they are made alike of what Spark holds
-(`spark_fold`) and of what this process holds (`local_fold`). Answers are small, but for `each` and
+A summary, a page and a comparison use only this interface. So they are the same whether Spark holds
+the rows (`spark_fold`) or this process does (`local_fold`). Answers are small, except `each` and
 `write`, which stream.
 """
 
@@ -23,31 +23,31 @@ from kafka_marshal.replay.places import parquet_writer
 
 ROWS_PER_FILE: Final = 2_000_000
 PROOF_COLUMN: Final = "records"
-"""Of findings, what takes most room."""
+"""The largest column of findings."""
 CLAIM: Final = ("log", "coordinating_partition", "group", "topic", "topic_partition")
-"""Columns that name a claim."""
+"""The columns that identify a claim."""
 ClaimName: TypeAlias = tuple[str, int, str, str, int]
 """Log, coordinating partition, group, topic, partition."""
 MEASURES: Final = ("errors", "takeovers", "unowned_ms")
-"""By what a claim stands out; after each, by `warnings` and by its name."""
+"""The measures by which claims are ranked; ties are broken by `warnings`, then by name."""
 
 
 @frozen
 class HeatSpans:
-    """Logs, and how time within them is cut into the columns of a heat."""
+    """Logs, and how the time of each is divided into the columns of a heat map."""
 
     columns: int
     logs: Sequence[tuple[str, int, int]]
-    """Name, where its time begins, and how long a column of it is, in ms."""
+    """Name, start time in ms, and width of a column in ms."""
 
 
 @frozen
 class CountedFindings:
-    """How many findings of one code and severity there are of a log, under one rule set."""
+    """The number of findings of one code and severity in a log, under one rule set."""
 
     log: str
     rules: str | None
-    """None for a fact of the log."""
+    """None for a fact that does not depend on the rules."""
     code: str
     severity: str
     count: int = 1
@@ -55,25 +55,25 @@ class CountedFindings:
 
 @frozen
 class FindingsAt:
-    """How many findings of one severity lie in one column of a heat."""
+    """The number of findings of one severity in one column of a heat map."""
 
     log: str
     name: str
     """Their code, or their group."""
     severity: str
     at: int
-    """Which column, from 0."""
+    """The index of the column, from 0."""
     count: int
 
 
 @frozen
 class DivergencesOfLog:
-    """How often the two rule sets part in one log."""
+    """How often the two rule sets disagree in one log."""
 
     log: str
     divergences: int
     parting: int
-    """Claims about which they part."""
+    """The number of claims on which they disagree."""
 
 
 @frozen
@@ -89,14 +89,14 @@ class _OfClaim:
 
 @frozen
 class CountedClaim(_OfClaim):
-    """What is counted of a claim; of two rule sets the larger numbers, and the marks of both."""
+    """The counts of a claim; with two rule sets, the larger numbers and the marks of both."""
 
     records: int
     tenures: int
     takeovers: int
     marks: int
     unowned_ms: int
-    """Up to the end of its log."""
+    """Milliseconds without an owner, up to the end of its log."""
     errors: int
     warnings: int
     findings: int
@@ -104,7 +104,7 @@ class CountedClaim(_OfClaim):
 
 @frozen
 class Held:
-    """Who owned a claim at some offset."""
+    """The owner of a claim at some offset."""
 
     owner_instance: str
     owner_client: str
@@ -113,14 +113,14 @@ class Held:
 
 @frozen
 class Parting(_OfClaim):
-    """Where two folds first name other owners of a claim, and who owns after that record."""
+    """Where two folds first name different owners of a claim, and the owners after that record."""
 
     offset: int
-    """Of the record that parted them."""
+    """The offset of the record at which they differ."""
     rules: str | None
-    """None where the rules are what is changed."""
+    """None if the rules themselves are what differs."""
     before_owner_instance: str | None
-    """None: nobody owns; so in all that follow."""
+    """None: no owner; the same in all fields below."""
     before_owner_client: str | None
     before_since_offset: int | None
     after_owner_instance: str | None
@@ -136,7 +136,7 @@ class Parting(_OfClaim):
         before: Held | None,
         after: Held | None,
     ) -> Self:
-        """From who held the claim before and after the change."""
+        """Made from the holders of the claim before and after the change."""
         nobody = (None, None, None)
         held = (nobody if each is None else attrs.astuple(each) for each in (before, after))
         return cls(*name, offset, rules, *itertools.chain.from_iterable(held))
@@ -144,17 +144,17 @@ class Parting(_OfClaim):
 
 @frozen
 class OwnershipDifference:
-    """Where two folds of one log name other owners; a claim counts under each rule set apart."""
+    """Where two folds of one log name different owners; a claim counts once per rule set."""
 
     claims: int
-    """Claims with another history of owners."""
+    """The number of claims with a different history of owners."""
     gone: int
-    """Tenures that began before, and not after."""
+    """The number of tenures that exist only before the change."""
     new: int
     owners_differ: int
-    """Claims with another owner, or none, in the end."""
+    """The number of claims with a different owner, or none, at the end."""
     first: Sequence[Parting]
-    """Of the claims that part first."""
+    """The claims that differ first."""
 
 
 class FoldedLog(Protocol):
@@ -166,71 +166,71 @@ class FoldedLog(Protocol):
 
     @property
     def findings_counted(self) -> list[CountedFindings]:
-        """How many findings there are of each log, rule set, code and severity.
+        """The number of findings of each log, rule set, code and severity, in this order.
 
-        They are in this order, so that every engine lists equally frequent ones in the same order.
+        Every engine therefore lists equally frequent ones in the same order.
         """
 
     def collect(self, *wanted: Table[Any]) -> Rows:
         """Whole tables: for summaries."""
 
     def collect_claims(self, wanted: Sequence[Table[Any]], names: Collection[ClaimName]) -> Rows:
-        """The rows about these claims, without proofs: for what one page can draw."""
+        """The rows of these claims, without proofs: as many as one page can draw."""
 
     def first(self, table: Table[RowT], limit: int, *, worst: bool = False) -> list[RowT]:
-        """The first rows; of findings, if `worst`, every severity's before the next."""
+        """The first rows; with `worst`, findings are ordered by severity first."""
 
     def first_of_claims(
         self, table: Table[RowT], names: Collection[ClaimName], limit: int
     ) -> list[RowT]:
-        """Of each of these claims, under each rule set, the first rows: findings worst first."""
+        """For each of these claims and each rule set, the first rows: findings worst first."""
 
     def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """The rows of one table, one by one."""
 
     def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
-        """The table as Parquet, sorted, in as few files as its size asks for.
+        """Write the table as Parquet, sorted, in as few files as its size allows.
 
-        `extra` are rows that are about whole logs, so the fold does not have them.
+        `extra` are rows about whole logs, which the fold does not have.
         """
 
     def divergences_of_logs(self) -> list[DivergencesOfLog]:
-        """Of every log that has some."""
+        """One value for every log with divergences."""
 
     def findings_over_time(self, spans: HeatSpans) -> tuple[list[FindingsAt], list[FindingsAt]]:
-        """Those that have a time: findings by code, and errors and warnings by group."""
+        """The findings with a time: by code, and errors and warnings by group."""
 
     def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
-        """Every claim, or the first `limit` by each of `MEASURES`.
+        """The counts of every claim, or of the first `limit` by each of `MEASURES`.
 
-        `ends_ms` says when each log ends.
+        `ends_ms` holds the end time of each log.
         """
 
     def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """Compare with another fold of the same log by the same engine.
 
-        With other rules, rows of the one are compared with rows of the other whatever `rules` says.
-        `limit`: of how many claims to tell where they part.
+        If the rules differ, rows are compared whatever their `rules` column contains. `limit` is
+        the number of claims for which `first` shows where they differ.
         """
 
 
 COUNTED: Final = ("log", "rules", "code", "severity")
-"""By what findings are counted."""
+"""The columns by which findings are counted."""
 
 
 def in_order(counted: Iterable[CountedFindings]) -> list[CountedFindings]:
-    """Of findings that were counted."""
+    """Counted findings, sorted."""
     return sorted(counted, key=lambda one: (one.log, one.rules or "", one.code, one.severity))
 
 
 def all_counted(fold: FoldedLog, of_logs: Iterable[FindingRow]) -> list[CountedFindings]:
-    """How many findings there are, those among them that only whole logs show."""
+    """The number of findings, including those that only whole logs show."""
     found = (CountedFindings(row.log, row.rules, row.code, row.severity) for row in of_logs)
     return [*fold.findings_counted, *found]
 
 
 def write_nothing(table: Table[Any], folder: Path) -> None:
-    """A table without rows."""
+    """Write a table without rows."""
     (folder / table.name).mkdir()
     nothing = pa.schema(list(table.arrow_type)).empty_table()
     with parquet_writer(folder / table.name / "part-00000.parquet", nothing.schema) as file:
@@ -238,5 +238,5 @@ def write_nothing(table: Table[Any], folder: Path) -> None:
 
 
 def order_in_claim(table: Table[Any]) -> str:
-    """By which column the rows of one claim are in order."""
+    """The column by which the rows of one claim are sorted."""
     return "from_offset" if table is TENURES else "offset"

@@ -1,8 +1,8 @@
-"""Who held which offsets of shared claims, and when: rows for the report's page.
+"""The holders of the ranges of shared claims over time: rows for the report's page.
 
-A range is one row, from the request that was granted it to the record that ended it. What its
-holder gives back of it is a row of its own. What it has processed meanwhile is not drawn. This room
-follows ranges from state to state; it does not know what a record does to them.
+A range is one row, from the request that was granted it to the record that ended it. A part that
+its holder gives back is a row of its own. Progress within a range is not drawn. This module follows
+ranges from state to state; it does not know the effect of records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_marshal.replay.model.chunk_items import Ints, RequestRun
 from kafka_marshal.replay.model.internal import RangeRow
 
 ROWS_MAX: Final = 1000
-"""Of one claim; later ranges are not drawn."""
+"""The most rows of one claim; later ranges are not drawn."""
 
 HELD, DONE, GIVEN_BACK, TAKEN, LOST, VOID = "held", "done", "given_back", "taken", "lost", "void"
 
@@ -50,7 +50,7 @@ class HeldRanges:
     def request(
         self, key: ClaimKey, message: ClaimingRange, before: Ranges, after: Ranges, clock_ms: int
     ) -> None:
-        """What an accepted request ended, and what it was granted."""
+        """Add the ranges that an accepted request ended, and the one that it was granted."""
         sender = message.instance_id
         of_claim = self._claims.get(key)
         if of_claim is None:
@@ -66,7 +66,7 @@ class HeldRanges:
             )
 
     def requests(self, key: ClaimKey, run: RequestRun, events: Ints) -> None:
-        """The same of a run of ordinary requests: what `kernel.requests` says that happened."""
+        """The same for a run of ordinary requests, from the events of `kernel.requests`."""
         of_claim = self._claims.get(key)
         if of_claim is None:
             of_claim = self._claims[key] = _OfClaim({})
@@ -90,7 +90,7 @@ class HeldRanges:
         after: Ranges,
         clock_ms: int,
     ) -> None:
-        """What became of the ranges that are drawn."""
+        """Update the drawn ranges after a request."""
         untouched = set(map(id, after.open))
         touched = [each for each in before.open if id(each) not in untouched]
         now = {each.id: each for each in after.open} if touched else {}
@@ -115,16 +115,16 @@ class HeldRanges:
             del of_claim.held[was.id]
 
     def ended(self, key: ClaimKey, clock_ms: int) -> None:
-        """The ranges of a claim have ended all at once."""
+        """All ranges of a claim have ended."""
         self._end(key, clock_ms, VOID)
 
     def drain(self) -> list[RangeRow]:
-        """Rows of what has ended since this was last asked."""
+        """The rows of ranges that have ended since the last call."""
         ready, self._ready = self._ready, []
         return ready
 
     def at_the_end(self) -> list[RangeRow]:
-        """Rows of what is still held when the log ends."""
+        """The rows of ranges that are still held at the end of the log."""
         for key in self._claims:
             self._end(key, None, HELD)
         return self.drain()

@@ -1,6 +1,6 @@
 """Rows of a fold for `summary.json` and the report; they are not written as tables.
 
-This room does not know how a row comes to be, nor how it is stored (`rows`).
+This module does not know how rows are computed, nor how they are stored (`rows`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GroupCountsRow(GroupRow):
 
 @frozen(kw_only=True)
 class SenderRow(Row):
-    """How far one sender's clock stands from the broker's: a histogram."""
+    """How far one sender's clock differs from the broker's: a histogram."""
 
     group: str
     instance: str
@@ -69,15 +69,18 @@ class ClockStatistics:
 
     @property
     def off_ms(self) -> int:
-        """How far the clock seems off; half a second is what whole seconds cost on average."""
+        """The estimated error of the clock, in ms.
+
+        Cutting a time to whole seconds costs half a second on average, which is corrected here.
+        """
         return self.offset_median_ms + 500
 
 
 @frozen(kw_only=True)
 class PartitionRow(Row):
-    """What one coordinating partition of one log holds.
+    """Facts about one coordinating partition of one log.
 
-    The last five are counted of one that starts in the middle; of a whole one they are null.
+    The last five are counts for a log that starts in the middle; for a whole log they are null.
     """
 
     coordinating_partition: Coordinating = -1
@@ -102,7 +105,7 @@ class PartitionRow(Row):
 
 @frozen(kw_only=True)
 class MarkRow(ClaimRow):
-    """Records that deserve a glyph on the timeline."""
+    """Records with a glyph on the timeline."""
 
     offset: int
     timestamp_ms: int
@@ -116,7 +119,7 @@ class MarkRow(ClaimRow):
 
 @frozen(kw_only=True)
 class RangeRow(ClaimRow):
-    """Offsets of a shared claim that one instance held, from a request to what ended it."""
+    """A range of a shared claim that one instance held, from its request to its end."""
 
     offset: Annotated[int, "log offset of the request that was granted them"]
     start: Annotated[int, "the first of them"]
@@ -134,7 +137,7 @@ class RangeRow(ClaimRow):
 
 @frozen(kw_only=True)
 class LaneRow(ClaimRow):
-    """Heartbeats and pauses of one claim's timeline, and what is counted of the claim."""
+    """Heartbeats and pauses of one claim's timeline, and the claim's counts."""
 
     records: Annotated[int, "as in `claims`"]
     tenures: int

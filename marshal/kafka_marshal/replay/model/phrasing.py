@@ -1,6 +1,6 @@
-"""The wording of findings: names, times and durations, the same everywhere.
+"""The wording of findings: names, times and durations in the same form everywhere.
 
-Plain words for somebody who runs the consumers and has never read the specification.
+The reader runs consumers and has never read the specification.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def who(instance: str | None, client: str | None) -> str:
-    """A sender, by the name its operator gave it and by its run.
+    """A sender: its client id, and the instance id of its run.
 
     >>> who("6cd48aa5", "c1")
     'c1 (instance 6cd48aa5)'
@@ -22,7 +22,7 @@ def who(instance: str | None, client: str | None) -> str:
 
 
 def claim_name(key: ClaimKey) -> str:
-    """A claim as people say it.
+    """A claim's name in findings.
 
     >>> claim_name(ClaimKey("g", "events", 4))
     'events/4 of group g'
@@ -31,7 +31,7 @@ def claim_name(key: ClaimKey) -> str:
 
 
 def clock(timestamp_ms: int) -> str:
-    """A moment, in UTC.
+    """A timestamp, in UTC.
 
     >>> clock(1795219134206)
     '2026-11-20 23:58:54.206 UTC'
@@ -44,7 +44,7 @@ def clock(timestamp_ms: int) -> str:
 
 
 def span(duration_ms: float) -> str:
-    """A duration, as exact as it matters.
+    """A duration, rounded to what a reader needs.
 
     >>> span(39), span(300), span(7206), span(754_000), span(7_500_000)
     ('39 ms', '0.3 s', '7.2 s', '12 min 34 s', '2 h 5 min')

@@ -1,8 +1,7 @@
-"""How an owner's position moves: where it began, when it last moved, how long it stood still.
+"""How an owner's position moves: the first one, the last move, and the standstills.
 
 Nearly every record of a log is a heartbeat that moves the position or does not. So a tenure keeps a
-handful of numbers, and a record changes them in constant time. `findings.movement` reports what is
-strange about them.
+few numbers, and a record changes them in constant time. `findings.movement` reports anomalies.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 REST_INTERVALS: Final = 5
-"""The heartbeat intervals that a position must stand still to rest; a shorter stop is no rest."""
+"""The number of heartbeat intervals for which a position must stand still to count as a rest."""
 
 
 class PositionReport(NamedTuple):
-    """An owner's record and the position that it left."""
+    """An owner's record, and the position after it."""
 
     position: int
     clock_ms: int
@@ -24,7 +23,7 @@ class PositionReport(NamedTuple):
 
 
 class Standstill(NamedTuple):
-    """A stretch in which the owner sent records and the position stood still."""
+    """A period in which the owner sent records and the position stood still."""
 
     since: PositionReport
     """The record with which the position last changed."""
@@ -33,29 +32,29 @@ class Standstill(NamedTuple):
 
     @property
     def lasted_ms(self) -> int:
-        """How long."""
+        """The duration."""
         return self.until_ms - self.since.clock_ms
 
 
 @define
 class PositionProgress:
-    """The movement of one tenure.
+    """The movement of one tenure's position.
 
-    Records come one by one (`word`), or many at once (`run`), which comes to the same.
+    Records come one by one (`word`), or many at once (`run`); the result is the same.
     """
 
     rest_ms: float
-    """From here on a standstill is a rest."""
+    """A standstill of at least this length is a rest."""
     began: PositionReport | None = None
-    """The first known position; None while no record had one (a fresh claim stands at 0)."""
+    """The first known position; None while no record had one (a new claim's position is 0)."""
     moved: PositionReport | None = None
     """The last record that changed the position, or the first that had it."""
     longest_rest: Standstill | None = None
-    """Of those that are over."""
+    """The longest rest that has ended."""
     brisk_from_ms: int = 0
-    """Since when there was no rest."""
+    """The beginning of the current period without a rest."""
     longest_brisk: tuple[int, int] = field(default=(0, 0))
-    """From when to when there was no rest: the longest such stretch that is over."""
+    """The longest finished period without a rest: its beginning and its end."""
 
     @classmethod
     def of_win(cls, rest_ms: float, word: PositionReport, stated: bool) -> PositionProgress:
@@ -77,13 +76,13 @@ class PositionProgress:
                 self.run(last_ms, word, word)
 
     def run(self, still_until_ms: int, first: PositionReport, last: PositionReport) -> None:
-        """Some of the owner's records at once: `first` and `last` to change the position.
+        """Several records of the owner; `first` and `last` are those that change the position.
 
-        A run without a change needs no call. The standstill before the run is over: it lasted from
-        `moved` until `still_until_ms`, the clock at the owner's last record before `first`. The
-        standstill that goes on after the run began with `last`. This is exact if the position never
-        stood still for `rest_ms` between `first` and `last`, so certainly if
-        `last.clock_ms - first.clock_ms < rest_ms`: cut a longer run in two, or where it rests.
+        A run without a change needs no call. The standstill before the run ended with it: it lasted
+        from `moved` until `still_until_ms`, the clock at the owner's last record before `first`.
+        The current standstill began with `last`. This is exact if the position never stood still
+        for `rest_ms` between `first` and `last`. That is certain if `last.clock_ms - first.clock_ms
+        < rest_ms`: otherwise divide the run, or cut it at its rests.
         """
         if self.moved is None:
             self.began, self.brisk_from_ms = first, first.clock_ms
@@ -103,7 +102,7 @@ class PositionProgress:
         return begin, end
 
     def rest_at(self, last_ms: int) -> Standstill | None:
-        """The longest rest, the one that lasts at the owner's last word among them."""
+        """The longest rest, including the current one, which lasts until `last_ms`."""
         rest = self.longest_rest
         if self.moved is not None:
             lasting = Standstill(self.moved, last_ms)
@@ -114,7 +113,7 @@ class PositionProgress:
         return rest
 
     def brisk(self) -> tuple[tuple[int, int], ...]:
-        """Stretches without a rest: the longest that is over, and the last one."""
+        """Periods without a rest: the longest finished one, and the last one."""
         if self.moved is None:
             return ()
         return self.longest_brisk, (self.brisk_from_ms, self.moved.clock_ms)

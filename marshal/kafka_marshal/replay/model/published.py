@@ -1,7 +1,7 @@
 """The rows of the tables that a replay writes, and the meaning of each column.
 
-`docs/replay.md` is printed from here. This room does not know how a row comes to be, nor how it is
-stored (`rows`).
+`docs/replay.md` is printed from here. This module does not know how rows are computed, nor how they
+are stored (`rows`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Time: TypeAlias = Annotated[int, "its time"]
 
 @frozen(kw_only=True)
 class JudgedRow(Row):
-    """A row that a rule set says."""
+    """A row that depends on a rule set."""
 
     rules: Annotated[str, "rule set that judged: `fenced` or `original`"] = ""
     coordinating_partition: Coordinating = -1
@@ -115,9 +115,9 @@ class FinalClaimRow(ClaimRow):
 
 @frozen(kw_only=True)
 class TenureRow(ClaimRow):
-    """Who owned what, from which record to which.
+    """The tenures of all claims: owner, first record, and last record.
 
-    Every win begins a tenure of its own, also the owner's own second one.
+    Every win begins a new tenure, including a repeated win of the same owner.
     """
 
     owner_instance: Annotated[str, "the owner's instance id"]
@@ -186,7 +186,10 @@ class RefusalRow(GroupRow):
 
 @frozen(kw_only=True)
 class ProofRow:
-    """A record that proves a finding; of one that holds no message only place, time and value."""
+    """A record that proves a finding.
+
+    If its value is no message, only place, time and value are set.
+    """
 
     offset: int
     timestamp_ms: int
@@ -203,7 +206,7 @@ def _proofs(given: Iterable[ProofRow | Mapping[str, Any]] | None) -> tuple[Proof
 
 @frozen(kw_only=True)
 class FindingRow(Row):
-    """What somebody should know. One finding tells one story, however many records it has."""
+    """The findings. One finding reports one incident, however many records belong to it."""
 
     rules: Annotated[
         str | None, "rule set under which it holds; null for a fact of the log itself"
@@ -240,9 +243,9 @@ class FindingRow(Row):
 
 @frozen(kw_only=True)
 class DivergenceRow(Row):
-    """Where the two rule sets name another owner or position, claim by claim.
+    """Where the two rule sets disagree on the owner or position of a claim.
 
-    A row lasts while both keep saying the same two different things. Only with `--rules both`.
+    A row covers the time in which both results stay the same. Only with `--rules both`.
     """
 
     rules: Annotated[str, "always `both`"] = "both"
@@ -273,7 +276,7 @@ class DivergenceRow(Row):
 
 @frozen(kw_only=True)
 class MalformedRow(Row):
-    """Records whose value is no message. They change nothing and have no key."""
+    """Records whose value is no message. They have no key and no effect."""
 
     rules: Annotated[str | None, "always null: the rules never see them"] = None
     coordinating_partition: Coordinating = -1

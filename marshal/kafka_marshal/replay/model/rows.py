@@ -1,9 +1,9 @@
-"""What a table is, and how its rows are stored.
+"""The definition of a table, and how its rows are stored.
 
-A row is an attrs class, and its annotations describe the columns: `int | None` gives the types of
-Arrow and Spark, `Annotated[int | None, "..."]` also the meaning. Storing escapes text that is not
-UTF-8, and cuts integers that do not fit 64 bits to the nearest that does. Which tables there are is
-`tables`' to say.
+A row is an attrs class, and its annotations describe the columns. `int | None` gives the types of
+Arrow and Spark; `Annotated[int | None, "..."]` adds the meaning. When rows are stored, text that is
+not UTF-8 is escaped, and integers beyond 64 bits become the nearest one that fits. The list of
+tables is in `tables`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 @frozen(kw_only=True)
 class Row:
-    """One row of a table. An account that emits it fills in where it was folded."""
+    """One row of a table. The account that emits it sets the place of the fold."""
 
     log: Annotated[
         str, "name of the log: a capture's file name, or the folder of a Parquet dump"
@@ -59,7 +59,7 @@ RowT = TypeVar("RowT", bound=Row)
 
 @frozen
 class Column:
-    """One column."""
+    """One column of a table: its name, type and meaning."""
 
     name: str
     arrow_type: pa.DataType
@@ -73,13 +73,13 @@ class Column:
 
 @frozen
 class Table(Generic[RowT]):
-    """One table. `order` is by what its rows are sorted when they are written."""
+    """One table. `order` names the columns by which its rows are sorted when written."""
 
     name: str
     row: type[RowT]
     order: tuple[str, ...]
     columns: tuple[Column, ...] = field(init=False)
-    """In the order in which they are stored."""
+    """The columns, in stored order."""
 
     @columns.default
     def _columns(self) -> tuple[Column, ...]:
@@ -87,7 +87,7 @@ class Table(Generic[RowT]):
 
     @property
     def meaning(self) -> str:
-        """What its rows are."""
+        """The meaning of its rows."""
         return " ".join((self.row.__doc__ or "").split())
 
     @property
@@ -101,12 +101,12 @@ class Table(Generic[RowT]):
         return pa.struct([(column.name, column.arrow_type) for column in self.columns])
 
     def rows(self, stored: Iterable[Mapping[str, Any]]) -> list[RowT]:
-        """Rows as Arrow or Spark gives them back; columns that are left out have their default."""
+        """Rows from their stored form in Arrow or Spark; missing columns have their default."""
         return [self.row(**row) for row in stored]
 
 
 def columns_of(row: type) -> tuple[Column, ...]:
-    """The columns that the annotations of an attrs class are."""
+    """The columns that the annotations of an attrs class define."""
     hints = get_type_hints(row, include_extras=True)
     return tuple(_column(each.name, hints[each.name]) for each in attrs.fields(row))
 
@@ -144,7 +144,7 @@ def spark_type(arrow_type: pa.DataType) -> str:
 
 
 def spark_schema(fields: Iterable[pa.Field]) -> str:
-    """The fields of a struct or of a schema as Spark SQL writes them."""
+    """The fields of a struct or schema, in Spark SQL."""
     return ", ".join(f"{each.name}: {spark_type(each.type)}" for each in fields)
 
 
@@ -192,7 +192,7 @@ def stored(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 
 
 def _storable(value: str | int | None) -> str | int | None:
-    """Text and integers, whatever they are."""
+    """Text or an integer in a form that Arrow can store."""
     if isinstance(value, str):
         return readable(value)
     return None if value is None else max(-_INT64_MAX - 1, min(_INT64_MAX, value))

@@ -1,7 +1,7 @@
 """The tables of a replay of claims: the row type of each, and its sort order.
 
-Other protocols have tables of their own. All have `Rows` and `TableSet`, and the tables of
-findings, of malformed records and of partitions.
+Other protocols have other tables. All use `Rows` and `TableSet`, and share the tables of findings,
+of malformed records and of partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafka_marshal.replay.model.rows import Row, RowT, Table, arrow_rows
 
 @frozen
 class TableSet:
-    """The tables that a log is folded into. No two have rows of one class.
+    """The tables that a log is folded into. Each has its own row class.
 
     `FINDINGS`, `MALFORMED` and `PARTITIONS` are among them.
     """
@@ -42,12 +42,12 @@ class TableSet:
     published: tuple[Table[Any], ...]
     """The tables that a replay writes."""
     internal: tuple[Table[Any], ...]
-    """What the fold says besides: for `summary.json` and the report, never written as a table."""
+    """Further tables of the fold: for `summary.json` and the report, never written."""
     by_name: Mapping[str, Table[Any]] = field(init=False)
-    """All of them."""
+    """All tables."""
     by_row: Mapping[type[Row], Table[Any]] = field(init=False)
     schema: pa.Schema = field(init=False)
-    """A line holds one row of one table, in the column of that table's name."""
+    """The schema of a line: one row of one table, in the column of that table's name."""
 
     @by_name.default
     def _by_name(self) -> Mapping[str, Table[Any]]:
@@ -106,14 +106,14 @@ MARKS: Final = Table("marks", MarkRow, (*_CLAIM_ORDER, "offset"))
 LANES: Final = Table("lanes", LaneRow, _CLAIM_ORDER)
 RANGES: Final = Table("ranges", RangeRow, (*_CLAIM_ORDER, "offset", "start"))
 INTERNAL: Final[tuple[Table[Any], ...]] = (GROUPS, SENDERS, PARTITIONS, MARKS, LANES, RANGES)
-"""What the fold says besides: for `summary.json` and the report, never written as a table."""
+"""Further tables of the fold: for `summary.json` and the report, never written."""
 
 OF_CLAIMS: Final = TableSet(PUBLISHED, INTERNAL)
 """All tables of a replay of claims."""
 
 
 class Rows:
-    """Rows by table; a table without rows is empty. Some may be made as columns, all at once."""
+    """Rows by table; a table without rows is empty. Some rows may be made as whole columns."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[type[Row], list[Any]] = defaultdict(list)
@@ -122,17 +122,17 @@ class Rows:
         self.extend(rows)
 
     def add(self, row: Row) -> None:
-        """One more."""
+        """Add one row."""
         self._rows[type(row)].append(row)
         self._count += 1
 
     def extend(self, rows: Iterable[Row]) -> None:
-        """Some more."""
+        """Add several rows."""
         for row in rows:
             self.add(row)
 
     def add_columns(self, table: Table[Any], columns: pa.StructArray) -> None:
-        """Rows of a table, as `arrow_rows` gives them."""
+        """Add rows of a table in the form that `arrow_rows` returns."""
         self._columns.append((table, columns))
         self._count += len(columns)
 
@@ -151,7 +151,7 @@ class Rows:
             yield of.by_row[row], self[of.by_row[row]]
 
     def stored(self, of: TableSet) -> Iterator[tuple[Table[Any], pa.StructArray]]:
-        """The same as Arrow has them; rows of one table may come more than once."""
+        """The same as Arrow arrays; a table may occur more than once."""
         for row, rows in self._rows.items():
             yield of.by_row[row], arrow_rows(of.by_row[row], rows)
         yield from self._columns

@@ -1,7 +1,7 @@
-"""Tenures: who owned what, from which record to which.
+"""Tenures: the owner of each claim, with the first and last record of each ownership.
 
-Under the fenced rules ownership goes by wins and releases. Under the original's it goes by what
-its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends none.
+Under the fenced rules, wins and releases decide ownership. Under the original's rules, its handlers
+do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends none.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kafka_marshal.replay.model.published import TenureRow
 
 @define
 class Tally:
-    """What is counted of a claim's tenures."""
+    """The counts of a claim's tenures."""
 
     tenures: int = 0
     takeovers: int = 0
     unowned_ms: int = 0
-    """Between an end and the next beginning."""
+    """The time between the end of a tenure and the beginning of the next."""
     free_since_ms: int | None = None
 
 
@@ -45,11 +45,11 @@ class Tenures:
 
     @property
     def open(self) -> Mapping[ClaimKey, Tenure]:
-        """Who owns now."""
+        """The current owners."""
         return MappingProxyType(self._open)
 
     def observe(self, event: Event) -> TenureRow | None:
-        """Fill `tenure_after` and `silence_ms` of the event; the row of the tenure it ended."""
+        """Set the event's `tenure_after` and `silence_ms`; return the row of a tenure it ended."""
         before = event.tenure
         event.tenure_after = before
         event.last_word = None if before is None else before.last
@@ -67,7 +67,7 @@ class Tenures:
             if begins and before.instance == event.message.instance_id:
                 event.silence_ms = event.clock_ms - before.last_ms
             left = event.after if event.verdict in RELEASES else event.before
-            # What the owner left: a release may set the position, a win may reset it.
+            # The position that the owner left: a release may set it, and a win may reset it.
             row = _row(before, event.verdict.value, left.position, ended_by=event)
             self._tallies[event.key].free_since_ms = event.sighting.raw.timestamp_ms
             del self._open[event.key]
@@ -87,12 +87,12 @@ class Tenures:
         return row
 
     def take_up(self, tenure: Tenure) -> None:
-        """Go on with a claim's first tenure."""
+        """Continue with a claim's first tenure."""
         self._open[tenure.key] = tenure
         self._tallies[tenure.key] = Tally(tenures=1)
 
     def _count(self, event: Event) -> None:
-        """One tenure more."""
+        """Count one more tenure."""
         tally = self._tallies[event.key]
         tally.tenures += 1
         tally.takeovers += event.verdict is Accepted.TOOK_OVER
@@ -101,12 +101,12 @@ class Tenures:
             tally.free_since_ms = None
 
     def tally(self, key: ClaimKey) -> Tally:
-        """What is counted of a claim's tenures."""
+        """The counts of a claim's tenures."""
         return self._tallies.get(key, Tally())
 
     @staticmethod
     def go_on(tenure: Tenure, sighting: JudgedRecord, position: int) -> int:
-        """The owner spoke again, and left the position there; how long it had been silent."""
+        """Add an accepted record of the owner, and its position; return the silence before it."""
         last_ms = tenure.last.clock_ms
         silence_ms = sighting.clock_ms - last_ms
         tenure.pace.word(position, last_ms, sighting.clock_ms, sighting.raw.offset)
@@ -120,7 +120,7 @@ class Tenures:
     def run_goes_on(
         tenure: Tenure, run: HeartbeatRun, longest_ms: int, sighting: JudgedRecord
     ) -> None:
-        """The owner spoke many times; the longest silence and the last word are given."""
+        """Add many records of the owner at once, with their longest silence and the last record."""
         clocks_ms, offsets = run.clocks_ms, run.offsets
         tenure.pace.word(run.position, tenure.last.clock_ms, int(clocks_ms[0]), int(offsets[0]))
         if run.first_move >= 0:
@@ -139,14 +139,14 @@ class Tenures:
     def at_the_end(
         self, clock_ms: int, positions: Mapping[ClaimKey, int], rules_of: Callable[[str], Rules]
     ) -> Iterator[TenureRow]:
-        """The rows of the tenures that last when the log ends."""
+        """The rows of the tenures that are open when the log ends."""
         for tenure in self._open.values():
             silent = clock_ms - tenure.last_ms > rules_of(tenure.key.group).stale_after_ms
             yield _row(tenure, "silent" if silent else "open", positions[tenure.key])
 
 
 def _pace(event: Event) -> PositionProgress:
-    """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
+    """The progress of a new tenure: a win states no position, so a new claim's is unknown."""
     sighting = event.sighting
     word = PositionReport(event.after.position, sighting.clock_ms, sighting.offset)
     stated = event.verdict not in WON_BY_REQUEST or word.position > 0
@@ -179,5 +179,5 @@ def _row(tenure: Tenure, ended: str, position_to: int, ended_by: Event | None = 
 
 
 def sightings(*given: JudgedRecord | None) -> list[JudgedRecord]:
-    """Those that are there, in log order, each once."""
+    """The given records, in log order, without repetitions."""
     return sorted({s.offset: s for s in given if s is not None}.values(), key=lambda s: s.offset)

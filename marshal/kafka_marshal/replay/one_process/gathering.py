@@ -1,7 +1,6 @@
 """Reads all chunks of a job, and folds one coordinating partition after another.
 
-It does not know whose process this is: the command's, or a worker of Spark that has a small log to
-itself.
+It does not know the process: that of the command, or a Spark worker with a small log.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.state.partition_state import take_up
 
 FED_RECORDS_MAX: Final = 5_000
-"""Records to fold as they are, at most: loading the kernel takes 0.7 s, compiling it once 4 s."""
+"""The most records to fold one by one: loading the kernel takes 0.7 s, compiling it once 4 s."""
 ROW_ORDER: Final = ("log", "partition", "offset", "input_order")
-"""By what the rows of a job are sorted before they are folded."""
+"""The order in which the rows of a job are folded."""
 Place: TypeAlias = tuple[str, int]
 """A log and one of its coordinating partitions."""
 _SELDOM: Final = (100_000, 20, 100_000)
 READ_BYTES_MAX: Final = 256 << 20
-"""Bytes of what was read that wait in memory for their turn, at most."""
+"""The most bytes of rows that wait in memory."""
 
 
 def worth_collapsing(chunks: Sequence[Chunk]) -> bool:
@@ -84,7 +83,7 @@ def read_rows(
 
 
 def by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, pa.RecordBatch]]:
-    """A batch that is in order, cut where a log or a coordinating partition ends."""
+    """Yield a sorted batch, cut where a log or a coordinating partition ends."""
     begin = 0
     for place, count in _counted(batch):
         yield place, batch.slice(begin, count)
@@ -92,7 +91,7 @@ def by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, pa.RecordBatch]]:
 
 
 def _counted(batch: pa.RecordBatch) -> Iterator[tuple[Place, int]]:
-    """How many rows are of which place; the places as they come."""
+    """Yield the places in order, each with its number of rows."""
     of = ["log", "partition"]
     table = pa.Table.from_batches([batch.select(of)]).group_by(of, use_threads=False)
     for row in table.aggregate([([], "count_all")]).to_pylist():
@@ -101,12 +100,12 @@ def _counted(batch: pa.RecordBatch) -> Iterator[tuple[Place, int]]:
 
 @contextmanager
 def collecting_seldom(for_ever: bool = False) -> Iterator[None]:
-    """Meanwhile look for garbage in cycles among young objects alone, and seldom.
+    """Within the block, only collect garbage among young objects, and seldom.
 
-    A fold makes many objects and keeps them until it is closed. Then they go without a collector.
-    Looking through them took a fifth of the time of a log of many claims. What goes on `for_ever`
-    looks through all that it made now and then, but never through what was there before. Within
-    itself this does nothing: to count what is frozen takes some milliseconds.
+    A fold makes many objects and keeps them until it is closed. Then they are freed without a
+    collector. Examining them took a fifth of the time for a log of many claims. With `for_ever`,
+    all objects made in the block are examined periodically, but never those from before. A nested
+    block does nothing, since counting frozen objects takes some milliseconds.
     """
     before, meanwhile = gc.get_threshold(), (50_000, 20, 100) if for_ever else _SELDOM
     if before == meanwhile:
@@ -124,7 +123,7 @@ def collecting_seldom(for_ever: bool = False) -> Iterator[None]:
 
 
 def gather(gathered: GatheredRows, folders: Sequence[Path], states: Sequence[Path]) -> None:
-    """Add the rows in such folders as `Engine.fold_into` fills, and what states say if logs end.
+    """Add the rows in folders of `Engine.fold_into`, and the rows of states if their logs end.
 
     Raises:
         CheckpointRefused: a state is damaged.

@@ -1,7 +1,7 @@
 """A folded log whose rows this process keeps, and queries on them.
 
-Rows beyond `ROWS_BYTES_MAX` lie in files. An answer goes through a table batch by batch, so the
-memory that it takes depends on the number of claims and not on that of records.
+Rows beyond `ROWS_BYTES_MAX` are in files. A query reads a table batch by batch, so its memory
+depends on the number of claims and not on that of records.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ from kafka_marshal.replay.places import parquet_file, parquet_writer
 ROWS_BYTES_MAX: Final = 256 << 20
 """Bytes of rows that wait in memory to be sorted, at most."""
 _MOST: Final = ("records", "tenures", "takeovers", "unowned_ms")
-"""What is counted of a claim; of two rule sets the larger number is taken."""
+"""The counts of a claim; with two rule sets, the larger number is used."""
 _Stored: TypeAlias = dict[str, Any]
-"""Columns of a row, as Arrow gives them."""
+"""Columns of a row, in the form that Arrow returns."""
 _Name: TypeAlias = tuple[Any, ...]
-"""A claim's, and under which rules; those are None where the rules are what is changed."""
+"""A claim and a rule set, which is None if the rules themselves are changed."""
 
 
 class GatheredRows:
-    """Rows as they come from accounts, kept as Arrow. A context manager that removes its files."""
+    """Rows from accounts, stored as Arrow. A context manager that removes its files."""
 
     def __init__(self, tables: TableSet) -> None:
         self._tables = tables
@@ -106,11 +106,11 @@ class GatheredRows:
                 self.add_stored(table.name, rows.cast(table.arrow_type))
 
     def add_stored(self, name: str, rows: pa.StructArray) -> None:
-        """Rows of the table of that name, as `arrow_rows` gives them."""
+        """Add rows of a table, in the form that `arrow_rows` returns."""
         self._add(name, pa.RecordBatch.from_struct_array(rows))
 
     def add_streams(self, folder: Path) -> None:
-        """The rows of all files that `write_streams` wrote there, which are gone then."""
+        """Add the rows of all files that `write_streams` wrote there, and remove the files."""
         for path in sorted(folder.iterdir()):
             for batch in read_stream(path):
                 self._add(path.suffix[1:], batch)
@@ -160,7 +160,7 @@ class LocalFoldedLog:
 
     @classmethod
     def of(cls, gathered: GatheredRows) -> LocalFoldedLog:
-        """What was gathered.
+        """The folded log of these rows.
 
         Raises:
             UnreadableSource: no coordinating partition was folded.
@@ -213,7 +213,7 @@ class LocalFoldedLog:
             name: pa.array(of_claims, types.field(name).type) for name, of_claims in of_columns
         }
         for rows in self.tables[table.name].batches(columns):
-            # Of a million claims few are likely, and each by itself is asked for in Python.
+            # Of a million claims, few are candidates, and each single one is checked in Python.
             found = [pc.is_in(rows.column(name), values) for name, values in likely.items()]
             batch = rows.filter(functools.reduce(pc.and_, found))
             claims = zip(*(batch.column(name).to_pylist() for name in CLAIM), strict=True)
@@ -385,7 +385,7 @@ class LocalFoldedLog:
         )
 
     def _edges(self, same_rules: bool) -> set[tuple[_Name, int, object, bool]]:
-        """Where ownership changes: every beginning and every end of a tenure, and its owner."""
+        """The changes of ownership: every beginning and end of a tenure, with its owner."""
         edges = set()
         columns = (*CLAIM, "rules", "owner_instance", "from_offset", "to_offset")
         for row in self._rows(TENURES, *columns):
@@ -408,7 +408,7 @@ class LocalFoldedLog:
         return found
 
     def _owners(self, same_rules: bool) -> dict[_Name, object]:
-        """Of every claim, who owns it in the end."""
+        """The owner of every claim at the end."""
         rows = self._rows(CLAIMS, *CLAIM, "rules", "owner_instance")
         return {_under(row, same_rules): row["owner_instance"] for row in rows}
 

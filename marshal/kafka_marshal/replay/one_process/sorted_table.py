@@ -1,6 +1,6 @@
 """A sorted table, read batch by batch: in memory if it is small, otherwise in a file.
 
-This room does not know what a row says, nor how it came to be sorted (`sorting`).
+This module does not know the meaning of rows, nor how they were sorted (`sorting`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SortedTable:
 
     num_rows: int
     _kept: pa.Table | Path
-    """The rows, or a file that has them for as long as its folder is there."""
+    """The rows, or a file with them, which exists as long as its folder."""
 
     @classmethod
     def of(cls, sorter: Sorter, folder: SpillFolder) -> SortedTable:
-        """Take the rows of a sorter; into a file of the folder if they did not fit into memory.
+        """Store the rows of a sorter; in a file of the folder if they did not fit into memory.
 
         Raises:
             OSError: they cannot be written.
@@ -53,7 +53,7 @@ class SortedTable:
         return cls(rows, path)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Give all rows, with these columns in this order; None: with all."""
+        """Yield all rows, with these columns in this order; None: all columns."""
         if isinstance(self._kept, pa.Table):
             rows = self._kept if columns is None else self._kept.select(columns)
             yield from rows.to_batches(ROWS_AT_ONCE)
@@ -63,7 +63,7 @@ class SortedTable:
                 yield batch if columns is None else batch.select(columns)
 
     def with_rows(self, more: pa.Table, order: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Give all rows and some more, which are in order; of equal ones those of the table first.
+        """Yield all rows, merged with more sorted rows; among equal ones, the table's come first.
 
         >>> few = SortedTable(2, pa.table({"a": [1, 3]}))
         >>> [a for batch in few.with_rows(pa.table({"a": [2]}), ["a"]) for a in batch["a"].tolist()]
@@ -77,7 +77,7 @@ class SortedTable:
 
 
 def row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put batches together, as many as a row group of Parquet takes."""
+    """Join batches to the size of a Parquet row group."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

@@ -1,7 +1,7 @@
 """Sorts any number of rows in bounded memory.
 
-Rows that exceed the bound wait in files, each sorted, which are merged when the rows are read. This
-room does not know what a row says.
+Rows that exceed the limit are stored in files, each sorted, which are merged when the rows are
+read. This module does not know the meaning of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 1 << 20
 FILES_AT_ONCE: Final = 64
 """The most files that are merged at once; each needs the memory of one batch."""
 Key: TypeAlias = tuple[tuple[bool, Any], ...]
-"""What a row is sorted by: nulls first."""
+"""The sort key of a row: nulls first."""
 
 
 class SpillFolder:
@@ -59,7 +59,7 @@ class SortedRun:
 
 
 class Sorter:
-    """Takes rows of one schema in any order, and gives them in order: equal ones as they came."""
+    """Sorts rows of one schema; equal ones stay in their order."""
 
     def __init__(self, schema: pa.Schema, order: Sequence[str], folder: SpillFolder) -> None:
         self.order = order
@@ -72,7 +72,7 @@ class Sorter:
         self._runs: list[SortedRun] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take some rows."""
+        """Add some rows."""
         self.rows += batch.num_rows
         self.bytes_held += batch.nbytes
         self._held.append(batch)
@@ -92,13 +92,13 @@ class Sorter:
             self._runs.append(self._written(in_batches(self.held())))
 
     def held(self) -> pa.Table:
-        """Give the rows that are in memory, in order, and forget them."""
+        """Return the rows in memory, sorted, and forget them."""
         rows = pa.Table.from_batches(self._held, self.schema).combine_chunks()
         self._held, self.bytes_held = [], 0
         return sorted_rows(rows, self.order)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Give all rows, in order, and forget them. Files are read while this goes on."""
+        """Yield all rows, sorted, and forget them. Files are read in the meantime."""
         if not self._runs:
             yield from in_batches(self.held())
             return
@@ -155,7 +155,7 @@ def sorted_rows(rows: pa.Table, order: Sequence[str]) -> pa.Table:
 
 
 def _is_one(cells: pa.ChunkedArray) -> bool:
-    """Whether all are the same: to compare by such a column takes time and tells nothing."""
+    """Whether all are equal: comparing by such a column takes time without effect."""
     if cells.null_count:
         return bool(cells.null_count == len(cells))
     return bool(pc.all(pc.equal(cells, cells[0])).as_py())
@@ -176,7 +176,7 @@ def merged(runs: Iterable[SortedRun], order: Sequence[str]) -> Iterator[pa.Recor
     closed = dict(enumerate(runs))
     open_: dict[int, _Head] = {}
     while closed or open_:
-        # No row that is still in a file comes before `bound`, or as its equal before run `at`.
+        # No row that is still in a file is before `bound`, or equal to it and before run `at`.
         ends = ((head.last, number) for number, head in open_.items())
         bound, at = min(ends, default=None) or min(
             (run.first, number) for number, run in closed.items()
@@ -200,7 +200,7 @@ def merged(runs: Iterable[SortedRun], order: Sequence[str]) -> Iterator[pa.Recor
 
 
 class _Head:
-    """What is next of a run."""
+    """The next rows of a run."""
 
     def __init__(self, run: SortedRun, order: Sequence[str]) -> None:
         self._batches = run.batches()
@@ -210,7 +210,7 @@ class _Head:
         """Of the rows in memory."""
 
     def goes_on(self) -> bool:
-        """Read on if no row is in memory; whether there is one then."""
+        """Read more if no row is in memory; return whether there is one then."""
         while not self._batch.num_rows:
             batch = next(self._batches, None)
             if batch is None:
@@ -221,7 +221,7 @@ class _Head:
         return True
 
     def until(self, bound: Key, *, through: bool) -> pa.RecordBatch:
-        """Take the rows in memory that come before a key, and `through` it those that equal it."""
+        """Take the rows in memory that are before a key, and with `through` those that equal it."""
         cut = (bisect_right if through else bisect_left)(
             range(self._batch.num_rows), bound, key=lambda row: _key(self._batch, row, self._order)
         )
@@ -230,12 +230,12 @@ class _Head:
 
 
 def first_of(rows: pa.Table, order: Sequence[str]) -> Key:
-    """What the first row is sorted by; nothing if there is none."""
+    """The key of the first row; empty if there is none."""
     return _key(rows, 0, order) if rows.num_rows else ()
 
 
 def last_of(rows: pa.Table, order: Sequence[str]) -> Key:
-    """What the last row is sorted by; nothing if there is none."""
+    """The key of the last row; empty if there is none."""
     return _key(rows, rows.num_rows - 1, order) if rows.num_rows else ()
 
 

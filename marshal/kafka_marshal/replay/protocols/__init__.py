@@ -1,1 +1,1 @@
-"""The protocols of logs: what each one makes of a folded log, up to its page."""
+"""The protocols of logs: summary and page of each."""

@@ -1,4 +1,4 @@
-"""The protocol of claims: what a replay of `__marshal` makes of a folded log."""
+"""The protocol of claims: summary and page of a replay of `__marshal`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class ClaimsProtocol:
 
     judging: JudgingOptions
     otherwise: JudgingOptions | None = field(default=None)
-    """What `--what-if` compares with."""
+    """The settings of `--what-if`."""
     keyring: Keyring | None = field(default=None)
-    """Verifies every record, in this process and beside the fold; None: nothing does."""
+    """Verifies every record, in this process and independently of the fold; None: not verified."""
 
     @property
     def compares(self) -> bool:
@@ -69,7 +69,7 @@ class ClaimsProtocol:
         return self.otherwise is not None
 
     def check_sources(self, found: FoundSources) -> None:
-        """As `LogProtocol`: what is missing are caveats."""
+        """As `LogProtocol`: missing facts are caveats."""
 
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
@@ -91,7 +91,7 @@ class ClaimsAccount:
     protocol: ClaimsProtocol
     fold: FoldedLog
     counted: Rows
-    """What every claim's summary is made of."""
+    """The rows for every claim's summary."""
     clocks: list[ClockStatistics]
     unauthentic: list[FindingRow]
     of_logs: list[FindingRow]
@@ -164,7 +164,7 @@ def _intervals_s(groups: list[GroupCountsRow], judging: JudgingOptions) -> tuple
 def _caveats(
     partitions: list[PartitionRow], found: FoundSources, counted: list[CountedFindings]
 ) -> list[str]:
-    """What limits how far the tables may be believed."""
+    """Sentences about the limits of the tables."""
     caveats = of_formats(found)
     codes = {row.code for row in counted}
     if "create_time" in codes:

@@ -1,4 +1,4 @@
-"""The protocol of groups: what a replay of `__marshal_groups` makes of a folded log."""
+"""The protocol of groups: summary and page of a replay of `__marshal_groups`."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def is_event(value: bytes | None) -> bool:
 
 
 def strategy_of(texts: Sequence[str]) -> str | None:
-    """What `--what-if strategy=NAME` names; None where it was not given.
+    """Parse `--what-if strategy=NAME`; None if it was not given.
 
     Raises:
-        InvalidOption: another key, or more than one, or there is no such strategy.
+        InvalidOption: another key, several keys, or no such strategy.
 
     >>> strategy_of(["strategy=sticky"])
     'sticky'
@@ -76,10 +76,10 @@ def strategy_of(texts: Sequence[str]) -> str | None:
 
 
 def certain_from_of(texts: Sequence[str]) -> dict[int, int]:
-    """What `--certain-from PARTITION:OFFSET` names, by partition.
+    """Parse `--certain-from PARTITION:OFFSET`, by partition.
 
     Raises:
-        InvalidOption: one is not written so, or a partition is named twice.
+        InvalidOption: one has another form, or a partition is named twice.
 
     >>> certain_from_of(["3:120", "4:7"])
     {3: 120, 4: 7}
@@ -105,7 +105,7 @@ class GroupsProtocol:
 
     judging: GroupsJudging = field(factory=GroupsJudging)
     strategy: str | None = field(default=None)
-    """What `--what-if` compares with."""
+    """The strategy of `--what-if`."""
 
     @property
     def compares(self) -> bool:
@@ -113,7 +113,7 @@ class GroupsProtocol:
         return self.strategy is not None
 
     def check_sources(self, found: FoundSources) -> None:
-        """As `LogProtocol`: every record needs its time, for an event says none.
+        """As `LogProtocol`: every record needs a timestamp, since an event contains none.
 
         Raises:
             UnreadableSource: some have none.
@@ -142,7 +142,7 @@ class GroupsAccount:
     def reported(
         self, facts: RunFacts, again: Again, on_progress: Progress
     ) -> tuple[GroupsSummary, str]:
-        """As `Account`; targets are made anew from their rows, so nothing is folded again."""
+        """As `Account`; targets are computed again from their rows, so nothing is folded again."""
         strategy = self.protocol.strategy
         changed = None
         if strategy is not None:

@@ -13,7 +13,7 @@ from kafka_marshal.replay.protocols.log_protocol import LogProtocol
 from kafka_marshal.replay.report_data.summary import ReplaySummary
 
 LOOKED_AT_MAX: Final = 20
-"""Records that are looked at, if none is of the protocol that was asked for."""
+"""The number of records to check, if none is of the requested protocol."""
 
 _LOOKS_LIKE: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
     claims.NAME: claims.is_message,
@@ -23,10 +23,10 @@ _LOOKS_LIKE: Final[Mapping[str, Callable[[bytes | None], bool]]] = {
 
 
 def check_protocol(asked: LogProtocol[ReplaySummary], fold: FoldedLog) -> None:
-    """Refuse a log of which no record is of the protocol, and the first ones all of another.
+    """Refuse a log with no record of the protocol, whose first records all belong to another.
 
     Raises:
-        InvalidOption: it is one; the message names the protocol to ask for.
+        InvalidOption: it is such a log; the message names the right protocol.
     """
     if not fold.counts[MALFORMED.name]:
         return  # without asking for rows, which on Spark is a job

@@ -1,7 +1,7 @@
 """The interface of a protocol: claims implement it, groups do, and a third one would.
 
-An engine needs only its `judging`; the rest turns a folded log into a summary and a page. This room
-knows no protocol.
+An engine only needs its `judging`; the rest turns a folded log into a summary and a page. This
+module knows no protocol.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Progress: TypeAlias = Callable[[str], None]
 
 @frozen
 class RunFacts:
-    """What a replay knows of itself when a log is folded."""
+    """Facts about a replay after the log is folded."""
 
     found: FoundSources
     sources: Sequence[str]
-    """What the sources are called."""
+    """The names of the sources."""
     out: Path
     topic: str | None
     """The topic that `--topic` chose."""
     went: IncrementalRun | None
-    """What this run added, if it went on from another."""
+    """What this run added, if it resumed."""
 
 
 SummaryT = TypeVar("SummaryT", bound=ReplaySummary, covariant=True)
 
 
 class Account(Protocol[SummaryT]):
-    """A folded log, as its protocol tells it."""
+    """A protocol's results for a folded log."""
 
     @property
     def of_logs(self) -> Sequence[FindingRow]:
@@ -58,7 +58,7 @@ class Account(Protocol[SummaryT]):
     def reported(
         self, facts: RunFacts, again: Again, on_progress: Progress
     ) -> tuple[SummaryT, str]:
-        """What `summary.json` says, and the text of `report.html`."""
+        """The content of `summary.json`, and the text of `report.html`."""
 
 
 class LogProtocol(Protocol[SummaryT]):
@@ -66,11 +66,11 @@ class LogProtocol(Protocol[SummaryT]):
 
     @property
     def name(self) -> str:
-        """As `--protocol` takes it."""
+        """The protocol's name, the value of `--protocol`."""
 
     @property
     def judging(self) -> Judging:
-        """What an engine needs of it."""
+        """The part that an engine needs."""
 
     @property
     def catalogue(self) -> Mapping[str, FindingKind]:
@@ -82,19 +82,19 @@ class LogProtocol(Protocol[SummaryT]):
 
     @property
     def compares(self) -> bool:
-        """`--what-if` was given: the report compares the log with what it might have been."""
+        """Whether `--what-if` was given: the report compares the log under other settings."""
 
     def check_sources(self, found: FoundSources) -> None:
         """Refuse sources that lack what this protocol needs.
 
         Raises:
-            UnreadableSource: they do.
+            UnreadableSource: sources lack it.
         """
 
     def account(
         self, fold: FoldedLog, chunks: Sequence[Chunk], on_progress: Progress
     ) -> Account[SummaryT]:
-        """The report in the making; `chunks` are what was read."""
+        """The account of a folded log; `chunks` are those that were read."""
 
 
 def basics(
@@ -104,7 +104,7 @@ def basics(
     of_logs: Sequence[FindingRow],
     facts: RunFacts,
 ) -> ReplaySummary:
-    """What every summary says, but for caveats; `partitions` are all rows of that table."""
+    """The common part of every summary, without caveats; `partitions` are that table's rows."""
     rows = {table.name: fold.counts[table.name] for table in protocol.judging.tables.published}
     rows[FINDINGS.name] += len(of_logs)
     went = facts.went
@@ -132,7 +132,7 @@ def basics(
 
 
 def of_formats(found: FoundSources) -> list[str]:
-    """What the sources cannot prove."""
+    """Sentences about what the sources cannot prove."""
     return [
         f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.limitations
     ]
@@ -145,7 +145,7 @@ def of_empty_files(found: FoundSources) -> list[str]:
 
 
 def of_run(went: IncrementalRun | None, *, verified: bool = False) -> Iterator[str]:
-    """What limits belief in a run that went on from another."""
+    """Yield the limits of what a resumed run proves."""
     if went is None:
         return
     if went.skipped:

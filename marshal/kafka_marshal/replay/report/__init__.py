@@ -1,6 +1,6 @@
 """`report.html`: the results of a replay as one self-contained page.
 
-This room knows how to say it. It does not know Spark, nor where the values come from: fill
+This package knows the presentation. It does not know Spark, nor where the values come from: fill
 `ReportData`, call `render`, write the text as UTF-8.
 """
 

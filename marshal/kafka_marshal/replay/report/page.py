@@ -1,4 +1,4 @@
-"""The whole page: its sections in order, and everything they need."""
+"""The page: its sections in order, and the data that they share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kafka_marshal.replay.report.sections import (
 
 
 def render(data: ReportData) -> str:
-    """One HTML file: style, drawing, data and script inside, nothing fetched from anywhere.
+    """Render one HTML file with embedded style, drawing, data and script; it loads nothing.
 
-    The text holds no lone surrogate, so it encodes to UTF-8 whatever the records held. Without
-    scripts the page says the same; the script adds tooltips, zoom and keys.
+    The text has no lone surrogates, so it encodes to UTF-8 whatever the records contain. The page
+    is complete without scripts; the script adds tooltips, zoom and keys.
     """
     scale = data.scale
     palette = Palette(data.claims if scale is None else _detailed(scale))
@@ -45,7 +45,7 @@ def render(data: ReportData) -> str:
     parts: dict[str, Html | None]
     scripts: list[Html] = []
     if scale is None:
-        # Drawn first: findings and divergences link to where they are drawn.
+        # Drawn first: findings and divergences link to their place in the drawing.
         owned = ownership.ownership(data, drawing, log_anchors, palette, overview)
         parts = {
             "ownership": owned,
@@ -63,7 +63,8 @@ def render(data: ReportData) -> str:
             "clocks": senders.section(data, palette),
             "replayed": summary.replayed(data),
         }
-        # Findings link to claims, and which those are depends on the room that is left.
+        # Findings link to claims, and the number of claims with details depends on the remaining
+        # space.
         others = sum(len(part.encode()) for part in parts.values() if part is not None)
         others += len(findings.findings(found, drawn, log_anchors, len(data.logs)).encode())
         held = details.embedded(scale, data.logs, palette, 2000 * data.heartbeat_interval_s, others)

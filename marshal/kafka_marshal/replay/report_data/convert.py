@@ -1,6 +1,6 @@
 """Converts table rows to the values of a page, one function per kind.
 
-This room knows columns and values; which rows a page shows it does not know.
+This module knows columns and values; it does not know which rows a page shows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kafka_marshal.replay.model.tables import LANES, MARKS, RANGES, TENURES, Row
 from kafka_marshal.replay.report.base import data as page
 
 LANE_MAX: Final = 2000
-"""Tenures or marks of one lane to draw, the first ones, at most."""
+"""The most tenures or marks of one lane to draw; the first ones are kept."""
 _NAME: Final = attrgetter(*CLAIM)
 
 
 def name_of(row: ClaimRow | FindingRow | DivergenceRow | CountedClaim) -> ClaimName:
-    """Which claim a row is about."""
+    """The claim of a row."""
     return _NAME(row)
 
 
@@ -39,7 +39,7 @@ def claim_id(name: ClaimName) -> page.ClaimId:
 
 
 def logs_of(partitions: Iterable[PartitionRow], names: Iterable[str]) -> Iterator[page.ReportLog]:
-    """The logs of these names, from the rows of all their partitions."""
+    """Yield the logs with these names, from the rows of all their partitions."""
     by_log: dict[str, list[PartitionRow]] = defaultdict(list)
     for row in partitions:
         by_log[row.log].append(row)
@@ -57,7 +57,7 @@ def logs_of(partitions: Iterable[PartitionRow], names: Iterable[str]) -> Iterato
 
 
 def lane_of(rules: str, rows: Rows) -> page.Lane:
-    """What one rule set makes of a claim, from its rows."""
+    """The lane of a claim under one rule set, from its rows."""
     drawn = rows[LANES][0] if rows[LANES] else None
     pauses: tuple[page.Pause, ...] = ()
     if drawn is not None:
@@ -118,7 +118,7 @@ def mark_of(row: MarkRow) -> page.RecordGlyph:
 
 
 def finding_of(row: FindingRow, catalogue: Mapping[str, FindingKind] = CATALOGUE) -> page.Finding:
-    """From a row of `findings`; what to do is in the catalogue."""
+    """From a row of `findings`; the advice comes from the catalogue."""
     return page.Finding(
         rules=row.rules,
         code=row.code,

@@ -1,7 +1,7 @@
-"""From tables to the page of groups: what it shows, and how much of it.
+"""Selects the content of the page of groups from the tables.
 
-A page shows some hundreds of findings, rebalances and controllers, and draws as many tenures as it
-can hold, group by group. The tables hold the rest, and a caveat says so.
+A page shows some hundreds of findings, rebalances and controllers, and draws the tenures that fit,
+group by group. The tables hold the rest, and a caveat says so.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ def groups_report_data(
     caveats: Sequence[str] = (),
     instead: Sequence[WhatIfStrategy] = (),
 ) -> GroupsReportData:
-    """Everything that the page of groups says.
+    """The content of the page of groups.
 
-    `of_logs` are findings that only whole logs show, `instead` what other strategies would have
-    moved.
+    `of_logs` are findings that only whole logs show, `instead` the moves of other strategies.
     """
     partitions = fold.first(PARTITIONS, fold.counts[PARTITIONS.name])
     findings = [*of_logs, *fold.first(FINDINGS, FINDINGS_MAX, worst=True)]
@@ -83,7 +82,7 @@ def _key(row: object) -> tuple[str, int, str]:
 def _worst_first(
     groups: Iterable[FinalGroupRow], findings: Iterable[FindingRow]
 ) -> list[FinalGroupRow]:
-    """Groups with most errors and warnings first, then those with most rebalances."""
+    """Groups with the most errors and warnings first, then those with the most rebalances."""
     counts = Counter(
         (row.log, row.group) for row in findings if row.severity != page.Severity.INFO.value
     )
@@ -91,7 +90,7 @@ def _worst_first(
 
 
 def _drawn(fold: FoldedLog) -> tuple[list[PartitionTenureRow], set[tuple[str, int, str]]]:
-    """The tenures that are drawn, and the groups that have all of theirs."""
+    """The tenures that are drawn, and the groups whose tenures are complete."""
     tenures = fold.first(PARTITION_TENURES, TENURES_MAX)
     whole = {_key(row) for row in tenures}
     if fold.counts[PARTITION_TENURES.name] > len(tenures) and tenures:
@@ -100,7 +99,7 @@ def _drawn(fold: FoldedLog) -> tuple[list[PartitionTenureRow], set[tuple[str, in
 
 
 def _left_out(fold: FoldedLog, drawn: int) -> Iterable[str]:
-    """What the page does not show."""
+    """Sentences about what the page does not show."""
     groups = fold.counts[GROUP_STATES.name]
     if fold.counts[PARTITION_TENURES.name] > TENURES_MAX:
         yield f"{drawn:,} of {groups:,} groups are drawn; the tables hold the tenures of all."

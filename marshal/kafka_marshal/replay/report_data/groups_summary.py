@@ -16,21 +16,21 @@ from kafka_marshal.replay.report_data.summary import Json, ReplaySummary
 
 @frozen(kw_only=True)
 class GroupsSummary(ReplaySummary):
-    """What a replay of groups came to."""
+    """The result of a replay of groups."""
 
     groups: tuple[FinalGroupRow, ...]
-    """Every group as it is when the log ends."""
+    """Every group in its state at the end of the log."""
     what_if: tuple[WhatIfStrategy, ...] | None = None
-    """What another strategy makes of each group's rebalances, if that was asked."""
+    """The result of another strategy for each group's rebalances, if requested."""
 
     @classmethod
     def of(cls, basic: ReplaySummary, **more: Any) -> Self:
-        """From what every summary has, and the fields of this one."""
+        """Made from the common fields of all summaries, and the fields of this one."""
         return cls(**(attrs.asdict(basic, recurse=False) | more))
 
     @property
     def judged(self) -> str:
-        """How many groups were."""
+        """The number of groups, in words."""
         return times(self.rows[GROUP_STATES.name], "group")
 
     def _fields(self) -> Json:

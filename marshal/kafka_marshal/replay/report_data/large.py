@@ -1,7 +1,7 @@
 """A replay that is too large to draw: counts, and details of selected claims.
 
-Counting is the engine's (`folded_log`); here are some thousands of claims in numbers, and the rows
-of those that stand out. How many of them a page then holds, `report.details` knows.
+The engine counts (`folded_log`). This module holds the counts of some thousands of claims, and the
+rows of the worst ones. `report.details` decides how many of them fit on a page.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from kafka_marshal.replay.report_data.convert import (
 from kafka_marshal.replay.report_data.summary import Summary
 
 INDEX_MAX: Final = 20_000
-"""Claims to list with their numbers, at most."""
+"""The most claims to list with their counts."""
 WHOLE_MAX: Final = 400
-"""Claims of which to fetch everything that a lane shows, at most."""
+"""The most claims with all rows of a lane."""
 ROWS_MAX: Final = 200_000
-"""Rows of tenures and marks to fetch, then of tenures alone, at most."""
+"""The most rows of tenures and marks to fetch, and then of tenures alone."""
 BRIEF_MAX: Final = 200
-"""Tenures of a lane to fetch where only tenures are fetched, at most."""
+"""The most tenures of a lane to fetch if only tenures are fetched."""
 FINDINGS_MAX: Final = 50
-"""Findings of one claim to fetch, the worst first, at most."""
+"""The most findings of one claim to fetch, the worst first."""
 HEATS_MAX: Final = 6
 HEAT_GROUPS_MAX: Final = 20
 SEVERITIES: Final = tuple(Severity)
 
 
 def scale(fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow]) -> page.Scale:
-    """Everything that only a big replay's page says."""
+    """The content of the page that only a large replay has."""
     totals = tuple(_totals(fold, log_findings))
     counts = _counts(fold, summary)
     return page.Scale(
@@ -93,7 +93,10 @@ def _logs(fold: FoldedLog, summary: Summary) -> dict[str, page.LogCounts]:
 def _heats(
     fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow]
 ) -> Iterator[page.Heat]:
-    """Of the logs with most records: findings by code, and errors and warnings by group."""
+    """Yield heat maps of the logs with the most records.
+
+    Each has rows of findings by code, and of errors and warnings by group.
+    """
     spans: dict[str, tuple[int, int]] = {}
     records: dict[str, int] = defaultdict(int)
     for row in summary.partitions:
@@ -128,7 +131,7 @@ def _heats(
 
 
 class _Rows:
-    """The rows of a heat, as they are counted."""
+    """The rows of a heat map, while they are counted."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
@@ -156,11 +159,11 @@ class _Rows:
 
 
 _Counted = tuple[ClaimName, page.ClaimCounts, int]
-"""A claim's name, its numbers, and how many rows its lanes have."""
+"""A claim's name, its counts, and the number of rows of its lanes."""
 
 
 def _counts(fold: FoldedLog, summary: Summary) -> list[_Counted]:
-    """The claims that stand out, at most `INDEX_MAX`, by the measure that ranks each highest."""
+    """The worst claims, at most `INDEX_MAX`, by the measure that ranks each highest."""
     ends_ms: dict[str, int] = {}
     for row in summary.partitions:
         ends_ms[row.log] = max(row.to_ms, ends_ms.get(row.log, row.to_ms))
@@ -198,7 +201,7 @@ def _of_claim(row: CountedClaim) -> page.ClaimCounts:
 def _details(
     fold: FoldedLog, rules: Sequence[str], counts: Sequence[_Counted]
 ) -> dict[int, page.ClaimDetail]:
-    """The first claims with everything, the next with tenures only, within bounds."""
+    """The first claims with all rows, the next with tenures only, within the limits."""
     whole, brief, rows = 0, 0, 0
     for _, _, of_lanes in counts[:WHOLE_MAX]:
         rows += min(of_lanes, 2 * len(rules) * LANE_MAX)
@@ -250,7 +253,7 @@ def _fetched(
 
 @frozen
 class _Wanted:
-    """Rows of a table about one claim: `limit` to fetch, and the `most` that one claim has."""
+    """A table's rows about one claim: `limit` to fetch, and the `most` that one claim has."""
 
     table: Table[Any]
     limit: int
@@ -260,9 +263,9 @@ class _Wanted:
 def _rows_of_claims(
     fold: FoldedLog, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
 ) -> tuple[Mapping[tuple[ClaimName, str], Rows], Mapping[ClaimName, list[FindingRow]]]:
-    """By claim and rule set, and the findings by claim.
+    """The rows by claim and rule set, and the findings by claim.
 
-    What needs no cutting is fetched in one job, and the rest table by table.
+    Tables that need no cutting are fetched in one job, the others one by one.
     """
     whole = [each.table for each in wanted if each.most <= each.limit]
     found = fold.collect_claims(whole, names)

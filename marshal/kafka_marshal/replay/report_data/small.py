@@ -1,8 +1,7 @@
-"""From tables to the page: what `report.html` shows, and how much of it.
+"""Selects the content of `report.html` from the tables.
 
 A page shows some hundreds of findings and divergences, the worst first, and draws the claims of a
-small replay; of a big one `large` says what there is. The tables hold the rest, and a caveat says
-so.
+small replay. For a large one, `large` has totals. The tables hold the rest, and a caveat says so.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from kafka_marshal.replay.report_data.large import scale
 from kafka_marshal.replay.report_data.summary import Summary
 
 NAMED_MAX: Final = 3
-"""Sources that the title names, at most."""
+"""The most sources in the title."""
 LIVE_TOPIC: Final = "__marshal"
 """The topic of a live source that names none."""
 CLAIMS_MAX: Final = 200
 DRAWN_MAX: Final = 10_000
-"""With more claims, or more tenures and marks, the page says totals and draws when asked."""
+"""With more claims, or more tenures and marks, the page shows totals and draws on demand."""
 FINDINGS_MAX: Final = 300
 DIVERGENCES_MAX: Final = 300
 
@@ -44,9 +43,9 @@ DIVERGENCES_MAX: Final = 300
 def report_data(
     fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow], topic: str | None
 ) -> page.ReportData:
-    """Everything the page says.
+    """The content of the page.
 
-    `log_findings` are those that only the driver knows; `topic` is the one that `--topic` chose.
+    `log_findings` are those that only the driver knows; `topic` is the value of `--topic`.
     """
     findings = _worst_findings(fold, log_findings)
     divergences = fold.first(tables.DIVERGENCES, DIVERGENCES_MAX)
@@ -83,7 +82,7 @@ def report_data(
 
 
 def title_of(sources: Sequence[str], logs: Sequence[str], topic: str | None = None) -> str:
-    """Which topic of which cluster was replayed, or which files; only what is known for certain.
+    """The replayed topic and its cluster, or files; only what is known for certain.
 
     >>> title_of(["kafka://one:9092,two:9092/claims"], ["claims"])
     'claims on one:9092,two:9092'
@@ -114,7 +113,7 @@ def _live(source: str) -> str:
 
 
 def _worst_findings(fold: FoldedLog, log_findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Some hundreds, every severity's first before the next."""
+    """Some hundreds of findings, ordered by severity first."""
     return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst=True)]
 
 

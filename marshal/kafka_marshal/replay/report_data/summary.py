@@ -1,4 +1,4 @@
-"""The result of a replay in numbers: `summary.json`, and what `run` returns.
+"""The counts of a replay: `summary.json`, and what `run` returns.
 
 Nothing in it depends on when or where the replay ran, so two replays of one input are equal.
 """
@@ -25,23 +25,23 @@ Json: TypeAlias = dict[str, object]
 
 @frozen
 class FindingCount:
-    """How often one code was found under one rule set."""
+    """The number of findings of one code under one rule set."""
 
     code: str
     rules: str | None
     """None for a fact of the log."""
     severity: str
-    """The worst of them."""
+    """The worst severity among them."""
     findings: int
     logs: tuple[str, ...]
 
 
 @frozen(kw_only=True)
 class ReplaySummary:
-    """What a replay came to, whatever the protocol."""
+    """The result of a replay of any protocol."""
 
     protocol: str
-    """Its name, as `--protocol` takes it."""
+    """The protocol's name, the value of `--protocol`."""
     out: Path
     """The folder with the tables, `summary.json` and `report.html`."""
     sources: tuple[str, ...]
@@ -55,16 +55,16 @@ class ReplaySummary:
     """Rows of every table."""
     findings: tuple[FindingCount, ...]
     rules: tuple[str, ...] = ()
-    """Rule sets that judged, where a protocol has several."""
+    """The rule sets, if the protocol has several."""
     partitions: tuple[PartitionRow, ...]
     caveats: tuple[str, ...]
     version: str
     checkpoint: Mapping[str, int] | None = None
-    """Of a run that goes on: the how many-th it is, records it folded, records it passed over."""
+    """For a run with a checkpoint: its number, records it folded, records it skipped."""
 
     @property
     def errors(self) -> int:
-        """Findings that say that a promise was broken."""
+        """The number of findings about a violated property."""
         return sum(count.findings for count in self.findings if count.severity == ERROR)
 
     @property
@@ -74,12 +74,12 @@ class ReplaySummary:
 
     @property
     def found_something(self) -> bool:
-        """There is an error or a warning: exit code 1."""
+        """Whether there is an error or a warning: exit code 1."""
         return any(count.severity in (ERROR, WARNING) for count in self.findings)
 
     @property
     def judged(self) -> str:
-        """What was judged, and how many."""
+        """What was judged, with its number."""
         return times(self.records, "record")
 
     def json(self) -> str:
@@ -120,28 +120,28 @@ class ReplaySummary:
 
 @frozen(kw_only=True)
 class Summary(ReplaySummary):
-    """What a replay of claims came to."""
+    """The result of a replay of claims."""
 
     heartbeat_intervals_s: tuple[float, ...]
-    """By which groups were judged when the log ended; each once, the longest last."""
+    """The heartbeat intervals of groups at the end of the log; distinct, the longest last."""
     groups: tuple[GroupCountsRow, ...]
     senders: tuple[ClockStatistics, ...]
     what_if: WhatIf | None = None
-    """What another setting makes of the same log, if that was asked."""
+    """The result of other settings for the same log, if requested."""
 
     @classmethod
     def of(cls, basic: ReplaySummary, **more: Any) -> Self:
-        """From what every summary has, and the fields of this one."""
+        """Made from the common fields of all summaries, and the fields of this one."""
         return cls(**(attrs.asdict(basic, recurse=False) | more))
 
     @property
     def heartbeat_interval_s(self) -> float:
-        """The longest of them."""
+        """The longest heartbeat interval."""
         return self.heartbeat_intervals_s[-1]
 
     @property
     def judged(self) -> str:
-        """How many claims were."""
+        """The number of claims, in words."""
         return times(self.rows["claims"] // len(self.rules), "claim")
 
     def _fields(self) -> Json:
@@ -161,7 +161,7 @@ class Summary(ReplaySummary):
 def count_findings(
     counted: Sequence[CountedFindings], catalogue: Mapping[str, FindingKind]
 ) -> tuple[FindingCount, ...]:
-    """Counted over all logs, in the catalogue's order."""
+    """The counts over all logs, in the catalogue's order."""
     together: dict[tuple[str, str | None], Counter[str]] = {}
     logs: dict[tuple[str, str | None], set[str]] = {}
     for row in counted:

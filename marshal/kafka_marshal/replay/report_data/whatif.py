@@ -1,7 +1,7 @@
 """`--what-if`: compares the log under another interval, rule set or maximum pause.
 
-The log is what it is: consumers that had run with another interval would have written another one.
-So this answers how the *rules* would have judged these records, and no more.
+The log stays the same, although consumers with another interval would have written a different one.
+So this only shows how the *rules* would have judged these records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import TENURES
 
 DIVERGENCES_MAX: Final = 20
-"""Claims to show with the record that parted them, at most."""
+"""The most claims to show with the record at which they differ."""
 KEYS: Final = ("heartbeat_interval", "rules", "pause_max")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "": 1}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
@@ -31,7 +31,7 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
 
 @frozen
 class Change:
-    """What is changed; None stays as it was."""
+    """The changed settings; None: unchanged."""
 
     heartbeat_interval_s: float | None = None
     rules: RuleSet | None = None
@@ -39,7 +39,7 @@ class Change:
 
     @classmethod
     def parsed(cls, texts: Sequence[str]) -> Change:
-        """From `heartbeat_interval=30s,rules=original`; more than one text is as if joined.
+        """Parse `heartbeat_interval=30s,rules=original`; several texts are joined.
 
         Raises:
             InvalidOption: a key or a value is invalid, or nothing is changed.
@@ -67,10 +67,10 @@ class Change:
         )
 
     def of(self, judging: JudgingOptions) -> JudgingOptions:
-        """The log judged otherwise.
+        """The judging with these changes.
 
         Raises:
-            InvalidOption: the rules are to change, and both rule sets judge already.
+            InvalidOption: the rules shall change, but both rule sets are in use already.
         """
         changed = judging
         if self.rules is not None:
@@ -99,37 +99,37 @@ def _seconds(given: Mapping[str, str], key: str) -> float | None:
 
 @frozen
 class CodeCount:
-    """How often one code was found, before and after."""
+    """The number of findings of one code, before and after."""
 
     code: str
     rules: str | None
-    """None for a fact of the log, and where the rules are what is changed."""
+    """None for a fact of the log, and if the rules themselves are changed."""
     before: int
     after: int
 
 
 @frozen
 class WhatIf:
-    """What another setting makes of the same log."""
+    """The result of other settings for the same log."""
 
     before: Mapping[str, object]
     after: Mapping[str, object]
     findings: tuple[CodeCount, ...]
-    """All codes that were found before or after."""
+    """All codes found before or after."""
     tenures_before: int
     tenures_after: int
     tenures_gone: int
-    """Began before, and not after."""
+    """The number of tenures that exist only before the change."""
     tenures_new: int
     claims_differ: int
-    """Claims with another history of owners."""
+    """The number of claims with a different history of owners."""
     owners_differ: int
-    """Claims with another owner, or none, in the end."""
+    """The number of claims with a different owner, or none, at the end."""
     divergences: tuple[Parting, ...]
-    """Where claims first part, in log order: the record's offset, and who owns after it."""
+    """Where claims first differ, in log order: the record's offset, and the owner after it."""
 
     def json(self) -> dict[str, object]:
-        """What `summary.json` says of it."""
+        """Its part of `summary.json`."""
         return {
             **attrs.asdict(self, recurse=False),
             "findings": [attrs.asdict(count) for count in self.findings],
@@ -152,7 +152,7 @@ def compared(
     before: tuple[FoldedLog, JudgingOptions, Sequence[FindingRow]],
     after: tuple[FoldedLog, JudgingOptions, Sequence[FindingRow]],
 ) -> WhatIf:
-    """Compare two folds of one log; each with its judging, and the findings about whole logs."""
+    """Compare two folds of one log, each with its judging and its findings about whole logs."""
     same_rules = set(before[1].rule_sets) == set(after[1].rule_sets)
     folds = before[0], after[0]
     parted = folds[0].parted_from(folds[1], DIVERGENCES_MAX, same_rules=same_rules)

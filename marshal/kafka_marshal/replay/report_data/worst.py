@@ -1,6 +1,6 @@
 """The most important findings, from the table that a replay has written.
 
-It does not know how they are shown, nor which engine wrote the table.
+This module does not know how they are shown, nor which engine wrote the table.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _COLUMNS: Final = ["severity", "code", "rules", "log", "offset", "timestamp_ms",
 
 
 def worst(out: Path, most: int = 3, codes: Sequence[str] = tuple(CATALOGUE)) -> list[FindingRow]:
-    """The worst findings of a replay whose folder is `out`, `most` of them at most.
+    """The worst findings of a replay with output folder `out`, at most `most`.
 
-    Errors come before warnings, and `info` not at all. One finding of each code comes before a
-    second one of any; codes are in the order of `codes`, findings of one code by time.
+    Errors come before warnings; `info` is left out. One finding of each code comes before a second
+    one of any. Codes are in the order of `codes`, findings of one code by time.
     """
     table = ds.dataset(out / FINDINGS.name, format="parquet").to_table(
         columns=_COLUMNS, filter=pc.field("severity").isin([ERROR, WARNING])

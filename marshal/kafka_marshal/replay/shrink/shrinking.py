@@ -1,8 +1,8 @@
 """Finds the smallest part of a log that still shows a finding.
 
-Records are left out, and what stays keeps its offset and its timestamp. First go those about other
-groups and claims, then larger and smaller portions, then single records, until every one is needed.
-What a part shows is judged by `partition_fold`, without Spark.
+Records are left out, and the others keep their offset and timestamp. First those of other groups
+and claims, then larger and smaller portions, then single records, until every one is needed.
+`partition_fold` finds what a part shows, without Spark.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class NoSuchFinding(ReplayError):
 
 @frozen
 class WantedFinding:
-    """Which finding: its code, and the offset of its first record where that matters."""
+    """The wanted finding: its code, and optionally the offset of its first record."""
 
     code: str
     offset: int | None = None
 
     @classmethod
     def parsed(cls, text: str) -> WantedFinding:
-        """From CODE or CODE@OFFSET.
+        """Parse CODE or CODE@OFFSET.
 
         Raises:
-            InvalidOption: it is neither, or there is no such code of claims.
+            InvalidOption: the text has another form, or there is no such code of claims.
 
         >>> WantedFinding.parsed("late_heartbeat_stole@82")
         WantedFinding(code='late_heartbeat_stole', offset=82)
@@ -142,7 +142,7 @@ def shrink(
 ) -> ShrunkLog:
     """The smallest part of the first of these that shows the finding.
 
-    With an offset the finding stays the one that begins there; without, any of its code will do.
+    With an offset, the finding must begin there; without, any finding of its code counts.
 
     Raises:
         NoSuchFinding: none shows it, or one record alone would.
@@ -180,9 +180,11 @@ class _Search:
     ) -> None:
         rules = finding.rules
         rule_set = judging.rule_sets[0] if rules is None else RuleSet(rules)
-        # What is left out at the beginning is left out, and not unknown.
+        # Records that are left out at the beginning are not unknown. `given=False`, since a part
+        # may contradict a given interval that the whole log did not contradict.
         begins = part.records[0].offset if judging.log_begins is None else judging.log_begins
-        # So is what contradicts an interval that was given: it did not in the whole log.
+        # So are records that contradict a given interval: there was no contradiction in the whole
+        # log.
         self._judging = attrs.evolve(judging, rule_sets=(rule_set,), log_begins=begins, given=False)
         self._part = part
         self._finding = finding
@@ -194,7 +196,7 @@ class _Search:
         self._left = len(part.records)
 
     def smallest(self) -> ShrunkLog:
-        """First what is about others, then whatever else is not needed."""
+        """First leave out other groups and claims, then everything else that is not needed."""
         for records in self._guesses():
             if len(records) < self._left and self._shows(records):
                 break

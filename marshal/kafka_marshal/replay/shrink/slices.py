@@ -20,11 +20,11 @@ STORY: Final = "story"
 
 
 def written(shrunk: ShrunkLog, out: Path) -> tuple[Path, ...]:
-    """Write the new folder `out`; the paths of the capture, the test, and what tells the story.
+    """Write the new folder `out`; return the paths of the capture, the test, and the story.
 
     Raises:
-        OutputExists: `out` is there already.
-        ReplayError: it cannot be made.
+        OutputExists: `out` exists already.
+        ReplayError: it cannot be created.
     """
     name = f"test_{shrunk.finding.code}.py"
     with placed(out) as folder:
@@ -40,7 +40,7 @@ def written(shrunk: ShrunkLog, out: Path) -> tuple[Path, ...]:
 def story_of(shrunk: ShrunkLog) -> Counterexample | None:
     """The slice as a counterexample, if all of it is about one claim.
 
-    It is judged by the rules of the finding, so that what the original did is shown as it did it.
+    It uses the rules of the finding, so that the original's behaviour is shown as it was.
     """
     finding = shrunk.finding
     records = [record for raw in shrunk.part.records if (record := _decoded(raw)) is not None]
@@ -130,7 +130,7 @@ def test_the_log_shows_{code}() -> None:
 
 
 def _commentable(finding: FindingRow) -> str:
-    """The sentence, in lines, as it may stand in a docstring."""
+    """The sentence, in lines, in a form for docstrings."""
     text = finding.sentence.encode("ascii", "backslashreplace").decode()
     words, lines = text.replace("\\", "/").replace('"', "'").split(), [""]
     for word in words:

@@ -1,12 +1,12 @@
 """Resolves SOURCE arguments: the chunks to read, and the limits of what each format proves.
 
-Everything here happens on the driver and reads next to no record: names, sizes, first bytes,
+Everything here happens on the driver and reads hardly any records: names, sizes, first bytes,
 footers, headers of batches. So a missing file or column is reported before Spark starts. `reading`
 reads the chunks.
 
-From the inside out: `shapes` says what formats have in common, `columns` what they come out in;
-`text` reads lines. Then comes one room per format. `formats` lists and detects them; `files` finds
-files.
+In order of dependency: `shapes` has what all formats share, `columns` the schema that they are read
+into, and `text` reads lines. Each format has one module. `formats` lists and detects them; `files`
+finds files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["FORMATS", "CannotProve", "Chunk", "Format", "FoundSources", "Limitat
 
 @frozen
 class Limitation:
-    """A limit to belief, and how many files of which format have it."""
+    """A limit of what files prove, and how many files of which format have it."""
 
     format: str
     sentence: str
@@ -42,10 +42,10 @@ class Limitation:
 
 @frozen
 class FoundSources:
-    """What the SOURCE arguments came to."""
+    """The result of resolving the SOURCE arguments."""
 
     chunks: tuple[Chunk, ...]
-    """In input order, which settles which of two conflicting records came first."""
+    """In input order, which decides which of two conflicting records came first."""
     logs: tuple[str, ...]
     files: tuple[str, ...]
     left_out: tuple[str, ...] = field(default=())
@@ -62,18 +62,18 @@ def find(
     topic: str | None = None,
     keys: bool = False,
 ) -> FoundSources:
-    """The chunks to read.
+    """Resolve the SOURCE arguments.
 
     Args:
         sources: files, folders, globs.
-        one_log: take everything for one log.
-        source_format: the format of every file, one of `FORMATS`; None: it is seen by looking.
-        topic: take records of this topic alone, where the format names topics.
+        one_log: all files belong to one log.
+        source_format: the format of every file, one of `FORMATS`; None: detect it.
+        topic: only read records of this topic, if the format names topics.
         keys: read records with their keys.
 
     Raises:
-        UnreadableSource: nothing is there; or a file is empty, is of no known format, holds records
-            of several topics, or lacks what a replay needs. The message names it.
+        UnreadableSource: nothing was found; or a file is empty, has an unknown format, holds
+            records of several topics, or lacks what a replay needs. The message names it.
     """
     if not sources:
         raise UnreadableSource("no source was given")
@@ -113,7 +113,7 @@ def find(
 
 
 def _all_topics(files: dict[Path, File], first: File, known: set[str]) -> set[str]:
-    """The topics of everything that lies beside a file, as far as folders name them."""
+    """The topics of all files next to a file, as far as folders name them."""
     beside = {
         file.log_folder.name
         for file in files.values()

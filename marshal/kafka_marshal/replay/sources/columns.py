@@ -1,9 +1,9 @@
 """The schema that every format is read into, and batches of records in it.
 
-Timestamps are milliseconds and the timestamp type is a word, so from here on nobody knows where a
-record came from. `input_order` keeps what the shuffle would lose: which of two records at one
-offset came first. The column of keys is there if somebody asked for it: claims need no keys, and
-what is not read costs them nothing.
+Timestamps are milliseconds and the timestamp type is a word, so the origin of a record makes no
+difference from here on. `input_order` keeps what a shuffle would lose: which of two records at one
+offset came first. The column of keys is optional: claims need no keys, and a column that is not
+read costs nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.replay.sources.shapes import Chunk
 
 BATCH: Final = 1_000
-"""Records in one batch, where they are made one by one: few, because what Python's garbage
-collector does about many living objects costs more than they. `reading` puts batches together."""
+"""The number of records in a batch, if they are made one by one. It is small, since many living
+objects cost more in Python's garbage collector than small batches do. `reading` joins batches."""
 _BATCH_BYTES: Final = 64 << 20
-"""Values of this size end a batch, however few they are."""
+"""The size of values at which a batch ends, whatever its number of records."""
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ARROW_SCHEMA: Final = pa.schema(
@@ -38,7 +38,7 @@ ARROW_SCHEMA: Final = pa.schema(
     ]
 )
 KEYED_SCHEMA: Final = ARROW_SCHEMA.append(pa.field("key", pa.binary()))
-"""The same, of chunks that are read with keys."""
+"""The same with keys, for chunks that are read with them."""
 
 _FEW: Final = pa.dictionary(pa.int32(), pa.string())
 LEAN_HEADERS: Final = pa.list_(pa.struct([("key", _FEW), ("value", pa.binary())]))
@@ -52,7 +52,8 @@ LEAN_SCHEMA: Final = pa.schema(
         for field in ARROW_SCHEMA
     ]
 )
-"""The same, and of text that is one of few, which. Sources may come out in it; see `plain`."""
+"""The same with dictionaries for columns with few distinct texts. Sources may return it; see
+`plain`."""
 
 CREATE_TIME: Final = TimestampType.CREATE_TIME.value
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME.value
@@ -69,7 +70,7 @@ def cells_of(raw: RawRecord) -> Cells:
 
 
 def batches_of(chunk: Chunk, order: int, rows: Iterator[Cells]) -> Iterator[pa.RecordBatch]:
-    """A chunk's rows as batches; `order` counts on from its start."""
+    """Yield a chunk's rows as batches; `input_order` counts from `order`."""
     some: list[Cells] = []
     size = 0
     for row in rows:
@@ -84,7 +85,7 @@ def batches_of(chunk: Chunk, order: int, rows: Iterator[Cells]) -> Iterator[pa.R
 
 
 def batch_of(log: str, order: int, rows: Sequence[Cells], *, keys: bool = False) -> pa.RecordBatch:
-    """Some rows as one batch, with their keys if they are asked for."""
+    """Make a batch of some rows, with their keys if `keys`."""
     partitions, offsets, timestamps, stamps, values, headers, key_cells = zip(*rows, strict=True)
     return assembled(
         log,
@@ -110,9 +111,9 @@ def assembled(
     headers: pa.Array,
     keys: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """Columns as a batch, with the two that are the same for all or only count.
+    """Make a batch of columns, and of the two that are constant or only count.
 
-    It is lean if the stamps are, and then the headers must be.
+    It is lean if `stamps` are, and then `headers` must be too.
     """
     count = len(offsets)
     lean = pa.types.is_dictionary(stamps.type)
@@ -131,7 +132,7 @@ def assembled(
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch in `ARROW_SCHEMA`, or in `KEYED_SCHEMA` if it has keys, however lean it is."""
+    """A lean or plain batch in `ARROW_SCHEMA`, or in `KEYED_SCHEMA` if it has keys."""
     schema = KEYED_SCHEMA if "key" in batch.schema.names else ARROW_SCHEMA
     if batch.schema == schema:
         return batch
@@ -140,7 +141,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with all columns of a schema; those that it has not are null."""
+    """The batch with all columns of a schema; missing ones are null."""
     names = batch.schema.names
     columns = [
         batch.column(each.name) if each.name in names else pa.nulls(batch.num_rows, each.type)
@@ -160,9 +161,9 @@ def headers_array(headers: Iterable[HeaderPairs]) -> pa.Array:
 
 
 def header_lists(lengths: Sequence[int], names: Sequence[str], values: pa.Array) -> pa.Array:
-    """Headers of all rows, from how many each has, and the names and values of all together.
+    """The headers of all rows, from the number that each has, and all names and values in order.
 
-    A name that is no text is shown with escapes: a name that matters is ASCII.
+    A name that is not UTF-8 is shown with escapes; all names that matter are ASCII.
     """
     try:
         keys = pa.array(names, pa.string())
@@ -175,7 +176,7 @@ def header_lists(lengths: Sequence[int], names: Sequence[str], values: pa.Array)
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
-    """Back from a batch: every record with the name of its log."""
+    """Yield every record of a batch with the name of its log."""
     types = {kind.value: kind for kind in TimestampType}
     columns = [
         values_of(batch.column(name))
@@ -199,15 +200,15 @@ def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
 def values_of(column: pa.Array) -> list[Any]:
     """The values column by column, which is faster: structs as tuples, null lists as empty ones.
 
-    Text is few names, again and again: equal ones are one object.
+    Texts are few and repeated: equal ones are one object.
     """
     if pa.types.is_struct(column.type):
         return list(zip(*map(values_of, column.flatten()), strict=True))
     if pa.types.is_list(column.type):
         if column.null_count == len(column):  # of none at all Java writes no offsets
             return [()] * len(column)
-        # Of a slice, `values` has the members of the whole: a table cut in many would take the
-        # square of the time.
+        # In a slice, `values` still has the members of the whole: cutting a table into many slices
+        # would take quadratic time.
         ends = column.offsets.to_numpy().tolist()
         first = ends[0]
         members = values_of(column.values.slice(first, ends[-1] - first))

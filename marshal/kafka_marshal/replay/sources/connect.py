@@ -1,9 +1,9 @@
 """Folders of a Connect sink for object stores: `topics/T/partition=P/T+P+START.ext`.
 
-Partition and first offset are in the name. A file holds values. What else a record has is there
-only if the connector is configured to put it into the value: a field `value` with, beside it,
-`offset`, `timestamp` and `key`. Otherwise offsets are counted from the name, which presumes that
-none is missing.
+The name states the partition and the first offset. A file holds values. Other parts of a record are
+only there if the connector is configured to put them into the value: a field `value` with `offset`,
+`timestamp` and `key` next to it. Otherwise offsets are counted from the name, on the assumption
+that none is missing.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _number(item: dict[str, Any], name: str, otherwise: int, where: str) -> int:
 
 
 def _items(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
-    """What the file holds, each with its place: text, bytes, null, or an object."""
+    """Yield the file's contents, each with its place: text, bytes, null, or an object."""
     if chunk.kind == "parquet":
         return _of_parquet(chunk)
     return {"json": _of_json, "avro": _of_avro, "bin": _of_lines}[chunk.kind](chunk)
@@ -216,7 +216,7 @@ def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
 
 
 def _of_columns(batch: pa.RecordBatch) -> Iterable[dict[str, Any]]:
-    """Rows; a timestamp is cut to milliseconds, which Python can hold."""
+    """Rows as dictionaries; timestamps are cut to milliseconds, since Python has no nanoseconds."""
     columns = {
         name: column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
         if pa.types.is_timestamp(column.type)

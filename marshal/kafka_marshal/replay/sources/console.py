@@ -2,9 +2,9 @@ r"""Text output of `kafka-console-consumer` with its `print.*` options.
 
     LogAppendTime:1700000000000\tPartition:2\tOffset:5\tNO_HEADERS\tnull\tHeartbeat/1/...
 
-Which columns there are depends on the options, so the driver looks at the first lines and passes
-them to every task. Their number, and what headers look like, distinguish columns without a label
-(headers, key, value). A line that begins no record goes on the value before it.
+The columns depend on the options, so the driver examines the first lines and passes the layout to
+every task. The number of columns and the form of headers distinguish columns without a label
+(headers, key, value). A line that does not begin a record continues the value before it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LABELS: Final = {
     "delivery": re.compile(rb"Delivery:\w+"),
     "epoch": re.compile(rb"Epoch:\w+"),
 }
-"""Columns with a label, in the order in which they are printed."""
+"""Columns with a label, in printed order."""
 _BEGINS: Final = re.compile(
     rb"(?:CreateTime|LogAppendTime|Partition|Offset|Delivery|Epoch):|NO_TIMESTAMP\t"
 )
@@ -93,7 +93,7 @@ def _looks_like(head: FileHead) -> bool:
 
 
 def _labelled(line: bytes) -> tuple[list[str], list[bytes]]:
-    """Names of the columns with a label that the line begins with, and the cells after them."""
+    """The names of the labelled columns at the start of the line, and the cells after them."""
     cells = line.split(b"\t")
     names = []
     for name, pattern in _LABELS.items():
@@ -104,10 +104,10 @@ def _labelled(line: bytes) -> tuple[list[str], list[bytes]]:
 
 
 def layout_of(lines: list[bytes], where: str) -> Layout:
-    """The columns, from the first lines that begin a record.
+    """Detect the columns from the first lines that begin a record.
 
     Raises:
-        UnreadableSource: a column without which nothing can be replayed was not printed.
+        UnreadableSource: a column that a replay needs was not printed.
     """
     names, _ = _labelled(lines[0])
     for name in ("partition", "offset"):
@@ -178,7 +178,7 @@ def _rows(chunk: TextRange) -> Iterator[Cells]:
 
 
 def _pattern(layout: Layout) -> re.Pattern[bytes]:
-    """A whole record; what is looked at has a group."""
+    """The pattern of a whole record; cells that are used have a group."""
     columns = {name: rb"(?:%b)" % pattern.pattern for name, pattern in _LABELS.items()}
     columns |= {"headers": rb"(?P<headers>[^\t]*)", "key": rb"(?P<key>[^\t]*)"}
     columns |= {"value": rb"(?P<value>.*)"}
@@ -213,7 +213,7 @@ def _row(
 
 
 def _headers(cell: bytes) -> HeaderPairs:
-    """`name:value,name:value`; a part without a colon goes on the value before it."""
+    """Parse `name:value,name:value`; a part without a colon continues the value before it."""
     if cell == b"NO_HEADERS":
         return ()
     pairs: list[tuple[str, bytes | None]] = []

@@ -7,7 +7,7 @@
 
 (a record is one line there). The partition is in the heading, or in the name of the file's folder.
 Names of headers are printed and their values are not, so epochs are lost; the replay reports that.
-Values are cut out by the sizes that are printed with them, so they may hold anything.
+Values are cut by their printed sizes, so they may contain anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kafka_marshal.replay.sources.shapes import (
 )
 
 FOLDER: Final = re.compile(r"^(?P<topic>[\w.-]+)-(?P<partition>\d{1,10})$")
-"""How a broker names the folder of a partition."""
+"""The name that a broker gives to the folder of a partition."""
 _DUMPING: Final = re.compile(rb"^Dumping .*$", re.MULTILINE)
 _RECORD: Final = re.compile(
     rb"^\| offset: (?P<offset>\d{1,19}) (?:"
@@ -89,7 +89,7 @@ def _looks_like(head: FileHead) -> bool:
 
 
 def topic_partition_of(path: str) -> tuple[str, int] | None:
-    """Topic and partition that the folder of a segment names, from the segment's path."""
+    """The topic and partition in the folder name of a segment's path."""
     parts = re.split(r"[/\\]", path)
     named = FOLDER.match(parts[-2]) if len(parts) > 1 else None
     if named is None or int(named["partition"]) > PARTITION_MAX:
@@ -140,7 +140,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
 def _chunks(
     file: File, asked: FileRequest, begins_at: list[tuple[int, tuple[str, int] | None]], size: int
 ) -> Iterator[TextRange]:
-    """Each heading's part of the text in pieces; of a compressed text everything at once."""
+    """Yield each heading's part of the text in pieces; a compressed text is one piece."""
     ends = [*(begin for begin, _ in begins_at[1:]), size]
     for (begin, topic_partition), end in zip(begins_at, ends, strict=True):
         if (
@@ -210,7 +210,7 @@ def _row(record: bytes, partition: int | None, where: Callable[[], str]) -> Cell
 def _contents(
     rest: bytes, key_size: int, size: int, where: Callable[[], str]
 ) -> tuple[bytes | None, bytes | None]:
-    """Key and value of ` key: ... payload: ...`; where the key was garbled, by the first mark."""
+    """Key and value of ` key: ... payload: ...`; if the key is garbled, cut at the first mark."""
     label, mark = b" key: ", b" payload: "
     keyed = key_size >= 0 and rest.startswith(label)
     at = len(label) + key_size if keyed else 0

@@ -1,12 +1,12 @@
 """Resolves a SOURCE argument: its files, the format of each, and the log each belongs to.
 
-A log is one recording of a coordination topic. Which files make one log:
+A log is one recording of a coordination topic. These files make one log:
 
 - a text that is a whole recording (capture, kcat, console) is a log of its own, named after the
   file;
 - Parquet files in a folder whose name ends in `.parquet` (as Spark writes it) are one log;
-- other Parquet files and texts of dump-log below a folder given as SOURCE are one log; given one by
-  one, or by a glob, those of one folder are;
+- other Parquet files and texts of dump-log below a folder given as SOURCE are one log;
+- if they are given one by one, or by a glob, those of one folder are one log;
 - segments in the folders `T-P` of one data folder, and files of one sink's folder `T`, are one log
   per topic, named after it;
 - with `one_log`, everything is one log.
@@ -48,18 +48,18 @@ _TRACE: Final = re.compile(r"\.trace\.jsonl(?:\.\w+)?$")
 
 @frozen
 class FileSearch:
-    """How to look at files: what the user states about them, and what was left out so far."""
+    """How to examine files: the user's options, and the files left out until now."""
 
     format: Format | None = None
-    """What every file is; None: it is seen by looking."""
+    """The format of every file; None: detect it."""
     left_out: list[str] = field(factory=list)
 
 
 def files_of(source: str, looking: FileSearch) -> Iterator[File]:
-    """The files that one SOURCE means.
+    """Yield the files of one SOURCE.
 
     Raises:
-        UnreadableSource: nothing is there, or it is of no format that is known.
+        UnreadableSource: nothing was found, or a file has an unknown format.
     """
     try:
         yield from _files_of(source, looking)
@@ -89,7 +89,7 @@ def _files_of(source: str, looking: FileSearch) -> Iterator[File]:
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    """The files and folders that a glob means; `**` reaches any depth."""
+    """Yield the files and folders that match a glob; `**` matches any depth."""
     if isinstance(pattern, UriPath):
         depth = next(depth for depth, part in enumerate(pattern.parts) if _GLOB.search(part))
         return UriPath(*pattern.parts[:depth]).glob("/".join(pattern.parts[depth:]))
@@ -99,7 +99,7 @@ def _matching(pattern: Path) -> Iterator[Path]:
 
 
 def _given(path: Path, looking: FileSearch) -> File:
-    """A file that was named: if nobody knows what it is, that is an error."""
+    """A file that the user named: an unknown format is an error."""
     head = head_of(path)
     format_ = looking.format or detected(head)
     if format_ is None and re.search(r"\.jsonl(?:\.\w+)?$", path.name):
@@ -117,7 +117,7 @@ def _given(path: Path, looking: FileSearch) -> File:
 
 
 def _found(path: Path, looking: FileSearch, folder: Path | None = None) -> File | None:
-    """A file that was not named: if nobody knows what it is, it is left out."""
+    """A file found in a folder: one with an unknown format is left out."""
     if _TRACE.search(path.name):
         looking.left_out.append(f"{path}: the output of a trace")
         return None
@@ -149,7 +149,7 @@ def _found(path: Path, looking: FileSearch, folder: Path | None = None) -> File 
 
 
 def _in_folder(folder: Path, looking: FileSearch) -> Iterator[File]:
-    """Everything that is known, at any depth; Spark's own `_` and `.` files are no data."""
+    """Yield all files of known formats, at any depth; Spark's own `_` and `.` files are no data."""
     found = False
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or any(map(_is_hidden, path.relative_to(folder).parts)):
@@ -166,12 +166,12 @@ def _in_folder(folder: Path, looking: FileSearch) -> Iterator[File]:
 
 
 def _is_hidden(name: str) -> bool:
-    """`_SUCCESS` is; `__marshal-0` is the folder of a topic."""
+    """Whether the name is of a hidden file, as `_SUCCESS`; `__marshal-0` is a topic's folder."""
     return name.startswith(".") or (name.startswith("_") and not name.startswith("__"))
 
 
 def _log_folder(path: Path, format_: Format, within: Path | None) -> Path:
-    """The folder that is the log of a file which is part of one; it need not exist."""
+    """The folder that identifies the log of a partial file; it need not exist."""
     path = path.absolute()
     parent = path.parent
     if format_ in (SEGMENT, DUMP_LOG) and (named := FOLDER.match(parent.name)):
@@ -187,7 +187,7 @@ def _log_folder(path: Path, format_: Format, within: Path | None) -> Path:
 
 
 def log_names(files: Sequence[File], one_log: bool) -> dict[Path, str]:
-    """A short name for every log, longer only where two would have the same."""
+    """A short name for every log; a longer one only if two would be equal."""
     if one_log:
         return {file.path: ONE_LOG_NAME for file in files}
     parts = [file for file in files if FORMATS[file.format].parts]
@@ -218,7 +218,7 @@ def log_names(files: Sequence[File], one_log: bool) -> dict[Path, str]:
             or depth == len(parts_of)
         )
         named[parts_of] = "/".join(parts_of[-depth:])
-    # A file name is bytes; one that is not UTF-8 is shown with escapes, for a table needs text.
+    # A file name is bytes; if it is not UTF-8, it is shown with escapes, since a table needs text.
     return {
         path: os.fsencode(named[parts_of]).decode("utf-8", "backslashreplace")
         for path, parts_of in places.items()

@@ -1,8 +1,7 @@
 """All formats, and how to recognize the format of a file.
 
-Detection looks at the name and the first bytes, and knows no more of a format than its
-`looks_like`. The order matters: a sink's name says more than its bytes, and bytes that cannot be
-text come before text.
+Detection uses the name and the first bytes, by each format's `looks_like`. The order matters: a
+sink's name is better evidence than its bytes, and binary formats come before text.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ FORMATS: Final[Mapping[str, Format]] = {
     format_.name: format_
     for format_ in (CAPTURE, KCAT, CONSOLE, DUMP_LOG, SEGMENT, CONNECT, PARQUET)
 }
-"""By name, as the option `--format` takes it."""
+"""By name, the value of the option `--format`."""
 
 
 def detected(head: FileHead) -> Format | None:
-    """What a file looks like."""
+    """The detected format of a file."""
     return next((format_ for format_ in _IN_ORDER if format_.looks_like(head)), None)
 
 
 def looked_for() -> str:
-    """For people whose file is none of it."""
+    """The list of formats for an error message."""
     return "; ".join(f"{format_.name}: {format_.detected_by}" for format_ in FORMATS.values())
 
 
 def named(name: str) -> Format:
-    """The format of that name.
+    """The format with this name.
 
     Raises:
-        UnreadableSource: there is none.
+        UnreadableSource: there is no such format.
     """
     if name not in FORMATS:
         raise UnreadableSource(f"--format {name}: there are {', '.join(FORMATS)}")

@@ -1,7 +1,7 @@
 """Estimates when a record was written, from its message, for dumps without timestamps.
 
-A message holds its sender's clock in whole seconds. A value that is no message has none; it gets
-the time of the record before it, or after it if there is none before.
+A message holds its sender's clock in whole seconds. A value that is no message has no time; it gets
+that of the record before it, or of the first one after it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from kafka_marshal.codec import MalformedRecord, decode
 from kafka_marshal.replay.sources.columns import Cells
 
 NO_TIME: Final = -(2**63)
-"""A timestamp that is missing."""
+"""Marks a missing timestamp."""
 TIME_OF_MESSAGE: Final = (
     "it does not say when a record was appended, so each message's own time was taken: its "
     "sender's clock, in whole seconds. Who was stale when was judged by that."
 )
 _MS_MAX: Final = 2**53
-"""No clock says more; a message may."""
+"""The largest accepted time; a message may state more."""
 
 
 def timed(rows: Iterable[Cells]) -> Iterator[Cells]:
-    """The rows, each with a time."""
+    """Yield the rows, each with a time."""
     last: int | None = None
     waiting: list[Cells] = []
     for row in rows:
@@ -43,7 +43,7 @@ def timed(rows: Iterable[Cells]) -> Iterator[Cells]:
 
 
 def _stated_ms(value: bytes | None) -> int | None:
-    """Unix milliseconds that a message says."""
+    """The unix milliseconds that a message states."""
     try:
         stated_ms = decode(value).unix_s * 1000
     except MalformedRecord:

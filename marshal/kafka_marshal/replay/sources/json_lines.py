@@ -1,11 +1,12 @@
 """JSON lines, one record each: captures, and the output of `kcat -J`.
 
-A block of lines is read at once by orjson, its columns checked as columns. What orjson refuses, or
-what does not look as it should, is read again line by line by `kafka_marshal.capture`. That knows
-surrogate escapes and reports what is wrong with which line, so the quick way decides nothing.
+orjson reads a block of lines at once, and its columns are checked as columns. A block that orjson
+refuses, or whose columns are not as expected, is read again line by line by
+`kafka_marshal.capture`. That understands surrogate escapes and reports errors with their line, so
+the fast path decides nothing.
 
-kcat writes a value's bytes as they are, also where that makes no valid JSON, so values that are not
-UTF-8 come back whole.
+kcat writes a value's bytes unchanged, even if that is not valid JSON, so values that are not UTF-8
+are preserved.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ Fields = dict[str, Any]
 
 @frozen
 class _Names:
-    """What the fields of a line are called, and its words for who stamped."""
+    """The names of a line's fields, and its words for the timestamp type."""
 
     timestamp: str
     stamp: str
@@ -63,7 +64,7 @@ class _Names:
     value: str
     topic: str | None = None
     noise: bytes | None = None
-    """Lines that begin so are messages of the tool, and no records."""
+    """The prefix of lines that are messages of the tool, not records."""
 
 
 _CAPTURE: Final = _Names(
@@ -80,7 +81,7 @@ _KCAT: Final = _Names(
 
 
 def first_object(head: FileHead) -> Fields | None:
-    """The object in the first line that says anything, if it is one; kcat's own words aside."""
+    """The object in the first line that is neither blank nor kcat's own message, if it is one."""
     for line in head.first.split(b"\n"):
         if line.strip() and not line.startswith(b"% "):
             try:
@@ -151,7 +152,7 @@ def _read_of(names: _Names) -> Callable[[int, Chunk], Iterator[pa.RecordBatch]]:
 
 
 def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa.RecordBatch | None:
-    """The block as columns, or None if it has to be looked at line by line."""
+    """The block as columns, or None if it must be read line by line."""
     try:
         found = [orjson.loads(line) for line in block.lines]
         topic = chunk.topic if names.topic is not None else None
@@ -193,7 +194,7 @@ def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa
 
 
 def _quick_headers(headers: list[Any], *, flat: bool) -> pa.Array:
-    """Headers of all rows; raises where they do not look as they should."""
+    """The headers of all rows; raises if they are not as expected."""
     if not any(headers) and {*map(type, headers)} <= {list, dict, type(None)}:
         return pa.nulls(len(headers), HEADERS)
     lengths: list[int] = []
@@ -280,7 +281,7 @@ def _parse_kcat(line: bytes, chunk: TextRange, where: str) -> RawRecord | None:
 
 
 def _pairs(headers: object, where: str) -> object:
-    """Headers of kcat, which has names and values in turn, as pairs; a map stays one."""
+    """Headers of kcat, which alternate names and values, as pairs; a map is returned unchanged."""
     if not isinstance(headers, list) or not headers or isinstance(headers[0], list):
         return headers
     if len(headers) % 2:
@@ -289,7 +290,7 @@ def _pairs(headers: object, where: str) -> object:
 
 
 def several_topics(where: str, topics: set[str] | frozenset[str]) -> UnreadableSource:
-    """Offsets of two topics would be taken for one log's."""
+    """The error for several topics, whose offsets would be taken for those of one log."""
     some = sorted(visible(topic, 60) for topic in topics)
     named = ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "")
     return UnreadableSource(

@@ -1,8 +1,8 @@
 """Parquet files in the schema of Spark's Kafka source.
 
-Read as columns: no row becomes a Python object, except where headers are written in a way that
-Arrow cannot cast. Footers are read on the driver, so a missing column or a second topic is reported
-before Spark starts.
+They are read as columns: no row becomes a Python object, unless Arrow cannot cast the form of its
+headers. Footers are read on the driver, so a missing column or a second topic is reported before
+Spark starts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ MAGIC: Final = b"PAR1"
 _PARTITION: Final = re.compile(r"partition=([0-9]{1,10})")
 ROWS_PER_CHUNK: Final = 500_000
 ROWS_PER_BYTE_MAX: Final = 64
-"""Rows of a log differ: well packed, one takes some bytes."""
+"""The maximum of rows per byte of a file. Rows of a log differ; even well compressed ones take some
+bytes each."""
 _STAMPS: Final = pa.array([CREATE_TIME, LOG_APPEND_TIME, NOT_STATED], pa.string())
 _NO_HEADERS: Final = CannotProve(
     headers="it has no column 'headers' (Spark writes one if asked with includeHeaders), so every "
@@ -112,7 +113,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
 
 
 def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[tuple[int, ...]]:
-    """Neighbours, as many as one task reads at once: the longer a chunk, the longer its runs."""
+    """Yield groups of adjacent row groups that one task reads: longer chunks make longer runs."""
     taken: list[int] = []
     rows = 0
     for number in row_groups:
@@ -127,7 +128,7 @@ def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[
 
 
 def _topic_bytes(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
-    """Where in a file its topics lie."""
+    """Yield the byte ranges of the column of topics."""
     for number in range(metadata.num_row_groups):
         yield from _bytes_of(metadata, number, "topic")
 
@@ -135,7 +136,7 @@ def _topic_bytes(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
 def _bytes_of(
     metadata: pq.FileMetaData, number: int, name: str | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Where the columns of a row group lie, or one of them."""
+    """Yield the byte ranges of all columns of a row group, or of one of them."""
     row_group = metadata.row_group(number)
     for column in map(row_group.column, range(row_group.num_columns)):
         if name in (None, column.path_in_schema):
@@ -145,10 +146,10 @@ def _bytes_of(
 
 
 def _topics(path: Path, row_groups: int, named: str) -> list[frozenset[str]]:
-    """The topics of each row group, read as one of few.
+    """The topics of each row group, read as a dictionary column.
 
-    The footer's statistics would say it, too; but of a damaged footer Arrow aborts the process when
-    it is asked for them.
+    The footer's statistics contain them too. But if a footer is damaged, Arrow aborts the process
+    when it is asked for them.
     """
     with pq.ParquetFile(path, read_dictionary=["topic"]) as parquet:
         limit = RowGroupLimit(path, parquet, named)
@@ -162,7 +163,10 @@ def _topics(path: Path, row_groups: int, named: str) -> list[frozenset[str]]:
 
 
 def _distinct(column: pa.Array) -> list[Any]:
-    """Values that are there; of nearly every column of topics the only one of its dictionary."""
+    """The distinct values that occur.
+
+    The column of topics is usually a dictionary with one value.
+    """
     if isinstance(column, pa.DictionaryArray) and len(column.dictionary) == 1:
         column = column.dictionary if column.null_count < len(column) else column.slice(0, 0)
     return list(pc.unique(column).to_pylist())
@@ -202,9 +206,9 @@ _EXPECTED: Final = {
         "array<struct<key: string, value: binary>>",
     ),
 }
-"""The columns that are read, as Spark's Kafka source names them."""
+"""The columns to read, as Spark's Kafka source names them."""
 _KEY: Final = {"key": _EXPECTED["value"]}
-"""Read where keys are asked for."""
+"""Read if keys are asked for."""
 
 
 def _check(schema: pa.Schema, path: str, partition: int | None, *, keys: bool) -> None:
@@ -250,13 +254,13 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
 
 @functools.lru_cache(maxsize=8)
 def _footer(path: Path, _mtime_ns: int) -> pq.FileMetaData:
-    """The footer of a file, which all its chunks are read with."""
+    """The footer of a file, used for all of its chunks."""
     return pq.read_metadata(path)
 
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """What Arrow reports of a damaged file, with the file's name: a name may be no UTF-8, too."""
+    """Report Arrow's errors about a damaged file with the file's name, which may not be UTF-8."""
     try:
         yield
     except MemoryError as error:  # the file's fault or not: a damaged one may ask for any size
@@ -267,10 +271,10 @@ def readable(path: str) -> Iterator[None]:
 
 
 def check_rows(rows: int, path: Path | str) -> None:
-    """Stop at a file that says it holds more rows than its bytes can: they unpack to no end.
+    """Stop at a file that states more rows than its bytes can hold: reading them might never end.
 
     Raises:
-        UnreadableSource: it does.
+        UnreadableSource: it states too many rows.
     """
     if rows > ROWS_PER_BYTE_MAX * size_of(path):
         raise UnreadableSource(
@@ -281,9 +285,9 @@ def check_rows(rows: int, path: Path | str) -> None:
 def _row_groups(
     parquet: pq.ParquetFile, path: Path, chunk: RowGroups, wanted: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """As they are: each is one batch, and a header's key, one of few, is a number.
+    """Yield each row group as one batch; keys of headers are a dictionary column.
 
-    Where a row group has too many keys to number them, Arrow reports it.
+    If a row group has too many keys for a dictionary, Arrow reports it.
     """
     keys = [
         column.path
@@ -309,7 +313,7 @@ def _columns(rows: pa.RecordBatch, chunk: RowGroups, order: int, seen: int) -> p
     if "partition" not in named:
         named["partition"] = pa.repeat(pa.scalar(chunk.partition, pa.int64()), count)
     timestamps = named["timestamp"]
-    # One without a zone is UTC, as Spark writes it.
+    # A timestamp without a zone is UTC, as Spark writes it.
     in_ms = timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False)
     numbers = {
         "partition": named["partition"].cast(pa.int64()),
@@ -337,7 +341,7 @@ def _keys(column: pa.Array | None, count: int) -> pa.Array:
 
 
 def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
-    """The first row in which a number is missing or wrong, if there is one."""
+    """Report the first row in which a number is missing or wrong, if there is one."""
     first: tuple[int, str, str] | None = None
     for name, column in numbers.items():
         wrong = None

@@ -1,8 +1,8 @@
 """A broker's segment files, `.log`: record batches of format v2, with any compression.
 
-The only dump that loses nothing. aiokafka reads the batches; here they are walked, because a
-segment is longer than a buffer. The driver walks the batches' headers, so that every task gets
-whole batches, and what is wrong with the file's end is known before anything is folded.
+The only dump without loss. aiokafka reads the batches. This module iterates over them, since a
+segment is longer than a buffer. The driver reads all headers of batches first, so that every task
+gets whole batches, and a damaged end of the file is known before anything is folded.
 """
 
 from __future__ import annotations
@@ -46,28 +46,29 @@ _HEADER: Final = struct.Struct(">qiibIhi")
 """Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta."""
 _BEFORE_LENGTH_COUNTS: Final = 12
 _LEAST: Final = 61
-"""Bytes of a batch without records."""
+"""The size of a batch without records."""
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _INT64_MAX: Final = 2**63 - 1
 _CODEC: Final = 0x07
 _ATTRIBUTES: Final = 22
-"""Their low byte."""
+"""The offset of their low byte."""
 _STAMPS: Final = {0: CREATE_TIME, 1: LOG_APPEND_TIME}
 
 CANNOT_PROVE: Final = CannotProve(committed=ABORTED)
-"""Which ones were aborted stands in the .txnindex beside it, which is not read."""
+"""The .txnindex file next to it names aborted transactions, but is not read."""
 
 
 @frozen
 class _Walked:
-    """What the headers of a segment's batches say."""
+    """The contents of the headers of a segment's batches."""
 
     pieces: tuple[tuple[int, int, int], ...]
-    """Where they begin and end, and how many records they hold, or held before compaction."""
+    """For each piece: its begin and end, and its number of records, before compaction if there was
+    one."""
     transactional: bool
     cut_at: int | None
-    """Where the last batch begins that is not there whole."""
+    """The position of an incomplete last batch."""
 
 
 def _looks_like(head: FileHead) -> bool:
@@ -81,10 +82,10 @@ def _looks_like(head: FileHead) -> bool:
 
 
 def _walk(path: Path) -> _Walked:
-    """Through the headers of all batches.
+    """Read the headers of all batches.
 
     Raises:
-        UnreadableSource: something there is no batch of format v2; names the byte.
+        UnreadableSource: something is not a batch of format v2; names the byte.
     """
     with text.opened(path, None) as file, _mapped(path, file) as data:
         at = begin = records = 0
@@ -119,7 +120,10 @@ def _walk(path: Path) -> _Walked:
 
 
 def _mapped(path: Path, file: IO[bytes]) -> AbstractContextManager[mmap.mmap | bytes]:
-    """All bytes of a segment; those of an object in memory, as a broker limits its segments."""
+    """All bytes of a segment.
+
+    An object in a store is read into memory, as brokers limit segments.
+    """
     if isinstance(path, UriPath):
         return nullcontext(file.read())
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -181,7 +185,7 @@ def _rows(chunk: Batches) -> Iterator[Cells]:
 
 
 def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
-    # Only here: it takes its time to load, and other dumps do not need it.
+    # Imported here because it loads slowly, and other dumps do not need it.
     from aiokafka.errors import KafkaError
     from aiokafka.record.default_records import DefaultRecordBatch
 
@@ -219,7 +223,7 @@ def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
 
 
 class _AnyNames(bytearray):
-    """The records of a batch, in which the name of a header may be no UTF-8."""
+    """The records of a batch in which the name of a header may not be UTF-8."""
 
     def __getitem__(self, at: Any) -> Any:
         found = super().__getitem__(at)
@@ -233,7 +237,7 @@ class _AnyNames(bytearray):
 
 
 def _with_any_names(data: bytes) -> Iterator[Any]:
-    """The records of a batch that is not packed; slowly, by the part of aiokafka in Python."""
+    """Yield the records of an uncompressed batch, with aiokafka's slow Python implementation."""
     from aiokafka.record.default_records import _DefaultRecordBatchPy
 
     batch = _DefaultRecordBatchPy(data)
@@ -245,11 +249,11 @@ def _with_any_names(data: bytes) -> Iterator[Any]:
 
 
 def _plain(data: bytes, codec: int, where: str) -> bytes:
-    """The batch with its records unpacked; of them there is an end, which aiokafka does not see to.
+    """The batch with its records unpacked, within the limit, which aiokafka does not have.
 
     Raises:
-        UnreadableSource: they are too many.
-        ValueError, OSError, zlib.error: they are damaged.
+        UnreadableSource: the records exceed the limit.
+        ValueError, OSError, zlib.error: the batch is damaged.
     """
     if codec not in _UNPACKING:
         raise ValueError(f"no compression has the number {codec}")
@@ -264,7 +268,7 @@ _UNPACKING: Final[Mapping[int, codecs.Unpacking]] = {
     3: codecs.stream("lz4"),
     4: codecs.stream("zstd"),
 }
-"""By the number in a batch's attributes."""
+"""By codec number in a batch's attributes."""
 
 
 SEGMENT: Final = Format(

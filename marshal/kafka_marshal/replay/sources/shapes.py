@@ -1,7 +1,7 @@
 """Shared by all formats: files, chunks, and what a format cannot prove.
 
-A format surveys a file on the driver (`Survey`: its chunks, and what limits belief in it) and reads
-a chunk on an executor. This room knows no format.
+A format surveys a file on the driver (`Survey`: its chunks, and the limits of what it proves) and
+reads a chunk on an executor. This module knows no specific format.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow as pa
 from attrs import field, frozen
 
 Layout: TypeAlias = tuple[str, ...]
-"""Columns of a text, left to right."""
+"""The columns of a text, from left to right."""
 
 RECORD_BYTES: Final = 150
-"""About how many bytes a record takes in a text, for an estimate."""
+"""The approximate size of a record in a text, for estimates."""
 PACKED: Final = 10
-"""About how many times smaller a compressed text is."""
+"""The approximate compression ratio of a text."""
 UNPACKED_BYTES_MAX: Final = 64 << 20
-"""The most that one line of a text, one record, or the records of one batch may take, unpacked. A
-broker takes a megabyte by default; a megabyte of gzip may unpack to a thousand times that."""
+"""The unpacked size limit of one line of a text, one record, or the records of one batch. A broker
+accepts a megabyte by default, and a megabyte of gzip may unpack to a gigabyte."""
 GZIP: Final = "gzip"
 ZSTD: Final = "zstd"
 NAMES_NO_TOPICS: Final = "it does not name topics, so --topic chose nothing here."
@@ -31,29 +31,29 @@ NAMES_NO_TOPICS: Final = "it does not name topics, so --topic chose nothing here
 
 @frozen
 class CannotProve:
-    """What a dump of some format cannot say: a sentence each, None where it proves it."""
+    """The limits of a format's dumps: a sentence for each missing proof, else None."""
 
     headers: str | None = None
-    """The records' headers, with them epochs and what readers had seen."""
+    """The records' headers, and with them epochs and what readers had seen."""
     timestamp_type: str | None = None
     """Whether the broker or the producer stamped a record."""
     timestamps: str | None = None
     """When a record was appended."""
     values: str | None = None
-    """The value, byte for byte, null apart from empty."""
+    """The value, byte for byte, with null and empty distinguished."""
     offsets: str | None = None
-    """Where in the log a record stood."""
+    """The offset of a record in the log."""
     committed: str | None = None
     """That a record written in a transaction was committed."""
     keys: str | None = None
-    """The records' keys; of interest where they are asked for."""
+    """The records' keys; only relevant if keys are asked for."""
 
     def sentences(self) -> tuple[str, ...]:
-        """Everything that it cannot prove."""
+        """All sentences."""
         return tuple(text for text in attrs.astuple(self) if text is not None)
 
     def of_values(self) -> CannotProve:
-        """The same for somebody who does not ask for keys."""
+        """The same limits without that of keys."""
         return attrs.evolve(self, keys=None)
 
 
@@ -64,11 +64,11 @@ class File:
     path: Path
     format: str
     log_folder: Path
-    """For files that are parts of a log: the folder that is the log. It need not exist."""
+    """For a file that is part of a log: the folder that identifies the log. It need not exist."""
     compression: str | None = None
-    """`gzip`, `zstd`, or None: as it is."""
+    """`gzip`, `zstd`, or None if it is not compressed."""
     in_folder: bool = False
-    """It was found in a folder that was given, and not given itself."""
+    """Whether it was found in a given folder, and not given itself."""
 
 
 @frozen(kw_only=True)
@@ -79,9 +79,9 @@ class Chunk:
     path: str
     log: str
     records: int
-    """How many it holds; where a format does not count them, about how many."""
+    """The number of records; an estimate if the format does not count them."""
     keys: bool = False
-    """Records are read with their keys, so that batches have the column `key`."""
+    """Whether records are read with keys, so that batches have the column `key`."""
 
 
 @frozen(kw_only=True)
@@ -93,12 +93,12 @@ class TextRange(Chunk):
     compression: str | None = None
     """A compressed text is one range."""
     topic: str | None = None
-    """The topic that records must be of, where the format names it."""
+    """The only accepted topic, if the format names topics."""
     filtering: bool = False
-    """Records of other topics are passed over; otherwise they are an error."""
+    """Records of other topics are skipped; otherwise they are an error."""
     partition: int | None = None
     layout: Layout = ()
-    """Columns, where a format has a choice of them."""
+    """The columns, if the format has a choice of them."""
 
 
 @frozen(kw_only=True)
@@ -107,9 +107,9 @@ class RowGroups(Chunk):
 
     row_groups: tuple[int, ...]
     partition: int | None = None
-    """The coordinating partition, when the folder says it and no column does."""
+    """The coordinating partition, if only the folder names it."""
     topic: str | None = None
-    """Rows of other topics are passed over; None: there are none."""
+    """Rows of other topics are skipped; None: there are none."""
 
 
 @frozen(kw_only=True)
@@ -135,7 +135,7 @@ class SinkObject(Chunk):
 
 @frozen
 class FileRequest:
-    """What the user asked of a file."""
+    """The user's options for a file."""
 
     log: str
     topic: str | None = None
@@ -144,14 +144,14 @@ class FileRequest:
 
 @frozen
 class Survey:
-    """What the driver learned of one file."""
+    """The driver's result of examining one file."""
 
     chunks: tuple[Chunk, ...]
     cannot_prove: CannotProve
     notes: tuple[str, ...] = field(default=())
-    """What is so of this file and not of every file of its format."""
+    """Limits of this file that not every file of its format has."""
     topics: frozenset[str] = field(default=frozenset())
-    """Topics that its name or its headings say."""
+    """Topics in its name or headings."""
 
 
 @frozen
@@ -165,22 +165,22 @@ class FileHead:
 
 @frozen
 class Format:
-    """One kind of dump. Files are *parts* where many of them make one log."""
+    """One kind of dump. *Parts* are files of which several make one log."""
 
     name: str
     what: str
-    """What it is, for people."""
+    """Its description for users."""
     detected_by: str
     parts: bool
     cannot_prove: CannotProve
-    """What no file of this format proves. A survey may add to it."""
+    """The limits of every file of this format. A survey may add more."""
     looks_like: Callable[[FileHead], bool]
     survey: Callable[[File, FileRequest], Survey]
     read: Callable[[int, Chunk], Iterator[pa.RecordBatch]]
-    """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`, and with the column `key` if the chunk says
-    so; the number is where `input_order` begins."""
+    """Yields batches in `ARROW_SCHEMA` or `LEAN_SCHEMA`, with the column `key` if the chunk asks
+    for it. The number is the first `input_order`."""
 
 
 def about_records(size: int, *, packed: bool) -> int:
-    """About how many records this many bytes are, at least 1."""
+    """The approximate number of records in this many bytes, at least 1."""
     return max(1, size * (PACKED if packed else 1) // RECORD_BYTES)

@@ -1,7 +1,7 @@
 """Reads lines of plain or compressed text in blocks, and counts lines for error messages.
 
-A plain text is cut into byte ranges, each read by one task; a compressed one is one range, because
-nobody can begin in its middle. This room does not know what a line says.
+Plain text is divided into byte ranges, each read by one task. A compressed text is one range, since
+it cannot be read from the middle. This module does not know what a line means.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from kafka_marshal.replay.sources.shapes import (
 )
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
-"""A plain text is read in pieces of this size, each by one task."""
+"""The size of a byte range of plain text."""
 BLOCK_BYTES: Final = 128 * 1024
-"""Lines are read together in blocks of about this size. Small, because the objects that JSON makes
-of a block live as long as it, and many of them cost Python's garbage collector up to half of the
+"""The approximate size of a block of lines. It is small, since the objects that JSON makes of a
+block live as long as it does. Many of them cost Python's garbage collector up to half of the
 time."""
 SCAN_BYTES: Final = 2 * 1024 * 1024
-"""Where nothing is parsed."""
+"""The block size if nothing is parsed."""
 HEAD_BYTES: Final = 64 * 1024
 
 _MAGICS: Final = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
@@ -41,20 +41,20 @@ _MAGICS: Final = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 @frozen
 class Block:
-    """Some whole lines, without their ends."""
+    """Some whole lines, without their line ends."""
 
     lines: list[bytes]
     at: int
-    """Byte at which the first begins; in a compressed text, uncompressed bytes."""
+    """The position of the first byte; in compressed text, of uncompressed bytes."""
     number: int
-    """How many lines of the range went before."""
+    """The number of lines of the range before this block."""
 
 
 def head_of(path: Path) -> FileHead:
-    """The beginning of a file.
+    """Read the beginning of a file.
 
     Raises:
-        UnreadableSource: it cannot be opened, or its compression is damaged at once.
+        UnreadableSource: it cannot be opened, or its compression is damaged at the start.
     """
     try:
         with path.open("rb") as file:
@@ -72,7 +72,7 @@ def head_of(path: Path) -> FileHead:
 
 @contextmanager
 def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
-    """The file, uncompressed; errors name it."""
+    """Open the file for uncompressed reading; errors name it."""
     try:
         place = place_of(path)
         if compression is None:
@@ -95,7 +95,7 @@ def _unpacked(path: Path, compression: str) -> pa.NativeFile:
 
 
 def is_blank(path: Path, compression: str | None) -> bool:
-    """The text holds no line that says anything."""
+    """Whether all lines of the text are blank."""
     with opened(path, compression) as text:
         while data := text.read(SCAN_BYTES):
             if data.strip():
@@ -104,10 +104,10 @@ def is_blank(path: Path, compression: str | None) -> bool:
 
 
 def rest_of_line(file: IO[bytes], path: str) -> bytes:
-    """What is read up to the next line end, with it.
+    """Read up to and including the next line end.
 
     Raises:
-        UnreadableSource: it is longer than any record, as in what was made to unpack to that.
+        UnreadableSource: the line is longer than any record, as in a decompression bomb.
     """
     found = file.readline(UNPACKED_BYTES_MAX)
     if len(found) == UNPACKED_BYTES_MAX and not found.endswith(b"\n"):
@@ -116,7 +116,7 @@ def rest_of_line(file: IO[bytes], path: str) -> bytes:
 
 
 def too_long(path: str) -> UnreadableSource:
-    """One record takes more than there is room for."""
+    """The error for a record that exceeds the limit."""
     return UnreadableSource(
         f"{path}: a line or a record of more than {UNPACKED_BYTES_MAX:,} bytes: no record of the "
         "coordination topic is that long"
@@ -131,19 +131,19 @@ def lines(path: str, compression: str | None) -> Iterator[bytes]:
 
 
 def ranges(path: Path, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """A part of a plain text in pieces."""
+    """Divide a part of a plain text into pieces."""
     for start in range(begin, end, CHUNK_BYTES):
         yield start, min(start + CHUNK_BYTES, end)
 
 
 def pieces(path: Path, compression: str | None) -> Iterator[tuple[int, int]]:
-    """A whole text in pieces; a compressed one is a piece."""
+    """Divide a whole text into pieces; a compressed one is a single piece."""
     size = size_of(path)
     return iter([(0, size)]) if compression else ranges(path, 0, size)
 
 
 def size_of(path: Path | str) -> int:
-    """Bytes of the file as it lies there."""
+    """The size of the stored file in bytes."""
     try:
         return place_of(path).stat().st_size
     except OSError as error:
@@ -151,7 +151,7 @@ def size_of(path: Path | str) -> int:
 
 
 def blocks(chunk: TextRange) -> Iterator[Block]:
-    """The lines that begin in the range; the one that crosses its end belongs to it whole."""
+    """Yield the lines that begin in the range, including the one that crosses its end."""
     with opened(chunk.path, chunk.compression) as file:
         at = chunk.begin
         if chunk.begin:
@@ -177,11 +177,11 @@ def blocks(chunk: TextRange) -> Iterator[Block]:
 def records(
     chunk: TextRange, begins: Callable[[bytes], bool]
 ) -> Iterator[tuple[list[bytes], Callable[[], str]]]:
-    """The records whose first line begins in the range, each with a way to name the place.
+    """Yield the records whose first line begins in the range, each with a function for its place.
 
-    For formats in which a value may hold line ends: a record has the lines that follow it. A range
-    that does not begin the text begins with the first line that begins a record; what stands before
-    it belongs to the range before.
+    This is for formats whose values may contain line ends: a record includes the lines that follow
+    it. A range that is not the first starts with the first line that begins a record. The lines
+    before that belong to the range before.
     """
     record: list[bytes] = []
     room = UNPACKED_BYTES_MAX
@@ -205,7 +205,7 @@ def records(
 def _lines_to_the_end(
     chunk: TextRange, begins: Callable[[bytes], bool]
 ) -> Iterator[tuple[bytes, Callable[[], str]]]:
-    """The range's lines, and those after it which still belong to its last record."""
+    """Yield the lines of the range, and further ones that belong to its last record."""
     end = chunk.begin
     for block in blocks(chunk):
         at = block.at
@@ -225,7 +225,7 @@ def _at(chunk: TextRange, block: Block, number: int) -> Callable[[], str]:
 
 
 def where(chunk: TextRange, block: Block, number: int) -> str:
-    """`path:line` of a block's line; counted only for an error."""
+    """`path:line` of a block's line; only counted for an error."""
     before = block.number if chunk.compression is not None else _newlines(chunk, block.at)
     return f"{chunk.path}:{before + number + 1}"
 

@@ -1,8 +1,8 @@
 """Rows that a fold on Spark produced; if they are few, this process answers queries on them.
 
-Each task sends how many rows it has when it ends, and the rows themselves if they are few. So one
-job folds a log and brings it here. Whatever is asked of Spark is another job, and planning one
-costs more than looking at so few rows here.
+At its end, each task sends its number of rows, and the rows themselves if they are few. So one job
+folds a log and returns its rows. Each query on Spark is another job, and planning one costs more
+than querying so few rows here.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from kafka_marshal.replay.spark.stages import (
 from kafka_marshal.replay.spark.workers import mapped, settle
 
 COLLECTED_ROWS_MAX: Final = 100_000
-"""Rows of all tables that this process takes over, at most."""
+"""The most rows of all tables that this process fetches."""
 _UNEVENLY: Final = 4
 """How much more than its part of those a task may send."""
 _Taken = TypeVar("_Taken")
 _TaskRows: TypeAlias = tuple[Counter[str], tuple[StoredRows, ...] | None]
-"""Of one task: how many rows each table has; the rows, or None where there are too many."""
+"""The result of a task: the number of rows of each table; the rows, or None if there are too
+many."""
 
 
 class _ByTask(AccumulatorParam[dict[int, _TaskRows]]):
@@ -64,7 +65,7 @@ class CollectedFoldedLog(LocalFoldedLog):
 
     @cached_property
     def on_spark(self) -> SparkFoldedLog:
-        """The same rows, for a comparison with a fold that has too many to be taken over."""
+        """The same rows on Spark, for a comparison with a fold that has too many to fetch."""
         lines = (
             lines_of(table.name, batch.to_struct_array(), self.table_set)
             for table in self.table_set
@@ -88,7 +89,7 @@ def answering(
     how: Callable[[Iterable[_Taken]], Iterator[TableRows]],
     tables: TableSet,
 ) -> Iterator[FoldedLog]:
-    """What answers about the rows that `how` gives of each partition of `pieces`."""
+    """Yield a folded log with the rows that `how` returns for each partition of `pieces`."""
     at_most = max(1, _UNEVENLY * COLLECTED_ROWS_MAX // pieces.getNumPartitions())
     sent = context.accumulator({}, _ByTask())
 
@@ -106,7 +107,8 @@ def answering(
     rows = pieces.mapPartitionsWithIndex(task).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with plain_errors():
-            # Java counts what it has stored; `rows.count()` would start a second Python to do it.
+            # Java counts the stored rows; `rows.count()` would start a second Python process for
+            # that.
             rows._jrdd.count()
         by_task, sent.value = sent.value, {}
         total = sum((counts for counts, _ in by_task.values()), Counter())
@@ -130,7 +132,7 @@ def answering(
 
 
 def _all(by_task: dict[int, _TaskRows], rows: RDD[StoredRows]) -> Iterable[StoredRows]:
-    """All rows, in the order of tasks; those that were not sent are asked for."""
+    """All rows, in the order of tasks; those that were not sent are fetched."""
     if any(few is None for _, few in by_task.values()):
         with plain_errors():
             return rows.collect()

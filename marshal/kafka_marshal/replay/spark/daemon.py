@@ -1,8 +1,8 @@
-"""The process that forks Spark's Python workers: it imports once what all of them need.
+"""The process that forks Spark's Python workers: it imports shared modules once.
 
-It is PySpark's own, with these imports. In the sessions that a replay opens no worker has a use for
-pandas, which Arrow would import first of all. The compiled kernel is not among the imports: a small
-log is folded without it.
+It is PySpark's own, with these imports. In the sessions that a replay opens, no worker needs
+pandas, which Arrow would import. The compiled kernel is not among the imports: a small log is
+folded without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What executors import, as archives: they need Python, but no installed packages.
+"""The imports of executors, as archives: they need Python, but no installed packages.
 
-Spark carries them to each executor and unpacks them there. They hold compiled code. So an executor
-has this machine's kind of processor and system, and the same minor version of Python.
+Spark copies them to each executor and unpacks them there. They contain compiled code. So an
+executor needs this machine's kind of processor and system, and the same minor version of Python.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEFT_OUT: Final = ("tests", "include", "__pycache__")
 
 
 def executor_settings(folder: Path) -> dict[str, str]:
-    """What tells Spark to carry the archives to its executors; ours is written into `folder`.
+    """The settings that let Spark copy the archives; that of this package is written to `folder`.
 
     Raises:
         OSError: an archive cannot be written.
@@ -51,7 +51,7 @@ def executor_settings(folder: Path) -> dict[str, str]:
 
 
 def _own(folder: Path) -> Path:
-    """This package, as it lies here: an editable one has no list of its files."""
+    """This package in its current state: an editable installation has no list of files."""
     package = Path(cache.__file__).parent
     found = (path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc")
     return _zipped(
@@ -61,7 +61,7 @@ def _own(folder: Path) -> Path:
 
 
 def _needs() -> Path:
-    """What it imports, for the versions that are installed here; kept, since it is large."""
+    """The installed versions of its dependencies; cached, since the archive is large."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _installed()]
     told = "\n".join((sys.version, platform.platform(), *versions))
     digest = hashlib.sha256(told.encode()).hexdigest()
@@ -87,7 +87,7 @@ def _others() -> Iterator[tuple[str, Path]]:
 
 
 def _installed() -> Iterator[str]:
-    """Those that are here: some are needed for formats that not everybody reads."""
+    """Yield the installed dependencies: some are only needed for certain formats."""
     for name in _IMPORTED:
         try:
             importlib.metadata.version(name)

@@ -1,12 +1,12 @@
 """The engine on Spark: its tasks, and the format in which it writes tables.
 
-A log is one job of two stages (`stages`). A task of the first reads chunks, one of the second folds
-coordinating partitions, each whole and in order. What order promises is checked: `World` raises
-`OutOfOrder`. The rows of tables are few, and come with the end of the tasks, or stay on Spark
+A log is one job of two stages (`stages`). A task of the first stage reads chunks. One of the second
+folds coordinating partitions, each complete and in order. The order is checked: `World` raises
+`OutOfOrder`. The rows of tables are few, and returned at the end of the tasks, or stay on Spark
 (`collected`).
 
-A small log is one task, which does all of that by itself and returns the rows. Java then does not
-even load the classes of Spark SQL.
+A small log is one task, which does all of that and returns the rows. Java then does not even load
+the classes of Spark SQL.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TASKS_PER_CORE: Final = 8
 ONE_TASK_RECORDS_MAX: Final = 50_000
 """Records that one task reads and folds alone, at most: a query costs more than folding them."""
 ONE_PROCESS_BYTES_MAX: Final = 4 << 20
-"""Bytes of rows and states put aside that are read here, at most, without Spark."""
+"""The most bytes of saved rows and states that are read here, without Spark."""
 
 
 @frozen
@@ -62,15 +62,15 @@ class SparkEngine:
     """As `Engine`: each chunk, and each coordinating partition, is a task."""
 
     spark: SparkSession | SparkContext
-    """A context gets a session when the first query is asked: few rows need none."""
+    """A session is created for a context at the first query: few rows need none."""
 
     @property
     def context(self) -> SparkContext:
-        """What runs tasks."""
+        """Runs tasks."""
         return self.spark if isinstance(self.spark, SparkContext) else self.spark.sparkContext
 
     def session(self) -> SparkSession:
-        """What plans queries."""
+        """Plans queries."""
         if isinstance(self.spark, SparkSession):
             return self.spark
         return SparkSession.builder.getOrCreate()
@@ -201,8 +201,8 @@ class SparkEngine:
             yield gathered
 
     def _pieces(self, job: Job) -> RDD[Piece]:
-        """What all chunks hold, each coordinating partition whole in one task."""
-        # Enough tasks to spread partitions evenly, and no more than there are partitions at best.
+        """The rows of all chunks, each coordinating partition complete in one task."""
+        # Enough tasks to spread partitions evenly, and ideally no more than partitions.
         tasks = TASKS_PER_CORE * self.context.defaultParallelism
         count = len(job.chunks)
 

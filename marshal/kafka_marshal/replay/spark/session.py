@@ -39,11 +39,11 @@ appender.none.name = none
 _CLASS_PATH: Final = re.compile("class-?path", re.IGNORECASE)
 """In options of Spark's, those that put something before its own jars."""
 _LEAVES_S: Final = 120.0
-"""How long Java may take to leave; one that keeps its classes writes 140 MB first."""
+"""The time for Java to end, in seconds; one that stores its classes writes 140 MB first."""
 
 
 def jars() -> list[Path]:
-    """The jars of the installed PySpark, where Spark's launcher finds them: behind all links."""
+    """The jars of the installed PySpark, at the path that Spark's launcher uses, without links."""
     return sorted((Path(pyspark.__file__).resolve().parent / "jars").glob("*.jar"))
 
 
@@ -57,7 +57,7 @@ def opened_session(
 ) -> Iterator[SparkSession]:
     """A session in an `opened_context`, for queries.
 
-    Raises what that raises.
+    Raises the same errors.
     """
     with opened_context(master, java_options=java_options):
         session = SparkSession.builder.getOrCreate()
@@ -72,13 +72,13 @@ def opened_session(
 def opened_context(
     master: SparkMaster = HERE, *, java_options: Sequence[str] = ()
 ) -> Iterator[SparkContext]:
-    """Spark on all cores of this machine or at a master, stopped and swept away at the end.
+    """Spark on all cores of this machine or at a master, stopped and cleaned up at the end.
 
-    A session in it, `SparkSession.builder.getOrCreate()`, costs 1.5 s of processor time more.
+    A session in it, `SparkSession.builder.getOrCreate()`, costs another 1.5 s of processor time.
 
-    With `java_options` Java starts with these, and without the classes that it kept. At a master
-    the driver runs here. Executors start `$PYSPARK_PYTHON`, else `python3`, with what
-    `packed` holds.
+    With `java_options` Java starts with these options, and without its stored classes. At a master,
+    the driver runs here. Executors start `$PYSPARK_PYTHON`, else `python3`, with the archives of
+    `packed`.
 
     Raises:
         SparkFailed: it did not start.
@@ -146,11 +146,11 @@ def _kept_classes() -> tuple[str, ...]:
 def _settings(
     master: SparkMaster, scratch: Path, quiet: Path, java_options: Sequence[str]
 ) -> dict[str, str]:
-    """Those of the session; what the user set wins."""
+    """The settings of the session; the user's settings take precedence."""
     options = (
         f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} "
-        # Python does the work; a JVM that compiles less starts sooner. Its default room for code
-        # is then too small for many queries.
+        # Python does the work, and a JVM that compiles less starts sooner. Its default space for
+        # code would then be too small for many queries.
         f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m {shlex.join(java_options)}"
     )
     settings = {
@@ -192,7 +192,7 @@ def _start(master: SparkMaster, settings: Mapping[str, str], printed: Path) -> S
 
 
 def _cause(error: Exception, printed: Path) -> str:
-    """What Java says, without its trace. If it never answered, what it printed."""
+    """Java's error message, without its trace. If it never answered, its output."""
     if isinstance(error, Py4JJavaError):
         said = root_cause(error).splitlines()[0]
         if "stopped SparkContext" in said:
@@ -214,10 +214,10 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_deferred() -> Iterator[list[int]]:
-    """Collect interrupts while the JVM starts, or it would be left behind with nobody to end it.
+    """Collect interrupts while the JVM starts; otherwise it would never be stopped.
 
-    PySpark then installs a handler of its own, which talks to the JVM in the middle of another call
-    to it; the one that was there before comes back.
+    PySpark then installs its own handler, which calls the JVM in the middle of another call; the
+    earlier handler is restored.
     """
     interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -246,9 +246,9 @@ def _forget_gateway() -> None:
 
 @contextmanager
 def _stderr_in(file: Path) -> Iterator[None]:
-    """Spark's launcher prints what it will use and warns of native code; nobody can act on it.
+    """Redirect the output of Spark's launcher: settings and warnings that no user can act on.
 
-    Only where it does not start, it says there why.
+    Only if it does not start, the output contains the reason.
     """
     sys.stderr.flush()
     kept = os.dup(2)

@@ -20,7 +20,7 @@ _OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """An executor's trouble with a source, as the exception it was there."""
+    """Raise an executor's error about a source as its original exception."""
     try:
         yield
     except PySparkException as error:
@@ -36,7 +36,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def _raise_plainly(text: str) -> None:
-    """Raise what a Python traceback in the text ends with, if it is ours."""
+    """Raise the exception at the end of a Python traceback in the text, if it is ours."""
     if overlap := _OVERLAP.search(text):
         raise SourcesOverlap(overlap[1].strip()) from None
     if contradicts := _CONTRADICTS.search(text):
@@ -47,7 +47,7 @@ def _raise_plainly(text: str) -> None:
 
 
 def root_cause(error: Py4JJavaError) -> str:
-    """What the innermost Java exception says, for example that the disk is full."""
+    """The message of the innermost Java exception, for example that the disk is full."""
     try:
         cause = error.java_exception
         while cause.getCause() is not None:
@@ -58,7 +58,7 @@ def root_cause(error: Py4JJavaError) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The line of a Python traceback that says what went wrong."""
+    """The line of a Python traceback with the error."""
     lines = [
         line for line in text.splitlines() if re.match(r"^[\w.]+(Error|Exception|Order)\b", line)
     ]

@@ -51,18 +51,18 @@ ROWS_PER_TASK: Final = 250_000
 """Rows of tables for one task to look at: a task costs more than that."""
 _CLAIM_TYPES: Final = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64())
 _LABEL: Final = "under"
-"""The column that says under which rules; a dash where the rules are what is changed."""
+"""The column with the rule set; a dash if the rules themselves are changed."""
 _NAME: Final = (*CLAIM, _LABEL)
 _Stored: TypeAlias = dict[str, Any]
-"""A row as Spark gives it."""
+"""A row in the form that Spark returns."""
 
 
 class OnSpark(Protocol):
-    """A fold that can give its rows as Spark has them."""
+    """A fold that can provide its rows on Spark."""
 
     @property
     def on_spark(self) -> SparkFoldedLog:
-        """Its rows there."""
+        """Its rows on Spark."""
 
 
 @frozen
@@ -83,7 +83,7 @@ class SparkFoldedLog:
 
     @property
     def on_spark(self) -> SparkFoldedLog:
-        """What another fold is compared with."""
+        """The rows, to be compared with another fold."""
         return self
 
     @cached_property
@@ -339,7 +339,7 @@ def _sorting(row: _Stored, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]
 
 
 def _edges(fold: SparkFoldedLog, label: Column) -> DataFrame:
-    """Where ownership changes: a line for every beginning and every end of a tenure."""
+    """The changes of ownership: a line for every beginning and end of a tenure."""
     tenures = fold.table(TENURES)
     name = [*(sf.col(column) for column in CLAIM), label.alias(_LABEL)]
     owner = sf.col("owner_instance").alias("owner")
@@ -355,7 +355,7 @@ def _edges(fold: SparkFoldedLog, label: Column) -> DataFrame:
 def _lasting(
     folds: tuple[SparkFoldedLog, SparkFoldedLog], first: list[_Stored], label: Column
 ) -> list[Parting]:
-    """Who owns after the record that parted each of these claims, before and after."""
+    """The owners after the record at which each of these claims differs, before and after."""
     if not first:
         return []
     tenures: list[dict[tuple[object, ...], Held]] = []

@@ -1,9 +1,9 @@
-"""The two stages of a fold on Spark, as its Python workers run them: rows travel as bytes.
+"""The two stages of a fold on Spark, as its Python workers run them: rows are sent as bytes.
 
-The first stage reads chunks, and cuts what it read by coordinating partition. The second brings the
-pieces of each partition in order, folds them, and gives rows of tables. Spark carries bytes from
-one to the other and looks into none. So no query is planned, and one Python worker for each core
-does both. This room does not know Spark, nor what is asked of the rows.
+The first stage reads chunks, and splits their rows by coordinating partition. The second sorts the
+pieces of each partition, folds them, and returns rows of tables. Spark transports bytes between
+them without decoding them. So no query is planned, and one Python worker per core runs both. This
+module does not know Spark, nor how the rows are used.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ StoredRows: TypeAlias = tuple[str, bytes]
 
 
 def read_pieces(job: Job, numbers: Iterable[int], tasks: int) -> Iterator[Piece]:
-    """What some chunks hold, cut for this many tasks.
+    """Yield the rows of some chunks, split for this many tasks.
 
     Raises:
-        UnreadableSource: something is no record.
+        UnreadableSource: a line or a row is no record.
     """
     for number in numbers:
         with SpillFolder() as folder:
@@ -67,7 +67,7 @@ def task_of(place: Place, tasks: int) -> int:
 
 
 def folded_pieces(job: Job, pieces: Iterable[Piece]) -> Iterator[Rows]:
-    """The tables' rows of coordinating partitions, each of which is there whole.
+    """Yield the tables' rows of complete coordinating partitions.
 
     Raises:
         SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
@@ -121,9 +121,9 @@ def lines_of_stored(
 
 
 def write_rows(drained: Iterable[Rows], tables: TableSet, path: Path) -> int:
-    """Write a file in the schema of the tables, and return how many rows it has; none if 0.
+    """Write a file in the schema of the tables, and return its number of rows; no file if 0.
 
-    A second writer writes the same, and nobody reads a part of it.
+    If two tasks write it, both write the same, and a partial file is never read.
     """
     lines = (batch for rows in drained for batch in row_batches(rows, tables))
     return write_batches(lines, tables.schema, path)

@@ -1,9 +1,10 @@
 """Functions over Arrow batches that run in Spark's Python workers: what all of them need.
 
-A worker outlives a task. Around every task Spark does two things that grow with all that was ever
-imported. It looks for garbage among it, and lists anew every archive on Python's path, once for
-each folder within it. Together that is some 300 ms of work, ten times what folding a small
-coordinating partition takes. So what is imported is no garbage, and archives are listed once.
+A worker survives its task. Around every task Spark does two things whose cost grows with all
+imported modules. It collects garbage among them, and lists every archive on Python's path again,
+once for each folder within it. Together that takes some 300 ms, ten times as long as folding a
+small coordinating partition. So imported objects are excluded from garbage collection, and archives
+are listed once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame
 from kafka_marshal.replay.model.rows import spark_schema
 
 _TASKS_TO_IMPORT: Final = 8
-"""In a worker's first tasks everything is imported, and compiled code loaded."""
+"""In a worker's first tasks all modules are imported, and compiled code is loaded."""
 _tasks = itertools.count()
 
 OverBatches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -37,11 +38,11 @@ def mapped(rows: DataFrame, how: OverBatches, schema: pa.Schema) -> DataFrame:
 
 
 def settle() -> None:
-    """Keep what is there by now for good, and take archives for what they were at first."""
+    """Exclude current objects from garbage collection, and assume that archives are constant."""
     if next(_tasks) < _TASKS_TO_IMPORT:
         gc.freeze()
     zipimport.zipimporter.invalidate_caches = _as_it_was  # type: ignore[method-assign]
 
 
 def _as_it_was(self: zipimport.zipimporter) -> None:
-    """What an archive held when it was first looked into, it holds."""
+    """Keep an archive's first listing."""

@@ -1,12 +1,12 @@
 """A saved replay: the state of every coordinating partition, and the next offsets to read.
 
-A folder holds one file of state per partition (`partition_state`) and `checkpoint.json`, which says
-which files belong together; replacing that one file is the commit. So whatever stops a writer, the
-folder holds either the last commit or the one before, whole. This room knows files and pickles. It
-does not know what an account is made of, nor where records come from.
+A folder holds one file of state per partition (`partition_state`) and `checkpoint.json`. That file
+lists the files that belong together, and replacing it is the commit. So after any interruption, the
+folder holds either the last commit or the one before, complete. This module knows files and
+pickles. It does not know the content of an account, nor where records come from.
 
-State is a pickle. Reading one runs only what an account is made of, but the folder is to be trusted
-as the program is.
+State is a pickle. Reading one only loads classes of an account, but the folder must be trusted like
+the program.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from kafka_marshal.replay.state.lock import locked
 from kafka_marshal.version import package_version
 
 FORMAT: Final = 4
-"""Of the folder. What is in a pickle is bound to the package's version instead."""
+"""The version of the folder's format. Pickles depend on the package's version instead."""
 MANIFEST: Final = "checkpoint.json"
 _TOO_MUCH: Final = (AttributeError, RecursionError, OverflowError)
-"""What JSON may be that is no manifest: no object, too deep, a number without end."""
+"""Errors for JSON that is no manifest: no object, nested too deeply, an infinite number."""
 
 
 @frozen
@@ -48,9 +48,9 @@ class CommittedStates:
     """A folder's last commit, with no state read yet."""
 
     states: Mapping[int, str]
-    """The file of each coordinating partition, as the folder knows it."""
+    """The file name of each coordinating partition's state."""
     beside: Mapping[str, Any]
-    """What the writer wanted to be committed with them."""
+    """Further data that the writer committed with them."""
 
 
 _UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -60,15 +60,15 @@ _UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{32}")
 class Checkpoint:
     """A checkpoint folder, held by one process at a time; close it.
 
-    `options` say by what the log is judged and which log it is. A folder made with others, or by
-    another version of the package, is refused.
+    `options` are the settings of the fold and the identity of the log. A folder made with others,
+    or by another version of the package, is refused.
     """
 
     def __init__(self, folder: Path, options: Mapping[str, Any]) -> None:
-        """Make or take the folder.
+        """Create or open the folder.
 
         Raises:
-            CheckpointRefused: somebody else holds it, or it cannot be written.
+            CheckpointRefused: another process holds it, or it cannot be written.
         """
         self.folder = folder
         self._made_by = {
@@ -124,7 +124,10 @@ class Checkpoint:
         self._states[partition] = file
 
     def commit(self, beside: Mapping[str, Any]) -> None:
-        """From now on `known` gives what was adopted, and for other partitions what it gave."""
+        """Commit the adopted states.
+
+        `known` then returns them, and for other partitions the former ones.
+        """
         self._generation += 1
         manifest = {
             **self._made_by,
@@ -179,15 +182,15 @@ def _is_state_of(partition: int, file: object) -> bool:
 
 
 def damaged(folder: Path, name: str) -> CheckpointRefused:
-    """Refuse a folder for what one of its files is."""
+    """The error for a folder with a damaged file."""
     return CheckpointRefused(f"{folder}: {name} is damaged: begin anew in another folder")
 
 
 def thawed(state: bytes, place: str) -> Any:
-    """Unpickle a state, if it is made of what accounts are made of.
+    """Unpickle a state, if it only contains classes of accounts.
 
     Raises:
-        CheckpointRefused: it is not; the message begins with `place`.
+        CheckpointRefused: it does not; the message begins with `place`.
     """
     try:
         return _Unpickler(io.BytesIO(state)).load()
@@ -215,7 +218,7 @@ def _shown(value: object) -> str:
 
 
 def replace_whole(path: Path, data: bytes) -> None:
-    """Write a file, so that until it is there whole it is what it was, also after a power cut.
+    """Replace a file atomically: it has either the old or the new content, even after a power cut.
 
     Raises:
         OSError: it cannot be written.

@@ -1,8 +1,9 @@
 """The lock on a checkpoint: only one process at a time may resume from it.
 
-On a file system a lock ends with its owner. A store has none, so there an object with the owner's
-word is the lock, and it stays where the owner was killed. Two that take it at the same moment both
-may believe that they have it. The later word stands then, and `check` refuses the other's commit.
+On a file system, a lock ends with its owner. A store has no locks. There the lock is an object with
+a random word of the owner, and it remains if the owner is killed. If two processes take it at the
+same moment, both may believe that they have it. Then the later word is valid, and `check` refuses
+the other's commit.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ class CheckpointLock(Protocol):
     """Held from its making to its close."""
 
     def check(self) -> None:
-        """Raise CheckpointRefused where it is somebody else's by now."""
+        """Raise CheckpointRefused if another process has taken it since."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Release it."""
 
 
 def locked(folder: Path) -> CheckpointLock:
-    """Take a folder that is there.
+    """Lock an existing folder.
 
     Raises:
-        CheckpointRefused: somebody else holds it.
+        CheckpointRefused: another process holds it.
         OSError: the folder cannot be written to.
     """
     if isinstance(folder, UriPath):

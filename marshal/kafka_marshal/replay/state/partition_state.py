@@ -1,8 +1,8 @@
 """The saved state of one coordinating partition, as a file that executors write and read.
 
-A file is one line of JSON, for the driver, and the pickled state. It is written beside and moved
-into place, so that a task that is run again replaces it whole. This room knows no Spark, and not
-which files belong together (`checkpoint`).
+A file is one line of JSON, for the driver, and the pickled state. It is written under a temporary
+name and moved into place, so a repeated task replaces it as a whole. This module knows neither
+Spark, nor which files belong together (`checkpoint`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_marshal.replay.state.checkpoint import damaged, replace_whole, thawed
 
 @frozen
 class StateHead:
-    """What the driver needs to know of a state."""
+    """The driver's information about a state."""
 
     partition: int
     next_offset: int
@@ -37,7 +37,7 @@ class StateHead:
     skipped: int
     """How many it passed over, because an earlier run had folded their offsets."""
     forked: bool
-    """Whether its input held another record where earlier runs ended."""
+    """Whether its input had a different record at the end of earlier runs."""
 
 
 @define
@@ -68,7 +68,7 @@ class PartitionState:
         self.fed(raw)
 
     def fed(self, raw: RawRecord) -> None:
-        """Count a record that was given to the fold by itself."""
+        """Count a record that was folded individually."""
         self.folded += 1
         self._took(raw)
 
@@ -78,7 +78,7 @@ class PartitionState:
         self._took(last)
 
     def take(self, item: RowItem, give: Callable[[RowItem], None]) -> None:
-        """The next part of a collapsed log; `give` hands it to the fold."""
+        """Take the next item of a collapsed log; `give` folds it."""
         give(item)
         if isinstance(item, ChunkFacts):
             self.folded += item.records
@@ -90,7 +90,7 @@ class PartitionState:
             self.last = raw
 
     def again(self, raw: RawRecord) -> None:
-        """The record where the last run ended is in the input again, or another one is."""
+        """The input repeats the offset where the last run ended, with that record or another."""
         self.skipped += 1
         last = self.last
         assert last is not None
@@ -104,10 +104,10 @@ class PartitionState:
             self.place_fold.forked(raw)
 
     def put_aside(self, path: Path) -> Rows:
-        """Write the state; give the rows that nothing can change any more.
+        """Write the state; return the final rows.
 
         Raises:
-            OSError: it cannot be written, or the run whose folder it is in is no longer.
+            OSError: it cannot be written, or its run's folder does not exist any more.
         """
         state, rows = self.pickled()
         replace_whole(path, state)
@@ -133,7 +133,7 @@ _Read = TypeVar("_Read")
 
 
 def _digest(line: dict[str, Any]) -> str:
-    """Of what the first line says: where a run goes on is believed without the state."""
+    """A checksum of the first line, since resuming uses it without the state."""
     return hashlib.sha256(json.dumps(line).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """Kafka in memory, controlled by a test: the shipped consumer runs on it without a broker.
 
-`InMemoryKafka` is the cluster. Its `settings()` go to `Consumer(settings=...)`. An `Append` is what
-becomes of a record that a consumer sends, a `Link` the way between a process and a broker.
+`InMemoryKafka` is the cluster. Pass its `settings()` to `Consumer(settings=...)`. An `Append` is
+the outcome of sending a record, a `Link` the connection between a process and a broker.
 """
 
 from kafka_marshal.testing.in_memory.brokers import (

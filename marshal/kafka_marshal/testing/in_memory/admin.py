@@ -1,6 +1,6 @@
-"""Kafka's admin client on brokers in memory, as far as the shipped client calls it.
+"""Kafka's admin client on brokers in memory, with the methods that the shipped client calls.
 
-A question that nobody here asks is refused. It does not decide what the brokers answer.
+Other requests are refused. This module does not decide what the brokers answer.
 """
 
 # ruff: noqa: D102  # each method is Kafka's, and described there
@@ -39,7 +39,7 @@ DEFAULTS: Final = {
     "segment.ms": "604800000",
     "unclean.leader.election.enable": "false",
 }
-"""A broker's settings for topics."""
+"""A broker's default settings of topics."""
 _NAME: Final = re.compile(r"[\w.\-]{1,249}", re.ASCII)
 _NUMBER: Final = re.compile(r".*\.(ms|bytes|replicas)")
 _OF_TOPIC: Final = [
@@ -57,7 +57,7 @@ TIMEOUT_S: Final = 60.0
 
 
 class InMemoryAdmin:
-    """Kafka's admin client."""
+    """Kafka's admin client in memory."""
 
     def __init__(self, kafka: Brokers, made_of: dict[str, Any], **_: Any) -> None:
         self._kafka, self._process = kafka, kafka.process()
@@ -187,7 +187,7 @@ class InMemoryAdmin:
         if link.refused:
             raise KafkaException(KafkaError(KafkaError._NOENT))
         if not link.works:
-            # No error: librdkafka gives the request up, and answers without an offset.
+            # No error: librdkafka stops the request, and returns no offset.
             return SimpleNamespace(offset=OFFSET_INVALID, timestamp=-1)
         with self._kafka.changed:
             if one is None:
@@ -251,7 +251,7 @@ class InMemoryAdmin:
         )
 
     def __getattr__(self, question: str) -> Callable[..., dict[Any, Future[Any]]]:
-        """Any other question is refused, unless `answers` says otherwise."""
+        """Refuse any other request, unless `answers` returns an answer."""
 
         def refused() -> Any:
             raise KafkaException(KafkaError(KafkaError.INVALID_REQUEST))
@@ -264,7 +264,7 @@ class InMemoryAdmin:
         answer: Callable[[], Any],
         timeout_s: float = TIMEOUT_S,
     ) -> Future[Any]:
-        """The answer, which is there when it is promised: waiting for it took place in here."""
+        """The answer as a finished future: the waiting happens in this call."""
         self._kafka.speaks()
         self._kafka.asked(question)
         future: Future[Any] = Future()
@@ -283,5 +283,5 @@ def _operations(names: list[str] | None) -> list[Any] | None:
 
 
 def _is_valid(name: str, value: str) -> bool:
-    """Whether a setting's value is of its type, as far as it is a number."""
+    """Whether a setting's value has the right type, if it must be a number."""
     return not _NUMBER.fullmatch(name) or bool(re.fullmatch(r"-?\d+", value))

@@ -1,6 +1,6 @@
 """The state of the brokers in memory, and the errors that a test makes them return.
 
-Every hook is called without a lock, in the thread that asks.
+Every hook is called without a lock, in the calling thread.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from kafka_marshal.testing.in_memory.partition import Partition, Stored
 
 @frozen
 class Append:
-    """What becomes of a record that is sent."""
+    """The outcome of sending a record."""
 
     lands: bool = True
     error: KafkaError | None = None
-    """What its sender hears; None is that it was appended."""
+    """The error for its sender; None: it was appended."""
     offset_known: bool = True
-    """Whether the confirmation says where it lies."""
+    """Whether the confirmation contains the offset."""
     heard: bool = True
-    """Whether its sender hears anything, before `InMemoryKafka.deliver`."""
+    """Whether its sender receives the outcome before `InMemoryKafka.deliver`."""
     after_s: float = 0.0
-    """How long after it was sent its sender hears, in seconds."""
+    """The time from sending to the outcome, in seconds."""
 
 
 LANDS: Final = Append()
-"""It is appended, and its sender hears so."""
+"""It is appended, and its sender receives the confirmation."""
 LANDS_UNHEARD: Final = Append(heard=False)
-"""It is appended, and its sender hears so when `InMemoryKafka.deliver` is called."""
+"""It is appended, and its sender receives the confirmation from `InMemoryKafka.deliver`."""
 LANDS_SOMEWHERE: Final = Append(offset_known=False)
-"""It is appended, and its sender hears of no offset, so it cannot know that."""
+"""It is appended, but the confirmation has no offset, so its sender cannot be sure."""
 LOST: Final = Append(lands=False, error=KafkaError(KafkaError._MSG_TIMED_OUT))
 """It is not appended, and its sender cannot know."""
 LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
@@ -58,18 +58,18 @@ LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
 
 @frozen
 class Link:
-    """The way from a client to a broker and back."""
+    """The connection of a client to a broker, both ways."""
 
     arrives: bool = True
     """Whether requests arrive."""
     answered: bool = True
-    """Whether replies come back."""
+    """Whether replies arrive."""
     refused: bool = False
-    """Whether connecting fails at once, since nobody listens."""
+    """Whether connecting fails at once, since nothing listens."""
     holds: bool = False
-    """Whether a request that does not arrive will, when the way works again."""
+    """Whether a request that does not arrive is kept until the connection works again."""
     latency_s: float = 0.0
-    """How long a request and its reply take together, in seconds."""
+    """The latency of a request and its reply together, in seconds."""
 
     @property
     def works(self) -> bool:
@@ -80,20 +80,20 @@ class Link:
 UP: Final = Link()
 """Requests are answered at once."""
 DOWN: Final = Link(arrives=False, answered=False, refused=True)
-"""The broker has ended: nobody listens."""
+"""The broker has ended, and nothing listens."""
 CUT: Final = Link(arrives=False, answered=False)
-"""Nothing arrives, as where a switch drops everything."""
+"""Nothing arrives, as if a switch dropped all packets."""
 PAUSED: Final = Link(arrives=False, answered=False, holds=True)
-"""The broker stands still: what is sent to it meanwhile arrives when it goes on."""
+"""The broker is stopped: requests arrive when it continues."""
 REPLIES_CUT: Final = Link(answered=False)
-"""Requests arrive, and replies do not."""
+"""Requests arrive, but replies do not."""
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @define(eq=False)
 class Transaction:
-    """Records that a transactional producer has appended, and not yet committed or aborted."""
+    """The records of an open transaction."""
 
     begins: dict[tuple[str, int], int] = field(factory=dict)
     """The offset of its first record in each partition."""
@@ -102,89 +102,92 @@ class Transaction:
 
 
 class Brokers:
-    """The cluster. Every method may be called by any thread."""
+    """The cluster. All methods are thread-safe."""
 
     def __init__(self, log_partitions: int = 1, brokers: int = 1) -> None:
-        """With the coordination topic, of `log_partitions` partitions, and no other topic."""
+        """Create the coordination topic with `log_partitions` partitions, and no other topic."""
         self.numbers: Final = range(1, brokers + 1)
-        """The brokers."""
+        """The broker ids."""
         self.changed: Any = threading.RLock()
-        """Held to look at what lies in a partition, and to change it."""
+        """Must be held for reading and changing partitions."""
         self.topics: dict[str, list[Partition]] = {}
         """The partitions of each topic."""
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4
         self.topic_settings: dict[str, Mapping[str, str]] = {}
-        """Settings of each topic, where they differ from the brokers'."""
+        """The settings of each topic that differ from the brokers'."""
         self._held: list[tuple[str, Partition, Callable[[], object]]] = []
-        """What is on its way to brokers that stand still: by whom, to what, and what arrives."""
+        """Requests to stopped brokers: the process, the partition, and the effect on arrival."""
         self._links: dict[tuple[str | None, int | None], Link] = {}
-        """Ways that do not work as they should, by the client's process and the broker."""
+        """Connections that do not work normally, by the client's process and the broker."""
         self.committed: dict[tuple[str, str, int], int] = {}
         """Kafka's committed offsets, by group, topic and partition."""
         self.commits: list[tuple[str, int, int]] = []
-        """Topic, partition and offset of each commit to Kafka, in their order."""
+        """Topic, partition and offset of each commit to Kafka, in order."""
         self.clock = Clock()
-        """The clocks of the machine that consumers run on."""
+        """The clock of the consumers' machine."""
         self.broker_clock = Clock()
         """The clock of the brokers. Its date can be set (`wall_s`), and drift."""
         self.broker_ms: Callable[[], int] = self.broker_clock.unix_ms
-        """The clock that stamps records, in unix milliseconds."""
+        """Returns the time for timestamps of records, in unix milliseconds."""
         self.appends: Callable[[Any], Append] = lambda _: LANDS
-        """Decides what becomes of each message of the protocol that a consumer sends."""
+        """Decides the outcome of each message of the protocol that a consumer sends."""
         self.other_appends: Callable[[str], Append] = lambda _: LANDS
-        """Decides what becomes of a record for another topic than that, by the topic's name."""
+        """Decides the outcome of a record for any other topic, by the topic's name."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
-        """Called with what a fetch of messages brings, before the consumer has it."""
+        """Called with the messages of a fetch, before the consumer receives them."""
         self.reading_log: Callable[[], object] = lambda: None
-        """Called whenever somebody reads the coordination topic."""
+        """Called whenever a client reads the coordination topic."""
         self.answers: Callable[[str], None] = lambda _: None
-        """Called with the name of each question to the cluster; may raise its answer."""
+        """Called with the name of each request to the cluster; may raise its answer."""
         self.asked: Callable[[str], None] = lambda _: None
-        """Called before a question to the admin client is taken; may refuse it."""
+        """Called before the admin client accepts a request; may refuse it."""
         self.missing: Callable[[str], object] = lambda _: False
         """Whether the next description of a topic reports that it does not exist."""
         self.speaks: Callable[[], None] = lambda: None
-        """Called whenever a client polls, sends or asks; may raise what ends its thread."""
+        """Called whenever a client polls or sends; may raise an error that ends its thread."""
         self.topic_errors: dict[str, list[KafkaError]] = {}
         """The errors of the next descriptions of a topic, in order."""
         self.offset_errors: list[KafkaError] = []
         """The errors of the next look-ups of offsets, committed or by time, the last one first."""
         self.waiting_s: Callable[[], float] = time.monotonic
-        """The clock by which a poll waits for what may come, in seconds."""
+        """The clock for waiting polls, in seconds."""
         self.sleep: Callable[[float], object] = time.sleep
-        """Lets seconds pass on that clock."""
+        """Sleeps by that clock."""
         self.process: Callable[[], str] = lambda: ""
-        """The process of the calling thread: a client belongs to the one that makes it."""
+        """Returns the process of the calling thread, to which a new client belongs."""
         self.any_of: Callable[[int], int] = lambda count: 0
         """Chooses one of this many partitions for a record without a key."""
         self.waits_for_more: Callable[[], bool] = lambda: False
-        """Whether a record that is sent waits for others, and is then one batch with them."""
+        """Whether a sent record waits for others, to form one batch with them."""
         self.delivers_purged = True
-        """Whether a sender is notified of an append that it gives up."""
+        """Whether a sender receives the outcome of an append that it purges."""
         self.log_flows = True
-        """Whether anybody can read the coordination topic."""
+        """Whether the coordination topic can be read."""
         self.told_aside: list[Callable[[KafkaError], None]] = []
-        """Callbacks of clients for errors."""
+        """The error callbacks of clients."""
         self.readings: list[Any] = []
-        """Every client that fetches or reads."""
+        """All clients that fetch or read."""
         self.changes = 0
-        """How often something changed that a client may read, or its way to the brokers."""
+        """The number of changes of data that a client may read, or of its connections."""
         self._waiting: list[Any] = []
-        """Clients that wait for a change of what they read, or for an answer."""
+        """Clients that wait for new records or an answer."""
         self.unheard: list[Callable[[], None]] = []
-        """Confirmations that nobody has heard."""
+        """Confirmations that were not delivered yet."""
         spec = TopicSpec(COORDINATION_TOPIC)
         self.create(COORDINATION_TOPIC, log_partitions, settings=settings_for(spec, brokers))
 
     # --- who waits for what ---------------------------------------------------------------------
 
     def condition(self) -> Any:
-        """What a client waits on for a change of what it reads, or an answer."""
+        """A condition on which a client waits for new records or an answer."""
         return threading.Condition(self.changed)
 
     def wait(self, client: Any, seconds: float | None) -> bool:
-        """Let a client wait until it is to look; False if that takes longer. `changed` is held."""
+        """Wait until the client shall check again; False after a time-out.
+
+        `changed` must be held.
+        """
         self._waiting.append(client)
         try:
             return bool(client.changed.wait(seconds))
@@ -192,7 +195,7 @@ class Brokers:
             self._waiting.remove(client)
 
     def wake(self, topic: str | None = None, partition: int = 0) -> None:
-        """Let the clients look that read a partition, or all clients. `changed` is held."""
+        """Wake the clients that read a partition, or all clients. `changed` must be held."""
         self.changes += 1
         for client in self._waiting:
             if topic is None or client.reads(topic, partition):
@@ -207,7 +210,7 @@ class Brokers:
         messages: int = 0,
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
-        """Create a topic; `messages` numbered messages lie in each of its partitions."""
+        """Create a topic with `messages` numbered messages in each partition."""
         self.topic_ids[topic] = self.new_topic_id()  # from here on nobody else creates it
         with self.changed:
             self.topics.pop(topic, None)
@@ -226,7 +229,7 @@ class Brokers:
             self.wake()
 
     def delete(self, topic: str) -> None:
-        """Delete a topic, and what groups have committed for it; `create` brings it back, empty."""
+        """Delete a topic, with the groups' commits for it; `create` makes it again, empty."""
         with self.changed:
             del self.topics[topic], self.topic_ids[topic], self.topic_settings[topic]
             for one in [one for one in self.committed if one[1] == topic]:
@@ -234,7 +237,7 @@ class Brokers:
             self.wake()
 
     def partition(self, topic: str, partition: int) -> Partition | None:
-        """What lies in a partition; None if it does not exist."""
+        """A partition; None if it does not exist."""
         partitions = self.topics.get(topic, ())
         return partitions[partition] if 0 <= partition < len(partitions) else None
 
@@ -264,7 +267,7 @@ class Brokers:
     ) -> int:
         """Append one record, and return its offset.
 
-        `timestamp_ms` is the sender's time, which counts where the topic keeps it.
+        `timestamp_ms` is the sender's time, which is stored if the topic has CreateTime.
         """
         with self.changed:
             there = self.topics[topic][partition]
@@ -282,7 +285,7 @@ class Brokers:
             return offset
 
     def end_transaction(self, transaction: Transaction, *, commit: bool) -> None:
-        """Commit what it appended, or abort it; a control record follows in each partition."""
+        """Commit or abort a transaction; a control record follows in each partition."""
         with self.changed:
             for (topic, number), begin in transaction.begins.items():
                 there = self.topics[topic][number]
@@ -293,14 +296,14 @@ class Brokers:
             self.wake()
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Retention: what lies before this offset is gone, and the log begins there."""
+        """Retention: remove records below this offset, where the log begins then."""
         with self.changed:
             there = self.topics[topic][partition]
             there.low = max(there.low, before)
             self.wake(topic, partition)
 
     def compact(self, topic: str, partition: int, before: int) -> None:
-        """Of the records below this offset only the last of each key stay, as after compaction."""
+        """Compaction: keep only the last record of each key below this offset."""
         with self.changed:
             there = self.topics[topic][partition]
             cleaned = there.records[:before]
@@ -311,7 +314,7 @@ class Brokers:
             self.wake(topic, partition)
 
     def truncate(self, topic: str, partition: int, end: int) -> None:
-        """Unclean election: what lies from this offset on is lost; its offsets are used anew."""
+        """Unclean leader election: records from this offset on are lost; offsets are used again."""
         with self.changed:
             there = self.topics[topic][partition]
             del there.records[end:]
@@ -334,29 +337,29 @@ class Brokers:
         return failed
 
     def records(self, partition: int = 0, topic: str = COORDINATION_TOPIC) -> list[Stored]:
-        """What lies in a partition."""
+        """The records of a partition."""
         with self.changed:
             return [one for one in self.topics[topic][partition].records if one is not None]
 
     def said(self, kind: type[Said], partition: int = 0) -> list[Any]:
-        """All messages of one kind that lie in the coordination topic."""
+        """All messages of one kind in the coordination topic."""
         found = [decode_range(one.value) for one in self.records(partition)]
         return [each for each in found if isinstance(each, kind)]
 
     # --- what goes wrong ----------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """Move all clocks on, those of consumers and of the brokers."""
+        """Move all clocks forward, those of consumers and of the brokers."""
         self.clock.advance(seconds)
         self.broker_clock.advance(seconds)
 
     def hold_log(self) -> None:
-        """Nobody can read the coordination topic, until `flow`."""
+        """Make the coordination topic unreadable until `flow`."""
         with self.changed:
             self.log_flows = False
 
     def flow(self) -> None:
-        """The coordination topic can be read again."""
+        """Make the coordination topic readable again."""
         with self.changed:
             self.log_flows = True
             self.wake()
@@ -370,7 +373,7 @@ class Brokers:
             self.wake()
 
     def link(self, link: Link, *, broker: int | None = None, process: str | None = None) -> None:
-        """Set the way to a broker, or to all, for the clients of a process, or for all."""
+        """Set the connection to a broker, or to all, for the clients of a process, or for all."""
         with self.changed:
             if link == UP:
                 self._links.pop((process, broker), None)
@@ -385,23 +388,23 @@ class Brokers:
             self.wake()
 
     def hold(self, process: str, partition: Partition, arrives: Callable[[], object]) -> None:
-        """Something of a process is on its way, and arrives when the broker goes on."""
+        """Keep a process's request, which arrives when the broker continues."""
         with self.changed:
             self._held.append((process, partition, arrives))
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Let another broker lead a partition; clients find it by themselves."""
+        """Move the leader of a partition; clients look it up by themselves."""
         with self.changed:
             self.topics[topic][partition].leader = broker
             self.wake(topic, partition)
 
     @property
     def linked(self) -> bool:
-        """Whether a way does not work as it should."""
+        """Whether any connection does not work normally."""
         return bool(self._links)
 
     def link_to(self, process: str, partition: Partition | None) -> Link:
-        """The way of a process to the broker that leads a partition."""
+        """The connection of a process to the broker that leads a partition."""
         if not self._links or partition is None:
             return UP
         return self._link(process, partition.leader)
@@ -413,9 +416,9 @@ class Brokers:
         return UP
 
     def reach(self, process: str, timeout_s: float, partition: Partition | None = None) -> Link:
-        """Take as long as an answer of its leader takes, or of any broker; return the way there.
+        """Wait for the reply of a partition's leader, or of any broker; return the connection.
 
-        Where it does not work, the whole time-out has passed.
+        If it does not work, wait for the whole time-out.
         """
         if not self._links:
             return UP
@@ -430,13 +433,13 @@ class Brokers:
         return link
 
     def ask(self, process: str, timeout_s: float, *, refused: int = KafkaError._TIMED_OUT) -> None:
-        """Ask any broker; raise if none answers, with another code where they have ended."""
+        """Contact any broker; raise if none answers, with the code `refused` if they have ended."""
         link = self.reach(process, timeout_s)
         if not link.works:
             raise KafkaException(KafkaError(refused if link.refused else KafkaError._TIMED_OUT))
 
     def metadata(self, topic: str = "") -> Any:
-        """A broker's description of a topic, or of all."""
+        """A broker's metadata of a topic, or of all."""
         wanted = [topic] if topic else self.topics
         topics = {name: self._listed(name) for name in wanted}
         for each in self.topic_errors.values():

@@ -9,14 +9,14 @@ from attrs import define, field
 
 @define(eq=False)
 class Clock:
-    """Runs with the machine's, and can be moved."""
+    """A clock that follows the machine's, and can be moved."""
 
     ahead_s: float = 0.0
-    """By how much both clocks were moved on, in seconds."""
+    """How far both clocks were moved forward, in seconds."""
     stands: bool = False
-    """It does not run with the machine's: only `advance` moves it."""
+    """If true, the clock is stopped, and only `advance` moves it."""
     wall_s: float = 0.0
-    """By how much the machine's date was set, in seconds."""
+    """How far the machine's date was set forward, in seconds."""
     _drift: float = 0.0
     _since_s: float = 0.0
     _began_unix_ms: int = 1_700_000_000_000
@@ -27,22 +27,22 @@ class Clock:
         return 1_000.0 if self.stands else time.monotonic()
 
     def advance(self, seconds: float) -> None:
-        """Move both clocks on."""
+        """Move both clocks forward."""
         self.ahead_s += seconds
 
     def monotonic(self) -> float:
-        """Seconds, from wherever."""
+        """Seconds of a steady clock, which may start anywhere."""
         return (self._began_s if self.stands else time.monotonic()) + self.ahead_s
 
     def drift(self, drift: float) -> None:
-        """Let the machine's date run too fast from now on, by this many seconds a second."""
+        """From now on the machine's date gains this many seconds per second."""
         now_s = self.monotonic()
         self.wall_s += self._drift * (now_s - self._since_s)
         self._drift, self._since_s = drift, now_s
 
     @property
     def date_ahead_s(self) -> float:
-        """By how much its date is ahead by now, in seconds."""
+        """How far its date is ahead now, in seconds."""
         if not self._drift:
             return self.wall_s
         return self.wall_s + self._drift * (self.monotonic() - self._since_s)
@@ -55,15 +55,15 @@ class Clock:
 
 @define(eq=False)
 class ClockBeside(Clock):
-    """The clock of another machine: it runs with one, and its date can differ."""
+    """The clock of another machine: it runs like the given one, but its date can differ."""
 
     of: Clock = field(kw_only=True)
 
     def advance(self, seconds: float) -> None:
-        """Move with the other one, which is moved too."""
+        """Move the clock forward, and the given one with it."""
 
     def monotonic(self) -> float:
-        """Seconds, from wherever."""
+        """Seconds of a steady clock, which may start anywhere."""
         return self.of.monotonic()
 
     def unix_ms(self) -> int:

@@ -1,7 +1,6 @@
-"""Kafka's consumer on brokers in memory, as far as the shipped client calls it.
+"""Kafka's consumer on brokers in memory, with the methods that the shipped client calls.
 
-It has the methods of `FetchClient` and `LogReader`, and no others. It does not decide what the
-brokers answer.
+It implements `FetchClient` and `LogReader`. It does not decide what the brokers answer.
 """
 
 # ruff: noqa: D102  # each method is Kafka's, and described there
@@ -43,15 +42,16 @@ class InMemoryConsumer:
         self._paused: set[tuple[str, int]] = set()
         self._reported_end: dict[tuple[str, int], int] = {}
         self._stopped: set[tuple[str, int]] = set()
-        """Partitions whose position is gone: nothing more comes of them until they are assigned."""
+        """Partitions without a valid position: they return nothing more until they are assigned
+        again."""
         self._extents: dict[tuple[str, int], tuple[int, int]] = {}
-        """What each partition that was ever assigned held at its last fetch."""
+        """The offsets, begin and end, of each partition at its last fetch."""
         self._cuts: dict[tuple[str, int], int] = {}
-        """How often each partition had lost its end at the last fetch, where it ever had."""
+        """How often each partition had lost its end at the last fetch, if it ever did."""
         self._arrive: dict[tuple[str, int], tuple[float, int]] = {}
-        """When what a slow broker sends will be here, and up to which offset."""
+        """When records of a slow broker will arrive, and up to which offset."""
         self._nothing_since = -1
-        """As of how many changes of the brokers there was nothing to fetch; -1: that is open."""
+        """The brokers' number of changes when there was nothing to fetch; -1: unknown."""
         self._callbacks: deque[Callable[[], object]] = deque()
         self._process = kafka.process()
         self.closed = False
@@ -59,7 +59,7 @@ class InMemoryConsumer:
         kafka.readings.append(self)
 
     def reads(self, topic: str, partition: int) -> bool:
-        """Whether it would give out what comes in this partition."""
+        """Whether it would return new records of this partition."""
         return (topic, partition) in self._next and (topic, partition) not in self._paused
 
     def _open(self, what: str = "Consumer closed") -> None:
@@ -95,7 +95,7 @@ class InMemoryConsumer:
                 self._next[place] = offset if begin is None else begin
                 self._cuts[place] = 0 if there is None else len(there.cuts)
             for topic_partition in wanted:
-                # What is paused stays paused, also when it is assigned anew.
+                # A paused partition stays paused, even if it is assigned again.
                 self._reported_end.pop(topic_partition, None)
                 self._arrive.pop(topic_partition, None)
                 self._stopped.discard(topic_partition)
@@ -129,7 +129,7 @@ class InMemoryConsumer:
             self.changed.notify_all()
 
     def _known(self, partitions: list[TopicPartition]) -> list[tuple[str, int]]:
-        """Those of topics that were ever assigned: of others the client has nothing to pause."""
+        """The partitions whose topics were ever assigned: the client cannot pause others."""
         topics = {topic for topic, _ in self._extents}
         return [(one.topic, one.partition) for one in partitions if one.topic in topics]
 
@@ -206,18 +206,18 @@ class InMemoryConsumer:
                 self._reported_end[topic_partition] = offset
                 if self._reports_ends:
                     found.append(_error(topic_partition, offset, KafkaError._PARTITION_EOF))
-        # What is on its way over a slow link arrives although nothing changes.
+        # Records in flight over a slow link arrive without further changes.
         self._nothing_since = -1 if found or linked else changes
         return found
 
     def _lost(self, topic_partition: tuple[str, int], partition: Partition, begin: int) -> bool:
-        """Whether it lost what was read: a leader's epoch tells, also where it has grown again."""
+        """Whether records that it read are lost, which a new leader epoch shows."""
         since = partition.cuts[self._cuts.get(topic_partition, 0) :]
         self._cuts[topic_partition] = len(partition.cuts)
         return min(since, default=begin) < begin
 
     def _arrived(self, topic_partition: tuple[str, int], partition: Partition) -> int | None:
-        """The offset up to which fetches have brought a partition; None while one is on its way."""
+        """The offset up to which a partition was fetched; None while a fetch is in flight."""
         link = self._kafka.link_to(self._process, partition)
         if link == UP:
             return partition.high
@@ -231,7 +231,7 @@ class InMemoryConsumer:
         return None if at_s > now_s else min(high, partition.high)
 
     def _until_it_arrives(self, left_s: float | None) -> float | None:
-        """How long to wait for what comes: not longer than a slow broker needs."""
+        """How long to wait for records: no longer than a slow broker needs."""
         if not self._arrive:
             return left_s
         now_s = self._kafka.waiting_s()
@@ -239,7 +239,7 @@ class InMemoryConsumer:
         return min([*due, *([] if left_s is None else [left_s])], default=None)
 
     def _reset_to(self, partition: Partition, position: int) -> int | None:
-        """Where a position leads that is not in the partition; None if nowhere."""
+        """The offset to which a position outside of the partition is reset; None for an error."""
         if position == OFFSET_BEGINNING:
             return partition.low
         if position == OFFSET_END or self._reset in _LATEST:
@@ -268,11 +268,11 @@ class InMemoryConsumer:
             return one.low, one.stable if self._committed_only else one.high
 
     def _reach(self, timeout: float, partitions: list[TopicPartition]) -> None:
-        """Ask the leaders; raise if one does not answer."""
+        """Contact the leaders; raise if one does not answer."""
         for one in partitions:
             there = self._kafka.partition(one.topic, one.partition)
             if self._kafka.linked and self._kafka.link_to(self._process, there).refused:
-                # As librdkafka has it, which asks for a leader first.
+                # The same as in librdkafka, which looks up a leader first.
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
             if not self._kafka.reach(self._process, timeout, there).works:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -313,7 +313,7 @@ class InMemoryConsumer:
             ]
 
     def _unknown(self, partitions: list[TopicPartition]) -> list[Any]:
-        """An error of each, if a test says so; else none."""
+        """An error for each, if a test has set one; else none."""
         error = self._kafka.offset_errors.pop() if self._kafka.offset_errors else None
         return [
             SimpleNamespace(topic=one.topic, partition=one.partition, offset=-1001, error=error)
@@ -338,7 +338,7 @@ class InMemoryConsumer:
 
 
 def _committed(offsets: Sequence[TopicPartition], error: KafkaError | None) -> list[Any]:
-    """What a callback for commits is called with: one error is that of all."""
+    """The arguments of a callback for commits: one error applies to all."""
     return [
         SimpleNamespace(topic=one.topic, partition=one.partition, offset=one.offset, error=error)
         for one in offsets

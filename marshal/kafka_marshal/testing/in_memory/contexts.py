@@ -1,9 +1,9 @@
-"""What runs scheduled threads: greenlets of one thread, or threads that pass a baton.
+"""The contexts of scheduled threads: greenlets of one thread, or OS threads that pass a baton.
 
-Only one context runs at a time. It runs until it switches to another one, and goes on when somebody
-switches back. Greenlets switch in half a microsecond. A thread of the operating system takes some
-microseconds, but Python may trace it, so it can be interrupted between two bytecodes. Neither knows
-who is next.
+Only one context runs at a time. It runs until it switches to another one, and continues when
+another one switches back. Greenlets switch in half a microsecond. An OS thread takes some
+microseconds, but Python can trace it, so it can be interrupted between two bytecodes. This module
+does not decide which context runs next.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from typing import Any, Protocol, Self
 from attrs import define, field
 
 Trace = Callable[[FrameType, str, Any], Any]
-"""What `sys.settrace` takes."""
+"""An argument of `sys.settrace`."""
 
 
 class Killed(BaseException):
-    """The calling thread was killed: it does nothing any more."""
+    """The calling thread was killed, and must not continue."""
 
 
 class Context(Protocol):
-    """What one scheduled thread runs on. Only the context that runs may be asked to switch."""
+    """The execution context of one scheduled thread. Only the running context may switch."""
 
     @property
     def begun(self) -> bool:
-        """Whether it has run at all."""
+        """Whether it has started."""
 
     def switch_to(self, other: Self, /) -> None:
-        """Let the other one run, until somebody switches back to this one.
+        """Run the other context, until one switches back to this one.
 
         Raises:
-            Killed: it was killed meanwhile.
+            Killed: it was killed in the meantime.
         """
 
     def end_with(self, successor: Self, /) -> None:
-        """Decide who runs when this one has ended."""
+        """Set the context that runs when this one has ended."""
 
     def kill(self, killer: Self, /) -> None:
-        """Raise `Killed` in this one, which has begun; the killer goes on when it has ended."""
+        """Raise `Killed` in this started context; the killer continues when it has ended."""
 
 
 class Contexts(Protocol):
@@ -53,17 +53,17 @@ class Contexts(Protocol):
         """The context of the calling thread, which is the first one."""
 
     def new(self, body: Callable[[], None]) -> Any:
-        """One that has not begun; what it raises goes to the first one."""
+        """A context that has not started; its exception is raised in the first context."""
 
     def close(self) -> None:
-        """All but the first one have ended."""
+        """Release resources; all contexts but the first one must have ended."""
 
 
 class Greenlets:
     """Contexts that are greenlets."""
 
     def __init__(self) -> None:
-        """Nothing runs yet.
+        """Load the `greenlet` library.
 
         Raises:
             ImportError: the extra `simulation` is not installed.
@@ -78,11 +78,11 @@ class Greenlets:
         return GreenletContext(self._first)
 
     def new(self, body: Callable[[], None]) -> GreenletContext:
-        """One that has not begun; what it raises goes to the first one."""
+        """A context that has not started; its exception is raised in the first context."""
         return GreenletContext(self._greenlet(lambda *_: body(), self._first))
 
     def close(self) -> None:
-        """All but the first one have ended."""
+        """Does nothing; all contexts but the first one must have ended."""
 
 
 @define(eq=False)
@@ -93,30 +93,30 @@ class GreenletContext:
 
     @property
     def begun(self) -> bool:
-        """Whether it has run at all."""
+        """Whether it has started."""
         return bool(self._greenlet)
 
     def switch_to(self, other: GreenletContext) -> None:
-        """Let the other one run, until somebody switches back to this one."""
+        """Run the other context, until one switches back to this one."""
         other._greenlet.switch()  # where this one is killed meanwhile, it raises `Killed`
 
     def end_with(self, successor: GreenletContext) -> None:
-        """Decide who runs when this one has ended."""
+        """Set the context that runs when this one has ended."""
         self._greenlet.parent = successor._greenlet
 
     def kill(self, killer: GreenletContext) -> None:
-        """Raise `Killed` in this one; the killer goes on when it has ended."""
+        """Raise `Killed` in this context; the killer continues when it has ended."""
         self._greenlet.parent = killer._greenlet
         self._greenlet.throw(Killed)
 
 
 class BatonThreads:
-    """Contexts that are threads of the operating system, of which one at a time has the baton."""
+    """Contexts that are OS threads, of which one at a time has the baton."""
 
     def __init__(self, trace: Trace | None) -> None:
-        """Every thread but the first one is traced by `trace`.
+        """Trace every thread but the first one by `trace`.
 
-        Garbage is not collected before `close`: that could run a thread's code at any time.
+        Garbage is not collected before `close`, since that could run a thread's code at any time.
         """
         self._collects = gc.isenabled()
         gc.disable()
@@ -129,13 +129,13 @@ class BatonThreads:
         return self._first
 
     def new(self, body: Callable[[], None]) -> BatonThread:
-        """One that has not begun; what it raises goes to the first one."""
+        """A context that has not started; its exception is raised in the first context."""
         made = BatonThread(self._first, body, self._trace)
         self._made.append(made)
         return made
 
     def close(self) -> None:
-        """All but the first one have ended."""
+        """Collect garbage again; all contexts but the first one must have ended."""
         while self._made:
             self._made.pop().join()
         if self._collects:
@@ -150,25 +150,25 @@ def _with_the_baton() -> threading.Lock:
 
 @define(eq=False)
 class BatonThread:
-    """A thread of the operating system, which runs while it has the baton."""
+    """An OS thread that runs while it has the baton."""
 
     _first: BatonThread | None
     _body: Callable[[], None] | None
     _trace: Trace | None = None
     _turn: Any = field(factory=_with_the_baton)
-    """Released by who gives the baton to this one."""
+    """Released by the context that passes the baton to this one."""
     _thread: threading.Thread | None = None
     _successor: BatonThread | None = None
     _raises: BaseException | None = None
-    """What it raises when it has the baton next."""
+    """The exception to raise when it receives the baton."""
 
     @property
     def begun(self) -> bool:
-        """Whether it has run at all."""
+        """Whether it has started."""
         return self._thread is not None or self._body is None
 
     def switch_to(self, other: BatonThread) -> None:
-        """Let the other one run, until somebody switches back to this one."""
+        """Run the other context, until one switches back to this one."""
         other._take_the_baton()
         self._turn.acquire()
         if self._raises is not None:
@@ -176,17 +176,17 @@ class BatonThread:
             raise error
 
     def end_with(self, successor: BatonThread) -> None:
-        """Decide who runs when this one has ended."""
+        """Set the context that runs when this one has ended."""
         self._successor = successor
 
     def kill(self, killer: BatonThread) -> None:
-        """Raise `Killed` in this one; the killer goes on when it has ended."""
+        """Raise `Killed` in this context; the killer continues when it has ended."""
         self._successor, self._raises = killer, Killed()
         killer.switch_to(self)
         self.join()
 
     def join(self) -> None:
-        """Wait until the thread has ended, which it does by itself."""
+        """Wait until the thread has ended; it must be about to end."""
         if self._thread is not None:
             self._thread.join()
 

@@ -1,7 +1,7 @@
 """An asyncio event loop in virtual time: a `Scheduler` decides where and how long it waits.
 
-Many loops take turns on one thread of the operating system, and asyncio keeps there which loop
-runs. So a loop takes that with it whenever its thread waits, and puts it back when it goes on.
+Several loops take turns on one OS thread, where asyncio stores which loop is running. So a loop
+removes that entry when its thread waits, and restores it when it continues.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ T = TypeVar("T")
 
 
 class ScheduledEventLoop(asyncio.BaseEventLoop):
-    """What `asyncio` runs on; make one for each thread that needs one, and close it."""
+    """An event loop for `asyncio`; make one for each thread that needs one, and close it."""
 
     def __init__(self, scheduler: Scheduler, network: InMemoryNetwork | None = None) -> None:
-        """A loop for the calling thread, and what it connects to."""
+        """A loop for the calling thread, and its network."""
         super().__init__()
         self._scheduler = scheduler
         self._network = network
         self._selector = self
-        """Where `BaseEventLoop` waits."""
+        """The object on which `BaseEventLoop` waits."""
         self._woken = False
         self._line: list[ScheduledThread] = []
         self._calls: dict[Executor, ScheduledQueue] = {}
-        """What the thread of each executor is to do."""
+        """The queue of calls for each executor's thread."""
 
     def time(self) -> float:
         """The scheduler's clock, in seconds."""
@@ -74,13 +74,13 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
             thread.around_waits = None
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A callback that is killed ends the loop; of other errors asyncio says so and goes on."""
+        """End the loop if a callback was killed; asyncio logs other errors, and continues."""
         if isinstance(killed := context.get("exception"), Killed):
             raise killed
         super().call_exception_handler(context)
 
     def _kill_tasks(self) -> None:
-        """Nothing of them goes on, not even when they are collected."""
+        """Prevent all tasks from continuing, even when they are collected."""
         killed: set[asyncio.Task[Any]] = set()
         events._set_running_loop(self)  # a block that ends may begin another task
         try:
@@ -103,7 +103,7 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """Does nothing: there are no events."""
 
     def _write_to_self(self) -> None:
         self._woken = True
@@ -112,14 +112,14 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], Any], host: str, port: int, *, backlog: int = 100
     ) -> InMemoryServer:
-        """Listen in the network in memory."""
+        """Listen in the in-memory network."""
         assert self._network is not None
         return self._network.listen(self, protocol_factory, host, port)
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], Any], host: str, port: int, *, ssl: None = None
     ) -> tuple[InMemoryTransport, Any]:
-        """Connect in the network in memory."""
+        """Connect in the in-memory network."""
         assert self._network is not None
         assert ssl is None, "there is no TLS in memory"
         return await self._network.connect_loop(self, protocol_factory, host, port)
@@ -127,7 +127,7 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call it in a thread of the scheduler: of its own, or the only one of this executor."""
+        """Call a function in a scheduler's thread: a new one, or this executor's only one."""
         found: ThreadFuture[T] = ThreadFuture()
 
         def run() -> None:
@@ -157,13 +157,13 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
         return calls
 
     def close(self) -> None:
-        """End, and the threads of its executors with it."""
+        """Close the loop, and end the threads of its executors."""
         for calls in self._calls.values():
             calls.put(None)
         super().close()
 
     def run_to_end(self, main: Coroutine[Any, Any, None]) -> None:
-        """Run it as `asyncio.run` does: what it left is cancelled, and the loop is closed."""
+        """Run a coroutine like `asyncio.run`: cancel remaining tasks, and close the loop."""
         try:
             self.run_until_complete(main)
         finally:
@@ -178,5 +178,5 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
 
 
 def _number(task: asyncio.Task[Any]) -> int:
-    """Tasks are numbered in the order in which they were made."""
+    """The number of a task; tasks are numbered in order of creation."""
     return int(task.get_name().rpartition("-")[2])

@@ -1,9 +1,9 @@
 """Where threads are interrupted between two bytecodes, and for how long.
 
-Python reports each bytecode that a thread executes in the chosen packages. The seed draws after how
-many of them the thread is interrupted. Some interruptions last until the thread is chosen again.
-Others stall it, so that the other threads do all that they can do meanwhile. Code elsewhere is not
-reported, so it runs in one go.
+Python reports each bytecode that a thread executes in the chosen packages. The seed chooses after
+how many of them the thread is interrupted. Some interruptions last until the thread is chosen
+again. Others stall it, so that the other threads can do everything possible in the meantime. Code
+elsewhere is not reported, so it runs without interruption.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ ROOMS: Final = (
     "kafka_marshal.client.process",
     "kafka_marshal.client.produce",
 )
-"""Packages and modules of a consumer whose data threads share.
+"""The packages and modules of a consumer whose data threads share.
 
-Metrics are not among them: their lock comes from no scheduler, so a thread that waits for it would
-stop the run.
-"""
+Metrics are not included: their lock is not the scheduler's, so a thread that waits for it would
+block the run."""
 _GENERATED: Final = re.compile(r"<attrs generated \w+ ([\w.]+)\.\w+>")
-"""The name of a file that attrs generates, by the module of its class."""
+"""The name of a file that attrs generates, with the module of its class."""
 
 
 @frozen
@@ -48,17 +47,20 @@ class Interruptions:
     """How often threads are interrupted between two bytecodes, and where."""
 
     every: float = field(default=200.0, validator=positive)
-    """Bytecodes between two interruptions, in the mean."""
+    """The mean number of bytecodes between two interruptions."""
     stalls: float = field(default=0.5, validator=[validators.ge(0.0), validators.le(1.0)])
-    """Which share of the interruptions lasts for a time."""
+    """The share of interruptions that stall the thread."""
     stall_min_s: float = field(default=0.000_1, validator=positive)
     stall_max_s: float = field(default=0.2, validator=positive)
-    """A stall lasts between these, and each order of magnitude is as likely as any other."""
+    """The range of a stall's duration, in seconds; each order of magnitude is equally likely."""
     rooms: Sequence[str] = ROOMS
-    """Packages and modules, by their names: code elsewhere is not interrupted."""
+    """Names of packages and modules: only their code is interrupted."""
 
     def trace(self, chance: random.Random, interrupt: Callable[[float | None], None]) -> Trace:
-        """What `sys.settrace` takes. It calls `interrupt` with seconds, or None for no stall."""
+        """A function for `sys.settrace`.
+
+        It calls `interrupt` with seconds, or None for no stall.
+        """
         _import(self.rooms)
         inside: dict[str, bool] = {}
         longest = math.log(self.stall_max_s / self.stall_min_s)
@@ -97,7 +99,7 @@ def _within(frame: FrameType, rooms: Iterable[str]) -> bool:
 
 
 def _import(rooms: Iterable[str]) -> None:
-    """Import everything now: a module that a thread imports would run bytecodes of its own."""
+    """Import everything now: an import in a thread would execute bytecodes of its own."""
     for room in rooms:
         package = importlib.import_module(room)
         for each in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{room}."):

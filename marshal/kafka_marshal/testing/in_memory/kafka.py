@@ -1,14 +1,14 @@
 """A Kafka cluster in memory that a test controls, for the shipped `Consumer` and its threads.
 
-It stands behind `client.connect.environment`, so everything above Kafka's own client is what ships.
-A test decides at each call what happens:
+It replaces `client.connect.environment`, so all code above Kafka's own client is the shipped one. A
+test decides on each call what happens:
 
-- `appends`: whether an append lands, and what its sender is notified of;
-- `fetching`: what happens while a fetch is on its way;
+- `appends`: whether an append lands, and which result its sender receives;
+- `fetching`: what happens while a fetch is in flight;
 - `hold_log`: whether the log can be read;
-- `answers`: the answer to an administrator's question;
+- `answers`: the answer to a request of the admin client;
 - `link`: whether a process reaches a broker, and how long that takes;
-- `delete_records`, `truncate`, `delete`, `create`, `grow`: what becomes of a topic;
+- `delete_records`, `truncate`, `delete`, `create`, `grow`: changes of a topic;
 - `clock` and `broker_clock`: the times that consumers and brokers see.
 
 >>> from kafka_marshal import Consumer
@@ -48,15 +48,15 @@ from kafka_marshal.testing.in_memory.scheduler import ScheduledMonitor, Schedule
 
 
 class InMemoryKafka(Brokers):
-    """The cluster, and what a consumer of it is made of."""
+    """The cluster, and the environment of its consumers."""
 
     def __init__(
         self, log_partitions: int = 1, scheduler: Scheduler | None = None, brokers: int = 1
     ) -> None:
-        """With the coordination topic, of `log_partitions` partitions, and no other topic.
+        """Create the coordination topic with `log_partitions` partitions, and no other topic.
 
-        With a `scheduler` consumers start no threads, and its clock is theirs. That of the
-        brokers runs with it, and its date can be set, or drift.
+        With a `scheduler`, consumers start no threads, and use its clock. The brokers' clock
+        follows it, but its date can be set, or drift.
         """
         super().__init__(log_partitions, brokers)
         self.scheduler = scheduler
@@ -72,21 +72,21 @@ class InMemoryKafka(Brokers):
             self.broker_clock = ClockBeside(of=scheduler.clock)
             self.broker_ms = self.broker_clock.unix_ms
             self.network = InMemoryNetwork(scheduler)
-            """What processes connect through that are not Kafka's clients."""
+            """The network of processes other than Kafka's clients."""
         self.threads: list[Thread] = []
-        """Every thread that a consumer has started."""
+        """Every thread that consumers have started."""
 
     def condition(self) -> Any:
-        """What a client waits on for a change of what it reads, or an answer."""
+        """A condition on which a client waits for new records or an answer."""
         return super().condition() if self.scheduler is None else ScheduledMonitor(self.scheduler)
 
     def settings(self, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
-        """What `Consumer(settings=...)` takes; `more` settings change nothing here."""
+        """The argument of `Consumer(settings=...)`; `more` settings have no effect here."""
         return Settings({"bootstrap.servers": "in-memory:9092", **more}, None, self.environment)
 
     @property
     def environment(self) -> Environment:
-        """What consumers of this cluster reach the world through."""
+        """The environment of this cluster's consumers."""
         return Environment(
             fetcher=partial(InMemoryConsumer, self, False),
             log_reader=partial(InMemoryConsumer, self, True),
@@ -115,7 +115,7 @@ class InMemoryKafka(Brokers):
 
 @frozen
 class _ListedThreads(OperatingSystemThreads):
-    """The threads of this process, in a list."""
+    """The threads of this process, recorded in a list."""
 
     _started: list[Thread]
 

@@ -1,8 +1,8 @@
 """Connections in memory, in virtual time: bytes are delayed, split into pieces, or held back.
 
-A connection has two ends. One belongs to a thread that waits for bytes (`Stream` of
+A connection has two ends. Each belongs to a thread that waits for bytes (`Stream` of
 `client.connect.environment`), or to an event loop (`Transport` of asyncio). As with TCP, bytes
-arrive in their order, or the connection is reset. Nothing of it knows what the bytes mean.
+arrive in order, or the connection is reset. This module does not know what the bytes mean.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from attrs import define, field, frozen
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
 
 BUFFERS: Final = 2**16
-"""How many bytes machines take that nobody reads; what is beyond waits where it was written."""
+"""The bytes that a machine buffers for a slow reader; further ones wait at the sender."""
 GIVES_UP_S: Final = 120.0
-"""How long an event loop waits for somebody to accept, in seconds."""
+"""How long an event loop waits for its connection to be accepted, in seconds."""
 _FREE_PORTS: Final = 40_000
 
 
 @frozen
 class Wire:
-    """The way of bytes from one process to another."""
+    """The network path from one process to another."""
 
     flows: bool = True
-    """Else bytes are sent again until it does."""
+    """If false, bytes are retransmitted until it is true."""
     latency_s: float = 0.0
-    """How long they take, in seconds."""
+    """The latency in seconds."""
     jitter_s: float = 0.0
-    """By how much longer at most, in seconds; then they also come in pieces."""
+    """The maximum of additional latency, in seconds; if positive, bytes also arrive in pieces."""
     lost: float = 0.0
-    """How often what is sent is lost, from 0 to 1. Then it is sent again, and what follows over the
-    same connection waits for it. Other connections do not."""
+    """The probability of loss, from 0 to 1. Lost bytes are sent again, and later ones of the same
+    connection wait for them. Other connections do not."""
     again_s: float = 0.0
-    """After how long that arrives, in seconds. As with TCP, which waits ever longer."""
+    """The delay of a retransmission in seconds; it grows with each one, as in TCP."""
 
 
 PROMPT: Final = Wire()
-"""What is sent is there."""
+"""Bytes arrive at once."""
 
 
 @define(eq=False, slots=False)
@@ -54,32 +54,32 @@ class _End:
 
     network: InMemoryNetwork
     process: str
-    """Whose it is."""
+    """The process that it belongs to."""
     address: tuple[str, int]
-    """The other end's."""
+    """The address of the other end."""
     other: _End = field(init=False, repr=False)
     incoming: deque[tuple[float, bytes | None]] = field(factory=deque)
-    """When what arrives; b"": the other one sends no more; None: the connection is reset."""
+    """Arrival times and data; b"": the other end sends no more; None: the connection is reset."""
     closed: bool = False
-    """Nobody reads here any more."""
+    """Whether it is closed for reading."""
     said_last: bool = False
-    """It sends no more."""
+    """Whether it sends no more."""
 
     def heard(self) -> None:
-        """Something was sent to this end."""
+        """Called when data was sent to this end."""
 
     @property
     def due(self) -> bool:
-        """Something has arrived."""
+        """Whether data has arrived."""
         return bool(self.incoming) and self.incoming[0][0] <= self.network.now_s()
 
     @property
     def unread(self) -> int:
-        """Bytes that were sent to it, and that it has not taken."""
+        """The number of bytes sent to it and not yet taken."""
         return sum(len(data or b"") for _, data in self.incoming)
 
     def end(self, data: bytes | None = b"") -> None:
-        """Nobody reads here any more; the other side hears so."""
+        """Close this end for reading, and notify the other one."""
         if self.closed:
             return
         unread = any(data for at_s, data in self.incoming if at_s <= self.network.now_s())
@@ -94,23 +94,23 @@ class _End:
 
 @define(eq=False, slots=False)
 class InMemoryStream(_End):
-    """An end that a thread waits at."""
+    """An end on which a thread waits."""
 
     _line: list[ScheduledThread] = field(factory=list)
     _failed: bool = False
 
     def heard(self) -> None:
-        """Let the thread look."""
+        """Wake the thread."""
         self.network.scheduler.wake_all(self._line)
 
     def send(self, data: bytes, timeout_s: float) -> None:
-        """Send all of it."""
+        """Send all of the data."""
         self.network.scheduler.point()
         self._raise_if_over()
         self.network.carry(self, data)
 
     def receive(self, timeout_s: float) -> bytes:
-        """The next piece; b"" if the other side sends no more."""
+        """The next piece; b"" if the other end sends no more."""
         if not self._arrives(timeout_s):
             raise TimeoutError
         self._raise_if_over()
@@ -124,11 +124,11 @@ class InMemoryStream(_End):
         return data
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until something came."""
+        """Wait until data has arrived."""
         self._arrives(timeout_s)
 
     def close(self) -> None:
-        """Disconnect."""
+        """Close the connection."""
         self.end()
 
     def _raise_if_over(self) -> None:
@@ -152,7 +152,7 @@ class InMemoryStream(_End):
 
 @define(eq=False, slots=False)
 class InMemoryTransport(_End, asyncio.Transport):
-    """An end that an event loop has."""
+    """An end that belongs to an event loop."""
 
     loop: asyncio.AbstractEventLoop = field(kw_only=True)
     protocol: Any = None
@@ -164,13 +164,13 @@ class InMemoryTransport(_End, asyncio.Transport):
         asyncio.Transport.__init__(self)
 
     def begin(self, protocol: Any) -> None:
-        """The loop has it: from now on the protocol hears of it."""
+        """The loop has accepted the connection: from now on the protocol receives its data."""
         self.protocol = protocol
         protocol.connection_made(self)
         self._read()
 
     def heard(self) -> None:
-        """Have the loop read when it is there."""
+        """Let the loop read the data when it arrives."""
         if not self.incoming or math.isinf(at_s := self.incoming[0][0]):
             return
         with suppress(RuntimeError):  # the loop has ended
@@ -192,59 +192,59 @@ class InMemoryTransport(_End, asyncio.Transport):
             self.heard()
 
     def _over(self, error: OSError | None) -> None:
-        """The protocol hears of no more but the end."""
+        """Report the end to the protocol, and nothing more after it."""
         if not self._closing:
             self._closing = True
             self.loop.call_soon(self.protocol.connection_lost, error)
         self.end(None if error is not None else b"")
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """The address of the other side is known."""
+        """Only the address of the other end is known."""
         return self.address if name == "peername" else default
 
     def is_closing(self) -> bool:
-        """Whether it is over, or will be."""
+        """Whether it is closed or closing."""
         return self._closing
 
     def is_reading(self) -> bool:
-        """Whether it gives on what arrives."""
+        """Whether it passes data to the protocol."""
         return not (self._paused or self._closing)
 
     def pause_reading(self) -> None:
-        """Give on nothing, until `resume_reading`."""
+        """Pass no data to the protocol until `resume_reading`."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """Give on what arrives."""
+        """Pass data to the protocol again."""
         if self._paused:
             self._paused = False
             self.loop.call_soon(self._read)
 
     def write(self, data: Any) -> None:
-        """Send this."""
+        """Send data."""
         if not (self.closed or self.said_last):
             self.network.carry(self, bytes(data))
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the machines do not take."""
+        """The number of bytes that are not sent yet."""
         return max(0, self.other.unread - BUFFERS)
 
     def can_write_eof(self) -> bool:
-        """It can."""
+        """Returns True."""
         return True
 
     def write_eof(self) -> None:
-        """Send no more."""
+        """Send no more after the written data."""
         if not (self.closed or self.said_last):
             self.said_last = True
             self.network.carry(self, b"")
 
     def close(self) -> None:
-        """End it, after what was written."""
+        """Close it after the written data."""
         self._over(None)
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close it at once."""
         if not self._closing:
             self._closing = True
             self.loop.call_soon(self.protocol.connection_lost, None)
@@ -253,42 +253,42 @@ class InMemoryTransport(_End, asyncio.Transport):
 
 @define(eq=False, slots=False)
 class InMemoryServer:
-    """A loop that listens; `asyncio.Server`, as far as it is called."""
+    """A listening loop, with the methods of `asyncio.Server` that are used."""
 
     network: InMemoryNetwork
     process: str
     address: tuple[str, int]
     loop: asyncio.AbstractEventLoop
     make: Callable[[], Any]
-    """Makes the protocol of the next connection."""
+    """Makes the protocol of a new connection."""
 
     @property
     def sockets(self) -> list[InMemoryServer]:
-        """The one that it has."""
+        """Its only socket."""
         return [self]
 
     def getsockname(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address on which it listens."""
         return self.address
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting connections."""
         if self.network.servers.get(self.address) is self:
             del self.network.servers[self.address]
 
 
 class InMemoryNetwork:
-    """Who listens, and what is connected. A test decides what becomes of bytes, by `wires`."""
+    """Listening servers and open connections. A test controls the paths of bytes by `wires`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.servers: dict[tuple[str, int], InMemoryServer] = {}
         self.ends: list[_End] = []
-        """Both ends of each connection, unless they were closed."""
+        """Both ends of each open connection."""
         self.wires: Callable[[str, str], Wire] = lambda *_: PROMPT
-        """The way from one process to another, by their names."""
+        """Returns the path from one process to another, by their names."""
         self.hosts: Callable[[str], str] = lambda process: process
-        """The address that others see of a process."""
+        """Returns the address of a process, as others see it."""
         self.ports = _FREE_PORTS
 
     def now_s(self) -> float:
@@ -300,7 +300,7 @@ class InMemoryNetwork:
     def listen(
         self, loop: asyncio.AbstractEventLoop, make: Callable[[], Any], host: str, port: int
     ) -> InMemoryServer:
-        """Listen there; port 0 is one that is free."""
+        """Listen at an address; port 0 means any free port."""
         if not port:
             port = self.ports = self.ports + 1
         if (host, port) in self.servers:
@@ -310,7 +310,7 @@ class InMemoryNetwork:
         return server
 
     def connect(self, host: str, port: int, timeout_s: float, tls: Any = None) -> InMemoryStream:
-        """Connect a thread, which waits until somebody has accepted."""
+        """Connect a thread, which waits until the connection is accepted."""
         assert tls is None, "there is no TLS in memory"
         process = self.scheduler.current.process
         takes_s = self._takes_s(process, host, port)
@@ -337,7 +337,7 @@ class InMemoryNetwork:
         return end, protocol
 
     def _takes_s(self, process: str, host: str, port: int) -> float:
-        """How long until a machine has accepted, or refused; infinite where no answer comes."""
+        """The time until a machine has accepted or refused; infinite without an answer."""
         server = self.servers.get((host, port))
         to = host if server is None else server.process
         there, back = self.wires(process, to), self.wires(to, process)
@@ -361,7 +361,7 @@ class InMemoryNetwork:
     # --- what is sent -----------------------------------------------------------------------------
 
     def carry(self, sender: _End, data: bytes | None) -> None:
-        """Send it on its way; None: the connection is reset."""
+        """Send data to the other end; None: reset the connection."""
         receiver = sender.other
         if receiver.closed:
             if data and not sender.closed:
@@ -394,7 +394,7 @@ class InMemoryNetwork:
     # --- what goes wrong --------------------------------------------------------------------------
 
     def rewired(self) -> None:
-        """`wires` has changed: what is under way may arrive now, or no more."""
+        """`wires` has changed: data in flight may arrive now, or not any more."""
         for end in self.ends:
             wire = self.wires(end.other.process, end.process)
             held = [piece for at_s, piece in end.incoming if math.isinf(at_s)]
@@ -407,7 +407,7 @@ class InMemoryNetwork:
                 end.heard()
 
     def reset(self, end: _End) -> None:
-        """Reset a connection: what has not arrived is lost, also half a message."""
+        """Reset a connection: all data in flight is lost, even the rest of a message."""
         for each in (end, end.other):
             if not each.closed:
                 kept = [one for one in each.incoming if one[0] <= self.now_s()]
@@ -415,7 +415,7 @@ class InMemoryNetwork:
                 each.heard()
 
     def died(self, process: str, *, silently: bool = False) -> None:
-        """A process was killed. Its machine closes what it had, unless that died with it."""
+        """A process was killed. Its machine closes its connections, unless it failed too."""
         for server in [one for one in self.servers.values() if one.process == process]:
             server.close()
         for end in [one for one in self.ends if one.process == process]:

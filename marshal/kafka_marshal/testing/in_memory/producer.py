@@ -1,6 +1,6 @@
-"""Kafka's producer on brokers in memory, as far as the shipped client calls it.
+"""Kafka's producer on brokers in memory, with the methods that the shipped client calls.
 
-It has the methods of `Appender`, and no others. It does not decide what the brokers answer.
+It implements `Appender`. It does not decide what the brokers answer.
 """
 
 # ruff: noqa: D102  # each method is Kafka's, and described there
@@ -22,16 +22,16 @@ from kafka_marshal.testing.in_memory.brokers import Append, Brokers
 from kafka_marshal.testing.in_memory.partition import Stored
 
 RETRY_S: Final = 0.1
-"""How long the client waits until it sends again what nobody answered, in seconds."""
+"""The client's retry delay if there was no answer, in seconds."""
 _OVERHEAD: Final = 70
-"""About how many bytes a record takes beside its key, value and headers."""
+"""The approximate size of a record besides its key, value and headers, in bytes."""
 
 Report = Callable[[KafkaError | None, Message], object]
 
 
 @define(eq=False)
 class _Record:
-    """A record that its sender wants to hear of."""
+    """A record whose sender waits for its outcome."""
 
     value: bytes | None
     key: bytes | None
@@ -42,7 +42,7 @@ class _Record:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes of a batch."""
+        """Its approximate size in a batch, in bytes."""
         parts = (self.value, self.key, *(part for pair in self.headers for part in pair))
         return _OVERHEAD + sum(len(part) for part in parts if part is not None)
 
@@ -55,23 +55,23 @@ class _Batch:
     partition: int
     records: list[_Record]
     send_at_s: float
-    """It is sent then, or sent again."""
+    """When to send it, or to send it again."""
     expires_at_s: float
-    """Without an answer its sender hears then that the outcome is unknown."""
+    """When, without an answer, the outcome is reported as unknown."""
     tried: bool = False
-    """It was sent, and may be on its way."""
+    """Whether it was sent, and may be in flight."""
     delayed: bool = False
-    """It is on its way to a slow broker."""
+    """Whether it is in flight to a slow broker."""
     asked: bool = False
-    """A broker has it, or refused it."""
+    """Whether a broker has appended or refused it."""
     answered: bool = True
     heard_at_s: float | None = None
-    """When its outcome is known, if it will be."""
+    """When its outcome is known; None if it never will be."""
     error: KafkaError | None = None
 
     @property
     def size(self) -> int:
-        """About how many bytes it has."""
+        """Its approximate size in bytes."""
         return sum(record.size for record in self.records)
 
     @property
@@ -80,7 +80,7 @@ class _Batch:
         return min(self.send_at_s, self.expires_at_s)
 
     def forget_offsets(self) -> None:
-        """Nobody hears where the records lie."""
+        """Report no offsets of its records."""
         for record in self.records:
             record.offset = None
 
@@ -102,7 +102,7 @@ class _Batch:
 
 
 class InMemoryProducer:
-    """Kafka's producer."""
+    """Kafka's producer in memory."""
 
     def __init__(self, kafka: Brokers, made_of: dict[str, Any], **_: Any) -> None:
         self._kafka, self._process = kafka, kafka.process()
@@ -114,15 +114,15 @@ class InMemoryProducer:
         self._timeout_s = int(made_of.get("message.timeout.ms", 300_000)) / 1000
         self._spreads_s = int(made_of.get("topic.metadata.propagation.max.ms", 30_000)) / 1000
         self._looked_up: set[str] = set()
-        """Topics that it has seen."""
+        """The topics that it has looked up."""
         self._open: list[_Batch] = []
-        """What its sender has not heard of, in order."""
+        """The batches without a reported outcome, in order."""
         self._unsent = 0
-        """How many of them no broker has answered."""
+        """The number of those that no broker has answered."""
         self.changed = kafka.condition()
 
     def reads(self, topic: str, partition: int) -> bool:
-        """It reads nothing."""
+        """Returns False: a producer reads nothing."""
         return False
 
     def produce(
@@ -165,7 +165,7 @@ class InMemoryProducer:
             self.changed.notify_all()
 
     def _joins(self, other: _Batch) -> bool:
-        """Whether it becomes part of the newest batch of its partition, which was not sent yet."""
+        """Whether it can be added to the newest batch of its partition, which was not sent yet."""
         for sent in reversed(self._open):
             if (sent.topic, sent.partition) == (other.topic, other.partition):
                 is_sent = sent.tried or sent.delayed or sent.asked
@@ -176,7 +176,7 @@ class InMemoryProducer:
         return False
 
     def _refuse_unknown(self, topic: str, partition: int) -> None:
-        """Refuse what the client knows not to exist."""
+        """Refuse a partition that the client knows not to exist."""
         partitions = self._kafka.topics.get(topic)
         if partitions is None:
             self._looked_up.discard(topic)
@@ -185,11 +185,11 @@ class InMemoryProducer:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
 
     def _partition_of(self, key: bytes | None, count: int) -> int:
-        """Choose as librdkafka's `consistent_random` does."""
+        """Choose a partition like librdkafka's `consistent_random`."""
         return zlib.crc32(key) % count if key else self._kafka.any_of(count)
 
     def _send(self, sent: _Batch) -> None:
-        """Send it, or send it again, unless the way to its broker takes a while."""
+        """Send or resend it, now or after the latency of the link to its broker."""
         kafka = self._kafka
         link = kafka.link_to(self._process, kafka.partition(sent.topic, sent.partition))
         now_s = kafka.waiting_s()
@@ -218,7 +218,7 @@ class InMemoryProducer:
         self._answered(sent)
 
     def _arrives(self, sent: _Batch) -> None:
-        """What was on its way arrives, also where its sender has given it up."""
+        """A batch in flight arrives, even if its sender has given it up."""
         given_up = sent.asked
         before = sent.error, sent.heard_at_s
         self._append(sent, 0.0)
@@ -234,7 +234,7 @@ class InMemoryProducer:
         self._unsent -= 1
 
     def _append(self, sent: _Batch, reply_s: float) -> None:
-        """A broker has it now, and appends it or refuses it."""
+        """A broker receives it, and appends or refuses it."""
         kafka = self._kafka
         sent.asked = True
         if sent.topic == COORDINATION_TOPIC:
@@ -283,14 +283,14 @@ class InMemoryProducer:
         return sum(len(sent.records) for sent in heard)
 
     def _left_s(self, left_s: float | None) -> float | None:
-        """How long a poll waits: until its time-out, or until an outcome may be known."""
+        """The time until a poll's time-out, or until the next outcome may be known."""
         now_s = self._kafka.waiting_s()
         due = [] if left_s is None else [left_s]
         waits: set[tuple[str, int]] = set()
         for sent in self._open:
             place, at_s = (sent.topic, sent.partition), sent.heard_at_s
             if not (sent.answered and sent.asked):
-                # What waits for another one of its partition is sent after that.
+                # A batch that waits for another one of its partition is sent after that.
                 at_s = sent.expires_at_s if place in waits else sent.due_s
                 waits.add(place)
             if at_s is not None:
@@ -298,7 +298,7 @@ class InMemoryProducer:
         return min(due, default=None)
 
     def _heard(self) -> list[_Batch]:
-        """Send what is due, and take out whose outcomes are known by now."""
+        """Send what is due, and return the batches whose outcomes are known by now."""
         if not self._open:
             return []
         now_s = self._kafka.waiting_s()
@@ -314,7 +314,7 @@ class InMemoryProducer:
         return heard
 
     def _send_due(self, now_s: float) -> None:
-        """In order: of one partition none overtakes another."""
+        """Send in order: within one partition, no batch overtakes another."""
         waits: set[tuple[str, int]] = set()
         for sent in list(self._open):
             if sent.asked and sent.answered:

@@ -1,10 +1,10 @@
-"""Threads that take turns on one OS thread, in virtual time, as a seed decides.
+"""Threads that take turns on one OS thread, in virtual time; a seed decides the order.
 
-A scheduler stands where `client.connect.environment` has the operating system's threads. A thread
-goes on until it waits, or comes to a point at which another could go on instead. That is where it
-takes or gives back a lock, wakes somebody, starts a thread, sleeps, or calls Kafka. The seed
-decides who goes on, so it repeats a run. Time passes when nobody can go on, to the next time that
-somebody waits for, and a little with each such point.
+A scheduler replaces the operating system's threads in `client.connect.environment`. A thread runs
+until it waits, or reaches a switch point, at which another thread could run. Switch points are
+where it acquires or releases a lock, wakes a thread, starts one, sleeps, or calls Kafka. The seed
+decides which thread runs next, so the same seed repeats a run. If no thread can run, time jumps to
+the next timeout. Each switch point also takes a little time.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from kafka_marshal.testing.in_memory.contexts import (
 from kafka_marshal.testing.in_memory.interruptions import Interruptions
 
 STEP_S: Final = 0.000_02
-"""How much time passes from one such point to the next, in seconds."""
+"""The time that a switch point takes, in seconds."""
 SWITCHES: Final = 0.2
-"""How often another thread goes on at a point where this one could go on."""
+"""The probability of switching at a point where the current thread could continue."""
 
 
 class Deadlock(AssertionError):
-    """Every thread waits, and none of them for a time."""
+    """Every thread waits, and none of them has a timeout."""
 
 
 @define(eq=False)
@@ -47,23 +47,23 @@ class ScheduledThread:
 
     name: str
     process: str
-    """The process that it is a thread of, which is killed and stopped whole."""
+    """The process of the thread; processes are killed and stopped as a whole."""
     _scheduler: Scheduler = field(repr=False)
     context: Context = field(repr=False)
     waits: bool = False
-    """Until somebody wakes it, or a time has come."""
+    """Whether it waits to be woken, or for a timeout."""
     woken: bool = False
     turn: int = 0
-    """How often it has waited: a time that is set for an earlier wait is void."""
+    """The number of its waits so far: a timeout of an earlier wait is void."""
     stands: bool = False
-    """It does not go on for now, as after SIGSTOP."""
+    """Whether it is stopped, as by SIGSTOP."""
     stands_after: int = 0
-    """It stands still when it has come to this many more points; 0: it does not."""
+    """The number of switch points until it stops; 0: it does not."""
     killed: bool = False
     around_waits: tuple[Callable[[], None], Callable[[], None]] | None = field(
         default=None, repr=False
     )
-    """Called when another thread goes on, and when this one does again."""
+    """Called when another thread runs instead, and when this one continues."""
     _joining: list[ScheduledThread] = field(factory=list, repr=False)
     alive: bool = True
 
@@ -76,13 +76,13 @@ class ScheduledThread:
         self._scheduler.wait_in(self._joining, lambda: not self.alive, timeout)
 
     def ended(self) -> None:
-        """Wake those who wait for its end."""
+        """Wake the threads that wait for its end."""
         self.alive = False
         self._scheduler.wake_all(self._joining)
 
 
 class Scheduler:
-    """Makes threads, locks and what else threads wait for; `Environment.threads` takes it."""
+    """Makes threads, locks and other synchronization objects; see `Environment.threads`."""
 
     def __init__(
         self,
@@ -90,10 +90,10 @@ class Scheduler:
         switches: float = SWITCHES,
         interruptions: Interruptions | None = None,
     ) -> None:
-        """The calling thread is the first one.
+        """The calling thread becomes the first one.
 
-        With `interruptions` each other thread is one of the operating system, which may be
-        interrupted between two bytecodes; `close` ends them.
+        With `interruptions`, each other thread is an OS thread that may be interrupted between two
+        bytecodes; `close` ends them.
 
         Raises:
             ImportError: the extra `simulation` is not installed.
@@ -104,31 +104,32 @@ class Scheduler:
         self._switches = switches
         self._per_log = 0.0 if not 0 < switches < 1 else 1 / math.log(1.0 - switches)
         self._points = self._points_left()
-        """The next switch is at the point at which this comes to 0."""
+        """The number of points until the next switch."""
         self.switched = 0
-        """How often another thread went on."""
+        """The number of switches."""
         self.interrupts = True
-        """Whether threads are interrupted between two bytecodes from now on."""
+        """Whether threads may be interrupted between two bytecodes from now on."""
         self.interrupted = 0
-        """How often a thread was interrupted between two bytecodes."""
+        """The number of interruptions between two bytecodes."""
         self._contexts: Contexts = (
             Greenlets()
             if interruptions is None
             else BatonThreads(interruptions.trace(self.chance, self._interrupt))
         )
         self.current = ScheduledThread("main", "main", self, self._contexts.current())
-        """The thread that runs."""
+        """The running thread."""
         self.threads: list[ScheduledThread] = [self.current]
-        """All that have not ended."""
+        """All threads that have not ended."""
         self._ready: list[ScheduledThread] = []
         self._timers: list[tuple[float, int, ScheduledThread, int]] = []
-        """By when the clock is that much ahead: it stands, so that is all of its time."""
+        """Timeouts, as the seconds by which the clock is ahead: it is stopped, so that is its
+        time."""
         self._timer_numbers = count()
 
     # --- who goes on ------------------------------------------------------------------------------
 
     def point(self) -> None:
-        """Another thread may go on here."""
+        """A switch point: another thread may run."""
         me = self.current
         if me.killed:
             raise Killed
@@ -141,23 +142,23 @@ class Scheduler:
             self._switch()
 
     def _points_left(self) -> int:
-        """At which point from now on threads switch, where they do so at each by one chance.
+        """The number of points until the next switch, each of which switches with one probability.
 
-        To draw how many points that takes is cheaper than to draw at each of them.
+        Choosing this number is cheaper than a choice at each point.
         """
         if not self._per_log:
             return 1 if self._switches > 0 else 2**62
         return 1 + int(math.log(1.0 - self.chance.random()) * self._per_log)
 
     def _switch(self) -> None:
-        """Another thread goes on, if one could."""
+        """Let another thread run, if one can."""
         timers = self._timers
         if self._ready or (timers and timers[0][0] <= self.clock.ahead_s):
             self._ready.append(self.current)
             self._go_on()
 
     def _stand_here(self, me: ScheduledThread) -> None:
-        """Stand still where this thread has come to, if it is far enough."""
+        """Stop the thread here, if it has reached its point."""
         me.stands_after -= 1
         if not me.stands_after:
             me.stands = True
@@ -165,7 +166,7 @@ class Scheduler:
             self._go_on()
 
     def _interrupt(self, seconds: float | None) -> None:
-        """Let others go on between two bytecodes; a thread that stalls does so for this long."""
+        """Let others run between two bytecodes; a thread that stalls does so for this long."""
         if not self.interrupts:
             return
         self.interrupted += 1
@@ -176,7 +177,7 @@ class Scheduler:
             self.wait(seconds)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Let others go on until somebody wakes this thread; False if that takes longer."""
+        """Let others run until this thread is woken; False after a time-out."""
         me = self.current
         if me.killed:
             raise Killed
@@ -191,7 +192,7 @@ class Scheduler:
     def wait_in(
         self, line: list[ScheduledThread], true: Callable[[], object], seconds: float | None
     ) -> bool:
-        """Wait in this line until something is true; False if that takes longer."""
+        """Wait in this queue until the predicate is true; False after a time-out."""
         clock = self.clock
         until_s = None if seconds is None else clock.ahead_s + seconds
         self.point()
@@ -203,7 +204,7 @@ class Scheduler:
         return True
 
     def wait_once_in(self, line: list[ScheduledThread], seconds: float | None) -> bool:
-        """Wait in this line until somebody wakes this thread; False if that takes longer."""
+        """Wait in this queue until this thread is woken once; False after a time-out."""
         line.append(self.current)
         woken = self.wait(seconds)
         if not woken and self.current in line:
@@ -211,7 +212,7 @@ class Scheduler:
         return woken
 
     def wake(self, line: list[ScheduledThread], at: int = 0) -> None:
-        """Let one of a line go on."""
+        """Wake one thread of a queue."""
         if line:
             thread = line.pop(at)
             if thread.waits:
@@ -219,12 +220,12 @@ class Scheduler:
                 self._ready.append(thread)
 
     def wake_all(self, line: list[ScheduledThread]) -> None:
-        """Let all of a line go on."""
+        """Wake all threads of a queue."""
         while line:
             self.wake(line)
 
     def _go_on(self) -> None:
-        """Another thread goes on, or this one; returns when this one does."""
+        """Let another thread run, or this one; returns when this one runs again."""
         me = self.current
         chosen = self._chosen()
         if chosen is not me:
@@ -263,7 +264,7 @@ class Scheduler:
             self._ready += standing
 
     def _ring(self, now_s: float) -> None:
-        """The time has come that some wait for."""
+        """Wake the threads whose timeout is over."""
         while self._timers and self._timers[0][0] <= now_s:
             _, _, thread, turn = heapq.heappop(self._timers)
             if thread.waits and thread.turn == turn:
@@ -271,21 +272,21 @@ class Scheduler:
                 self._ready.append(thread)
 
     def begin(self, process: str, run: Callable[[], object]) -> ScheduledThread:
-        """Begin a process; the threads that it starts are threads of it."""
+        """Start a process; the threads that it starts belong to it."""
         return self.start(run, process, process)
 
     def stop(self, process: str, *, stands: bool = True) -> None:
-        """Let a process stand still, as SIGSTOP does, or go on."""
+        """Stop a process, as SIGSTOP does, or let it continue."""
         for thread in self.threads:
             if thread.process == process:
                 thread.stands = stands
 
     def kill(self, process: str) -> None:
-        """End a process, as `kill -9` does. It is not that of the calling thread."""
+        """End a process, as `kill -9` does. The calling thread must not belong to it."""
         self._kill([thread for thread in self.threads if thread.process == process])
 
     def close(self) -> None:
-        """Kill every thread but the calling one: the run is over, and nothing of it is left."""
+        """End the run: kill every thread but the calling one."""
         self._kill([thread for thread in self.threads if thread is not self.current])
         self._contexts.close()
 
@@ -319,7 +320,7 @@ class Scheduler:
     def start(
         self, run: Callable[[], object], name: str, process: str | None = None
     ) -> ScheduledThread:
-        """Start a thread under a name, in the process of the calling thread."""
+        """Start a thread with a name, in the process of the calling thread."""
 
         def body() -> None:
             try:
@@ -350,11 +351,11 @@ class Scheduler:
         return self.current.name
 
     def sleep(self, seconds: float) -> None:
-        """Let others go on for this many seconds."""
+        """Let others run for this many seconds."""
         self.wait(seconds)
 
     def lock(self) -> ScheduledLock:
-        """A lock that nobody holds."""
+        """A lock that is free."""
         return ScheduledLock(self)
 
     def rlock(self) -> ScheduledLock:
@@ -370,7 +371,7 @@ class Scheduler:
         return ScheduledEvent(self)
 
     def semaphore(self, value: int) -> ScheduledSemaphore:
-        """A semaphore that may be acquired this many times."""
+        """A semaphore that can be acquired this many times."""
         return ScheduledSemaphore(self, value)
 
     def queue(self) -> ScheduledQueue:
@@ -380,7 +381,7 @@ class Scheduler:
 
 @define(eq=False)
 class ScheduledLock:
-    """`threading.Lock` and `threading.RLock`."""
+    """A `threading.Lock` or `threading.RLock`."""
 
     _scheduler: Scheduler
     _again: bool = False
@@ -389,7 +390,7 @@ class ScheduledLock:
     _line: list[ScheduledThread] = field(factory=list)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Whether the calling thread holds it now."""
+        """Acquire the lock; returns whether the calling thread holds it now."""
         scheduler = self._scheduler
         if self._again and self.holder is scheduler.current:
             self.count += 1
@@ -406,7 +407,7 @@ class ScheduledLock:
         return True
 
     def release(self) -> None:
-        """Let another thread have it."""
+        """Release the lock, and let another thread acquire it."""
         self.count -= 1
         if self.count == 0:
             self.holder = None
@@ -424,7 +425,7 @@ class ScheduledLock:
 
 @define(eq=False)
 class ScheduledMonitor:
-    """A condition with a lock that nobody ever waits for: within it no other thread goes on."""
+    """A condition whose lock is always free: no other thread runs within it."""
 
     _scheduler: Scheduler
     _line: list[ScheduledThread] = field(factory=list)
@@ -436,24 +437,24 @@ class ScheduledMonitor:
         pass
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for `notify_all`; False if that takes longer."""
+        """Wait for `notify_all`; False after a time-out."""
         return self._scheduler.wait_once_in(self._line, timeout)
 
     def notify_all(self) -> None:
-        """Wake all that wait."""
+        """Wake all waiting threads."""
         self._scheduler.wake_all(self._line)
 
 
 @define(eq=False)
 class ScheduledCondition:
-    """`threading.Condition`."""
+    """A `threading.Condition`."""
 
     _scheduler: Scheduler
     _lock: ScheduledLock
     _line: list[ScheduledThread] = field(factory=list)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for `notify`, without the lock; False if that takes longer."""
+        """Wait for `notify`, without the lock; False after a time-out."""
         scheduler, lock = self._scheduler, self._lock
         me, count = scheduler.current, lock.count
         self._line.append(me)
@@ -469,25 +470,25 @@ class ScheduledCondition:
         return woken
 
     def notify(self, n: int = 1) -> None:
-        """Wake up to `n` threads that wait, the first one first."""
+        """Wake up to `n` waiting threads, the first one first."""
         for _ in range(min(n, len(self._line))):
             self._scheduler.wake(self._line)
 
     def notify_all(self) -> None:
-        """Wake all that wait."""
+        """Wake all waiting threads."""
         self._scheduler.wake_all(self._line)
 
 
 @define(eq=False)
 class ScheduledEvent:
-    """`threading.Event`."""
+    """A `threading.Event`."""
 
     _scheduler: Scheduler
     _set: bool = False
     _line: list[ScheduledThread] = field(factory=list)
 
     def set(self) -> None:
-        """Wake all that wait, from now on."""
+        """Wake all waiting threads, and all later ones at once."""
         self._set = True
         self._scheduler.wake_all(self._line)
         self._scheduler.point()
@@ -497,20 +498,20 @@ class ScheduledEvent:
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; False if that takes longer."""
+        """Wait until it is set; False after a time-out."""
         return self._scheduler.wait_in(self._line, lambda: self._set, timeout)
 
 
 @define(eq=False)
 class ScheduledSemaphore:
-    """`threading.Semaphore`."""
+    """A `threading.Semaphore`."""
 
     _scheduler: Scheduler
     _value: int
     _line: list[ScheduledThread] = field(factory=list)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Whether it was acquired."""
+        """Acquire it; returns whether that succeeded."""
         seconds = timeout if blocking else 0.0
         if not self._scheduler.wait_in(self._line, lambda: self._value > 0, seconds):
             return False
@@ -518,7 +519,7 @@ class ScheduledSemaphore:
         return True
 
     def release(self) -> None:
-        """Let it be acquired once more."""
+        """Release it."""
         self._value += 1
         self._scheduler.wake(self._line)
         self._scheduler.point()
@@ -526,20 +527,20 @@ class ScheduledSemaphore:
 
 @define(eq=False)
 class ScheduledQueue:
-    """`queue.SimpleQueue`."""
+    """A `queue.SimpleQueue`."""
 
     _scheduler: Scheduler
     _items: deque[Any] = field(factory=deque)
     _line: list[ScheduledThread] = field(factory=list)
 
     def put(self, item: Any) -> None:
-        """Append it."""
+        """Append an item."""
         self._items.append(item)
         self._scheduler.wake(self._line)
         self._scheduler.point()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """Take the oldest; raises `queue.Empty` if none comes in time."""
+        """Take the oldest item; raises `queue.Empty` after a time-out."""
         if not block:
             self._scheduler.point()
         elif not self._scheduler.wait_in(self._line, self._items.__len__, timeout):
@@ -549,5 +550,5 @@ class ScheduledQueue:
         return self._items.popleft()
 
     def get_nowait(self) -> Any:
-        """Take the oldest; raises `queue.Empty` if there is none."""
+        """Take the oldest item; raises `queue.Empty` if there is none."""
         return self.get(block=False)

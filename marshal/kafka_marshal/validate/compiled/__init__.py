@@ -1,8 +1,8 @@
 """Judges a run in a file with the compiled judge, for as long as its events are ordinary.
 
-`kernel.judge` takes lines as long as they are ordinary and explained. At the first line that is
-not, what it knows becomes a `Validator`, which judges from there on. So this room decides nothing:
-what is not explained, `validator` says.
+`kernel.judge` processes lines while they are ordinary and explained. At the first other line, its
+state becomes a `Validator`, which judges from there on. So this package decides nothing:
+`validator` reports all unexplained events.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kafka_marshal.validate.run import Setting
 from kafka_marshal.validate.validator import Judgement, Validator, first_unexplained, judgement_of
 
 CHUNK_BYTES: Final = 1 << 22
-"""Lines are taken apart in chunks of about this size."""
+"""The approximate size of a chunk of lines."""
 
 
 def fits(setting: Setting) -> bool:
-    """Whether the compiled judge may begin with a run of this setting.
+    """Whether the compiled judge can start with a run of this setting.
 
-    Its producers are idempotent, every name is one that a plain line can hold and a claim's text,
-    and 64 bits hold every number that the rules lead to.
+    Its producers must be idempotent, every name must fit into a plain line and a claim's text, and
+    all numbers that the rules lead to must fit into 64 bits.
     """
     rules = setting.rules
     numbers = [rules.stale_after_ms, rules.pause_max_ms, rules.clock_rewind_max_ms]
@@ -44,20 +44,21 @@ def fits(setting: Setting) -> bool:
 
 @frozen
 class JudgedFile:
-    """What became of a run in a file."""
+    """The result of judging a run in a file."""
 
     judgement: Judgement
     compiled: int
-    """How many of its events were judged compiled."""
+    """The number of events judged by the compiled judge."""
     judge: CompiledJudge
     validator: Validator | None
-    """Who judged from there on, if the run was not ordinary to its end."""
+    """The validator that judged the rest, if the run was not ordinary to its end."""
 
 
 def validate_file(found: FileEvents, starts: Sequence[Mapping[int, int]]) -> Judgement:
     """Explain every event of a file, as `validator.validate` does.
 
-    The setting `fits`, and nobody shares. Raises what reading the events raises.
+    The setting must fit (`fits`), and no instance may share a claim. Raises the errors of reading
+    events.
     """
     return judged(found, starts).judgement
 
@@ -65,7 +66,7 @@ def validate_file(found: FileEvents, starts: Sequence[Mapping[int, int]]) -> Jud
 def judged(
     found: FileEvents, starts: Sequence[Mapping[int, int]], chunk_bytes: int = CHUNK_BYTES
 ) -> JudgedFile:
-    """The same, and how far the compiled judge took it."""
+    """The same, with how far the compiled judge got."""
     judge = CompiledJudge(found.setting, starts)
     chunks = line_chunks(found.path, chunk_bytes)
     for number, data in chunks:
@@ -100,7 +101,7 @@ def _decoded(path: Path, line: bytes) -> str:
 def _numbered(
     path: Path, number: int, data: bytes, chunks: Iterator[tuple[int, bytes]]
 ) -> Iterator[tuple[int, str]]:
-    """The lines of what is left of a chunk, and of those behind it, that are not blank."""
+    """Yield the lines that are not blank of the rest of a chunk, and of the chunks after it."""
     while True:
         for line in data.splitlines(keepends=True):
             text = _decoded(path, line)

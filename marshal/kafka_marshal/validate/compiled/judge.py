@@ -1,7 +1,6 @@
 """The state of the compiled judge in growing arrays, and its conversion to a `Validator`.
 
-It makes room, gives out codes and forgets what nobody will read. What is right, `kernel.judge`
-says.
+It makes room, assigns codes and drops records that no instance will read. `kernel.judge` decides.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _KIND_NAMES: Final = {
     lines.GAVE_UP: "GaveUp",
 }
 ROWS_KEPT_MIN: Final = 1 << 16
-"""The log is not searched for what may be dropped before it has as many rows."""
+"""The log is only searched for droppable rows once it has this many."""
 _T = TypeVar("_T", bound=np.generic)
 
 
@@ -57,7 +56,7 @@ def _longer(array: npt.NDArray[_T], count: int, fill: int, axis: int = 0) -> npt
 
 
 class CompiledJudge:
-    """What the compiled judge knows of a run."""
+    """The compiled judge's state of a run."""
 
     def __init__(self, setting: Setting, starts: Sequence[Mapping[int, int]]) -> None:
         self._setting = setting
@@ -116,7 +115,7 @@ class CompiledJudge:
             )
 
     def go_on(self, columns: EventColumns, row: int) -> int:
-        """Take the lines from a row on; the first that is not ordinary, or how many there are."""
+        """Judge the lines from a row on; return the first that is not ordinary, or their number."""
         count = len(columns.kind)
         self._make_room(count - row)
         return int(events.judge(self._run, self._rules, columns, self._claims, row, count))
@@ -150,12 +149,12 @@ class CompiledJudge:
         return True
 
     def _dropped(self, partition: int) -> int:
-        """How many records of a partition are forgotten."""
+        """The number of dropped records of a partition."""
         head = self._run.log_places[partition, events.HEAD_ROW]
         return 0 if head < 0 else int(self._run.log[head, events.INDEX])
 
     def _make_room(self, lines_to_come: int) -> None:
-        """Let there be room for what the next lines can make."""
+        """Make room for everything that the next lines can add."""
         if self._run.counts[events.LOG_ROWS] >= 2 * self._rows_kept + ROWS_KEPT_MIN:
             self._drop_rows()
         run, names = self._run, self._names
@@ -180,7 +179,7 @@ class CompiledJudge:
             homes=homes,
             recorded=recorded,
         )
-        # A line makes a row of its instance, or the log's row of a claim and the group's newborn.
+        # A line adds a row of its instance, or the log's row of a claim and the group's newborn.
         self._make_room_for_rows(2 * lines_to_come)
         self._make_room_for_sends(lines_to_come)
 
@@ -197,7 +196,7 @@ class CompiledJudge:
         if known >= int(run.counts[events.UNDER_WAY]) + more + 1:
             return
         sends = _longer(run.sends, known + more + 1, -1)
-        # Those that are new are free, one behind the other, and before those that were.
+        # New rows are free: linked one after the other, before the earlier free ones.
         sends[known:, events.S_AFTER] = np.arange(known + 1, len(sends) + 1)
         sends[-1, events.S_AFTER] = run.counts[events.FREE_SEND] if known > 1 else -1
         run.counts[events.FREE_SEND] = known
@@ -205,7 +204,7 @@ class CompiledJudge:
         self._run = run._replace(sends=sends, send_headers=headers)
 
     def _know_topics(self) -> None:
-        """Which claim an event means that names a topic, by the group of its instance."""
+        """Set the claim of each topic in an event, by the group of its instance."""
         names, topics = self._names, self.lines.topics
         groups = [each.group for each in self._setting.members.values()]
         for code in range(self._topics, len(topics)):
@@ -221,7 +220,7 @@ class CompiledJudge:
             self._homes.append(coordinating_partition(key.topic, self._setting.partitions))
 
     def _drop_rows(self) -> None:
-        """Forget what no running instance will read, and where none will begin."""
+        """Drop rows that no running instance will read, and where none will begin."""
         run = self._run
         kept = int(run.counts[events.LOG_ROWS])
         running = run.members[:, consumers.RUNNING] == 1
@@ -241,7 +240,7 @@ class CompiledJudge:
         self._rows_kept = int(run.counts[events.LOG_ROWS])
 
     def judgement(self) -> Judgement:
-        """Everything is explained that was taken."""
+        """The judgement: every event so far is explained."""
         kinds = self._explained()
         return Judgement(None, sum(kinds.values()), kinds, int(self._run.counts[events.STRANGERS]))
 
@@ -252,7 +251,7 @@ class CompiledJudge:
     # --- as objects ---------------------------------------------------------------------------
 
     def validator(self) -> Validator:
-        """A validator that knows what this knows."""
+        """A validator with the same state."""
         self._drop_rows()
         run, setting = self._run, self._setting
         validator = Validator(setting)

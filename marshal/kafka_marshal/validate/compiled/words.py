@@ -1,4 +1,4 @@
-"""Converts rows of the compiled judge's numbers to the objects that they stand for."""
+"""Converts rows of the compiled judge's numbers to objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _or_none(number: int) -> int | None:
 
 
 class Words:
-    """Rows of numbers as what they stand for."""
+    """Converts rows of numbers."""
 
     def __init__(self, names: NameCodes) -> None:
         self._instances, self._clients = names.instances.names(), names.clients.names()
@@ -34,7 +34,7 @@ class Words:
         self._table = names.table
 
     def claim(self, row: Ints) -> Claim:
-        """The first fields of a row."""
+        """The claim in the first fields of a row."""
         instance, client, pauser = (
             row[field] for field in (steps.OWNER_INSTANCE, steps.OWNER_CLIENT, steps.PAUSER)
         )
@@ -53,7 +53,7 @@ class Words:
         )
 
     def reader(self, row: Ints) -> Reader:
-        """What a row knows of a claim."""
+        """The reader of a row."""
         return Reader(
             self.claim(row),
             Field(int(row[readers.CERTAIN])),
@@ -64,7 +64,7 @@ class Words:
         )
 
     def consumer(self, row: Ints) -> ConsumerState:
-        """The whole row."""
+        """The consumer of a row."""
         ranges = row[consumers.RANGES : consumers.RANGES + 2 * row[consumers.GRANTS]]
         return ConsumerState(
             self.reader(row),
@@ -108,7 +108,7 @@ class Words:
         return Entry(offset, record, None if isinstance(message, ReleaseGroup) else message.key)
 
     def send(self, row: Ints, headers: Ints) -> Send:
-        """What is under way."""
+        """A sent record in flight."""
         message = self._message(
             row[events.S_KIND], row[events.S_VERSION], 0, row[events.S_ADDRESS],
             row[events.S_NUMBER],

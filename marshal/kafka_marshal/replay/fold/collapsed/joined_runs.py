@@ -1,9 +1,9 @@
 """Joins the heartbeat runs of several chunks before they are folded.
 
-A run ends with its chunk, and a claim has as many as there are chunks. To fold one costs some 60
-microseconds, however long it is. So those that follow each other are put together before they are
-folded, in columns (`kernel.joined_runs`). This room looks at rows that are already brought together
-and in order. It does not fold.
+A run ends with its chunk, so a claim has as many runs as there are chunks. Folding one costs some
+60 microseconds, whatever its length. So consecutive runs are joined before they are folded, in
+columns (`kernel.joined_runs`). This module examines rows that are already gathered and sorted. It
+does not fold.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 
 @frozen(eq=False)
 class _Rows:
-    """What the rows of a batch are made of, row by row."""
+    """The decoded rows of a batch, by row."""
 
     record: Callable[[int], RawRecord]
     """The record of a row."""
     chunks: Ints
     lengths: Ints
-    """How many records each is."""
+    """The number of records in each."""
     first_positions: Ints
     last_positions: Ints
     first_moves: Ints
     moved_to: Ints
     last_moves: Ints
-    """As in `HeartbeatRun`; -1 of a record."""
+    """As in `HeartbeatRun`; -1 for a record."""
 
 
 @frozen(eq=False)
@@ -68,10 +68,10 @@ class RunOfRows:
 
     rows: _Rows
     members: npt.NDArray[np.int64]
-    """Its rows, in order."""
+    """The indexes of its rows, in order."""
     offsets: Ints
     clocks_ms: Ints
-    """Of all its records."""
+    """The clocks at all of its records."""
     last: RawRecord
     hopeless: bool = False
 
@@ -131,7 +131,7 @@ class RunOfRows:
 
 
 _RECORD: Final = -2
-"""The first move of what is no run."""
+"""The first move of a row that is no run."""
 
 
 def joined(
@@ -206,7 +206,7 @@ def joined(
     )
 
     def gathered(order: Ints) -> tuple[Ints, Ints]:
-        """Offsets and clocks of all records of these rows."""
+        """The offsets and clocks of all records of these rows."""
         ends = stretches.begins + stretches.lengths
         of_all = kernel.gathered(order, stretches.begins, ends, offsets, stretches.offsets)
         clocks_ms = kernel.gathered(order, stretches.begins, ends, base_ms, stretches.clocks)
@@ -344,9 +344,9 @@ def _steady(
 
 
 def _late(batch: pa.RecordBatch, places: Codes) -> Flags:
-    """The rows behind the facts of a second chunk, in a place that does not begin with facts.
+    """The rows after the facts of a second chunk, in a partition that does not begin with facts.
 
-    How late it was when the first chunk ended, these rows do not say.
+    These rows do not show the clock at the end of the first chunk.
     """
     facts = batch.column("facts").is_valid().to_numpy(zero_copy_only=False)
     begins = np.flatnonzero(np.diff(places, prepend=-1))
@@ -358,20 +358,20 @@ def _late(batch: pa.RecordBatch, places: Codes) -> Flags:
 
 
 def _lasts(batch: pa.RecordBatch, rows: Ints, offsets: Ints) -> Iterator[RawRecord]:
-    """The records of these rows, which lie at these offsets."""
+    """Yield the records of these rows, which are at these offsets."""
     taken = _at(batch.select(ARROW_SCHEMA.names).take(pa.array(rows)), offsets)
     return (raw for _, raw in records_of(taken))
 
 
 def _at(batch: pa.RecordBatch, offsets: Ints) -> pa.RecordBatch:
-    """The same records at other offsets."""
+    """The same records with other offsets."""
     place = batch.schema.get_field_index("offset")
     return batch.set_column(place, batch.schema.field(place), pa.array(offsets))
 
 
 @frozen(eq=False)
 class _Stretches:
-    """The distances that the rows hold, which are runs; a record holds none."""
+    """The distances of the rows that are runs; a record has none."""
 
     begins: Ints
     lengths: Ints
@@ -380,7 +380,7 @@ class _Stretches:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> _Stretches:
-        """Those of a batch."""
+        """The distances of a batch."""
         run = batch.column("run")
         begins, offsets = _distances(run.field("offsets"))
         _, clocks = _distances(run.field("clocks"))
@@ -390,7 +390,7 @@ class _Stretches:
         return cls(begins[:-1], lengths, offsets, clocks)
 
     def last(self, distances: Codes) -> Ints:
-        """The last distance of each row; 0 of a record."""
+        """The last distance of each row; 0 for a record."""
         found = np.zeros(len(self.lengths), np.int64)
         there = self.lengths > 0
         found[there] = distances[(self.begins + self.lengths - 1)[there]]
@@ -411,7 +411,7 @@ def _numbers(batch: pa.RecordBatch, *names: str) -> list[Ints]:
 
 
 def _places(batch: pa.RecordBatch) -> Codes:
-    """Logs and coordinating partitions, numbered as they come: equal ones follow each other."""
+    """Logs and coordinating partitions, numbered by first occurrence; equal ones are adjacent."""
     logs = batch.column("log").dictionary_encode().indices.to_numpy()
     [partitions] = _numbers(batch, "partition")
     begins = np.zeros(len(logs), np.bool_)
@@ -420,9 +420,9 @@ def _places(batch: pa.RecordBatch) -> Codes:
 
 
 def _clocks(batch: pa.RecordBatch, places: Codes) -> tuple[Ints, Ints]:
-    """Of each row the clock that its chunk knows, and the latest of the chunks before it.
+    """For each row, the clock that its chunk knows, and the latest clock of earlier chunks.
 
-    Chunks that are not in this batch are not counted: the fold knows how late it was.
+    Chunks that are not in this batch do not count: the fold knows the clock before it.
     """
     base_ms = batch.column("clock_ms").fill_null(0).to_numpy()
     floor_ms = np.full(len(places), -(2**63) // 2)
@@ -447,7 +447,7 @@ def _shared(
     places: Codes,
     requests: Flags,
 ) -> Flags:
-    """The rows about a claim with a ClaimingRange or a checkpoint: as `_Records.shared`."""
+    """The rows about claims with a ClaimingRange or a checkpoint; see `_Records.shared`."""
     claims = np.full(len(places), -1, np.int64)
     told = columns.kind >= 0
     claims[told] = names.table[columns.address[told], 3]
@@ -462,7 +462,7 @@ def _shared(
 
 
 def _repeated(places: Codes, offsets: Ints, facts: pa.Array) -> Flags:
-    """The rows at whose offset there is another record."""
+    """The rows whose offset occurs more than once."""
     found = np.zeros(len(places), np.bool_)
     rows = np.flatnonzero(facts.is_null().to_numpy(zero_copy_only=False))
     same = (np.diff(offsets[rows]) == 0) & (np.diff(places[rows]) == 0)

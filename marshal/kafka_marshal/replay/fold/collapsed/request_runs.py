@@ -1,9 +1,9 @@
 """Collects ClaimingRanges about one claim from a collapsed log, for the fold.
 
-A shared claim's log is mostly requests. Each changes ranges, so none can be left out before the
-shuffle. But a fold need not make an object of each: where nothing else about the claim comes in
-between, they are one table of numbers, and the kernel folds it. This room looks for such runs in
-rows that are already brought together and in order. It does not fold.
+The log of a shared claim consists mostly of requests. Each changes ranges, so none can be left out
+before the shuffle. But a fold need not make an object of each: if no other record about the claim
+is in between, they form a table of numbers, which the kernel folds. This module finds such runs in
+rows that are already gathered and sorted. It does not fold.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _OF_RANGES: Final = pa.array(sorted(wire.OF_RANGES))
 def items_in_runs(
     batch: pa.RecordBatch, interval_ms: float, *, forced: bool = False
 ) -> Iterator[tuple[str, int, Item | SteadyClaims]]:
-    """As `items_of`, of rows in order of log, partition and offset; what belongs together in runs.
+    """Yield items like `items_of`, with consecutive requests and heartbeats joined to runs.
 
-    A run stands where its first record lies. `interval_ms` is the heartbeat interval of records
-    that say none; forced: of all.
+    The rows are sorted by log, partition and offset. A run comes in place of its first record.
+    `interval_ms` is the heartbeat interval of records that state none; with `forced`, of all.
     """
     requests = (
         pc.starts_with(batch.column("value"), CLAIMING_RANGE)
@@ -111,7 +111,7 @@ def _runs(
 
 
 class _Rows:
-    """The records of a batch, one at a time: few are asked for, each by itself."""
+    """The records of a batch by row; only few are needed."""
 
     def __init__(self, batch: pa.RecordBatch, headers: pa.Array) -> None:
         self._numbers = [
@@ -136,7 +136,7 @@ class _Rows:
 
 
 def _compact(headers: pa.Array) -> pa.Array:
-    """The same lists, whose members are theirs alone: a batch may be a small part of a table."""
+    """The same lists without unused members: a batch may be a small slice of a table."""
     if headers.null_count == len(headers):
         return headers
     ends = headers.offsets.to_numpy()
@@ -145,7 +145,7 @@ def _compact(headers: pa.Array) -> pa.Array:
 
 
 def _with_header_of_ranges(headers: pa.Array) -> Flags:
-    """The rows with a header that only ranges have, whose meaning the kernel does not know."""
+    """The rows with a header that only ranges use, whose meaning the kernel does not know."""
     found = np.zeros(len(headers), np.bool_)
     if headers.null_count == len(headers):
         return found

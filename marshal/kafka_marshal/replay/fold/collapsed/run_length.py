@@ -1,10 +1,10 @@
 """Compacts a chunk before it is shuffled: each run of heartbeats becomes one row.
 
-`kernel.runs` describes where that is exact. Three kinds of rows come out; a row's null columns show
-its kind. A record is a row of its own. A run is its last record, with the offsets and times of the
-others. The facts of each coordinating partition in the chunk are what needs every record and no
-history. `PartitionFold` folds all three. This room knows Arrow, and neither Spark nor what is
-found.
+`kernel.runs` defines when that is exact. There are three kinds of rows, recognized by which columns
+are null. A record is a row of its own. A run is its last record, with the offsets and times of the
+others. The facts of each coordinating partition in the chunk are computed from every record,
+without its history. `PartitionFold` folds all three. This module knows Arrow, and neither Spark nor
+findings.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ _RUN: Final = pa.struct(
     ]
 )
 _FACTS: Final = pa.list_(arrow_type_of(ChunkFacts))
-"""One, or null: a null list costs a row 4 bytes, a null struct the room of all its fields."""
+"""A list of one or null: a null list costs a row 4 bytes, a null struct the space of all its
+fields."""
 _SENDER: Final = [column.name for column in SENDERS.columns]
 COLLAPSED_SCHEMA: Final = pa.schema(
     [
@@ -80,32 +81,32 @@ COLLAPSED_SCHEMA: Final = pa.schema(
 _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
 _ADDRESSES_MAX: Final = 1 << 15
-"""The most senders and claims that are remembered from one place to the next."""
+"""The most senders and claims to remember from one partition to the next."""
 _ADDRESSES_READ_MAX: Final = 1 << 18
-"""The same from chunk to chunk, which tell of the same claims: to learn 200,000 anew in each took a
-fifth of the time of its reading."""
+"""The same from chunk to chunk, which have the same claims: registering 200,000 again in each chunk
+took a fifth of its reading time."""
 _WORTH: Final = 8
-"""Records of a run, on average, below which all of a chunk are folded one by one.
+"""The average number of records per run below which all records of a chunk are folded one by one.
 
-Where clocks jump, most runs begin after a silence, and to expand one costs as much as some records.
+If clocks jump, most runs begin after a silence, and expanding a run costs as much as some records.
 """
 _SMALL: Final = 10_000
-"""Rows of a chunk in which it does not matter."""
+"""For a chunk with no more rows, this check is left out."""
 _FITS_MS: Final = 1 << 43
-"""Clocks that are less than this from 1970 are gathered in 64 bits."""
+"""Clocks less than this from 1970 are summed in 64 bits."""
 _EARLIEST_MS: Final = -(1 << 62)
-"""Differences of times before this may not fit 64 bits; no broker writes one."""
+"""Differences of earlier times may not fit 64 bits; no broker writes such a time."""
 
 
 def collapsed(
     number: int, chunk: Chunk, interval_ms: float, *, forced: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one chunk, by the heartbeat intervals that its records say.
+    """Yield the rows of one chunk, collapsed by the heartbeat intervals in its records.
 
-    `interval_ms` is that of records that say none; forced: of all.
+    `interval_ms` is the interval of records that state none; with `forced`, of all.
 
     Raises:
-        UnreadableSource: what is read is no record.
+        UnreadableSource: the chunk contains something that is no record.
     """
     batches = list(read_lean(number, chunk))
     if batches:
@@ -115,14 +116,14 @@ def collapsed(
 def rows_of(
     number: int, batches: Sequence[pa.RecordBatch], interval_ms: float, *, forced: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that the records of one chunk become; see `collapsed`."""
+    """Yield the rows for the records of one chunk; see `collapsed`."""
     names = known_names(_ADDRESSES_READ_MAX)
     chunk = _Records.of(batches, names)
     found = chunk.runs(names, interval_ms, forced)
     if not found.ordered.all():
         chunk = chunk.sorted(names)
         found = chunk.runs(names, interval_ms, forced)
-        # Only within the chunk: whether the next one lies behind it, the fold sees.
+        # Only within the chunk: the fold checks whether the next chunk follows it.
         found.ordered[:] = True
     if (chunk.timestamps_ms < _EARLIEST_MS).any():
         found.ordered[:] = False
@@ -152,22 +153,22 @@ class _Records:
     offsets: Ints
     timestamps_ms: Ints
     known: Ints
-    """The coordinating partitions there are."""
+    """The coordinating partitions that occur."""
     places: Codes
-    """Which of them each row is of."""
+    """The index in `known` of each row's partition."""
     alone: npt.NDArray[np.bool_]
-    """Several records lie at the offset of this row: no run goes over it."""
+    """Whether several records have the offset of this row; no run includes it."""
     read_twice: npt.NDArray[np.bool_]
-    """A message at an offset where one was before it."""
+    """Whether this is a message at an offset with an earlier one."""
     asks_for: Codes
-    """The claim that a ClaimingRange is about; -1 of other rows, and if the kernel cannot tell."""
+    """The claim of a ClaimingRange; -1 for other rows, and if the kernel cannot determine it."""
     again: Sequence[tuple[int, RawRecord, bool]] = ()
-    """Of each row at an offset where one was before it: its place, what it holds, and whether that
-    is the same."""
+    """For each row at an offset with an earlier one: its partition, its record, and whether both
+    are equal."""
 
     @classmethod
     def of(cls, batches: Sequence[pa.RecordBatch], names: NameCodes) -> _Records:
-        """As they are read."""
+        """The records in their input order."""
         columns = names.decoded_together(
             [(batch.column("value"), batch.column("headers")) for batch in batches], requests=True
         )
@@ -189,7 +190,7 @@ class _Records:
         )
 
     def runs(self, names: NameCodes, interval_ms: float, forced: bool) -> runs.HeartbeatRuns:
-        """The runs in them."""
+        """The runs of heartbeats among them."""
         beats = self.columns.kind == HEARTBEAT
         kinds = np.where(self.alone & beats, np.int8(CLAIMING_PARTITION), self.columns.kind)
         return runs.find(
@@ -199,11 +200,11 @@ class _Records:
         )  # fmt: skip
 
     def shared(self, names: NameCodes) -> npt.NDArray[np.bool_]:
-        """The rows about a claim with a ClaimingRange or a checkpoint: no run is looked for there.
+        """The rows about claims with a ClaimingRange or a checkpoint, which are excluded from runs.
 
-        What a ClaimingRange does depends on the claim as it stands before it, so that no run of its
-        claim may reach beyond it. Where nobody knows whose claim it is about, all of its place
-        count. A checkpoint is compared with the claim after some record before it.
+        The effect of a ClaimingRange depends on the claim's state before it, so no run of its claim
+        may extend beyond it. If its claim is unknown, all rows of its partition are excluded. A
+        checkpoint is compared with the claim's state at some earlier record.
         """
         kind, places = self.columns.kind, self.places
         requests = self.asks_for >= 0
@@ -226,7 +227,7 @@ class _Records:
         return found
 
     def sorted(self, names: NameCodes) -> _Records:
-        """Each place in the order of its offsets; what is there more than once is marked."""
+        """Each partition sorted by offset; offsets that occur more than once are marked."""
         order = np.lexsort((self.offsets, self.places))
         [batch] = pa.Table.from_batches(self.batches).take(order).combine_chunks().to_batches()
         rows = _Records.of([batch], names)
@@ -260,7 +261,7 @@ _known = threading.local()
 
 
 def known_names(addresses_max: int = _ADDRESSES_MAX) -> NameCodes:
-    """Who is who, as this thread knows it, unless those are too many to go on with."""
+    """The senders and claims that this thread knows, unless there are too many to keep."""
     names: NameCodes | None = getattr(_known, "names", None)
     if names is None or len(names.table) > addresses_max:
         names = _known.names = NameCodes()
@@ -272,13 +273,13 @@ def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
 
 
 def _places(partitions: Ints) -> tuple[Ints, Codes]:
-    """The coordinating partitions there are, and which of them every row is of."""
+    """The coordinating partitions that occur, and the index of each row's partition."""
     known, places = runs.distinct(partitions)
     return known, places.astype(np.int32)
 
 
 def with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
-    """The rows with a checkpoint among their headers, counted through all batches."""
+    """The indexes of the rows with a checkpoint header, across all batches."""
     found, before = [np.zeros(0, np.int64)], 0
     for batch in batches:
         headers = batch.column("headers")
@@ -299,7 +300,7 @@ def with_checkpoint(batches: Sequence[pa.RecordBatch]) -> Ints:
 
 
 def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
-    """Of every row, the number of its type in `_TYPES`."""
+    """For every row, the number of its timestamp type in `_TYPES`."""
     column = batch.column("timestamp_type")
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -309,7 +310,7 @@ def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
 
 
 def _taken(batches: Sequence[pa.RecordBatch], rows: Ints) -> pa.RecordBatch:
-    """Some rows, counted through all batches, in this order and in `ARROW_SCHEMA`."""
+    """The given rows, by index across all batches, in this order and in `ARROW_SCHEMA`."""
     rises = bool((rows[1:] > rows[:-1]).all())
     order = np.arange(len(rows)) if rises else np.argsort(rows)
     ends = np.cumsum([batch.num_rows for batch in batches])
@@ -340,7 +341,7 @@ def _table_of_runs(
         ],
         fields=list(_RUN),
     )
-    # Each run's row is its last record, at the offset of its first.
+    # A run's row is its last record, at the offset of its first one.
     lasts = _taken(batches, told.last_row)
     place = lasts.schema.get_field_index("offset")
     lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[told.first_row]))
@@ -348,7 +349,7 @@ def _table_of_runs(
 
 
 def _distances(distances: Codes, begins: Ints) -> pa.Array:
-    """One cell a run, of 32-bit integers."""
+    """One cell per run, of 32-bit integers."""
     content = distances.astype("<i4", copy=False)
     ends = np.append(begins, len(content)).astype(np.int32) * 4
     return pa.Array.from_buffers(
@@ -411,7 +412,7 @@ def _facts(chunk: _Records, names: NameCodes, found: runs.HeartbeatRuns) -> list
 def _clocks(
     chunk: _Records, stamped: npt.NDArray[np.bool_], names: NameCodes
 ) -> dict[int, list[SenderRow]]:
-    """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
+    """By partition, the histograms of its senders' clocks, as in `findings.senders`."""
     columns, timestamps_ms = chunk.columns, chunk.timestamps_ms
     told = stamped & (columns.kind != MALFORMED)
     told &= ~chunk.read_twice
@@ -428,7 +429,7 @@ def _clocks(
         chunk.places, told, columns.unix_s, timestamps_ms, columns.address, sender_of,
         _FITS_MS, BUCKET_MS,
     )  # fmt: skip
-    # Times that are too far away to be gathered in 64 bits: one by one.
+    # Differences too large for sums in 64 bits are added one by one.
     for row in off.far:
         far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
         instance, client, group, _ = table[columns.address[row]]
@@ -463,7 +464,7 @@ def _clocks(
 
 
 def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.RecordBatch:
-    """As rows that sort before the records that they are about."""
+    """Rows of facts, which sort before the records that they describe."""
     count = len(facts)
     columns = {
         "log": pa.array([log] * count, pa.string()),
@@ -479,7 +480,7 @@ def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.Record
 
 
 def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RowItem]]:
-    """Back from a batch: log, coordinating partition, and what the row is."""
+    """Decode a batch: log, coordinating partition, and the item of each row."""
     columns = [values_of(batch.column(name)) for name in ("chunk", "clock_ms")]
     facts, run_column = values_of(batch.column("facts")), batch.column("run")
     all_single = run_column.null_count == len(run_column)
@@ -507,7 +508,7 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RowItem]]:
 
 
 class Expander:
-    """Reads chunks again, for the records of runs that did not go on as most do."""
+    """Reads chunks again, for the records of runs that cannot be folded in one step."""
 
     def __init__(self, chunks: tuple[Chunk, ...], read: Read = read_chunk) -> None:
         self._chunks = chunks
@@ -517,7 +518,7 @@ class Expander:
         self._places: dict[int, tuple[Ints, Ints]] = {}
 
     def records(self, run: HeartbeatRun) -> list[SingleRecord]:
-        """The records of a run, one by one.
+        """The records of a run.
 
         Raises:
             UnreadableSource: the chunk can no longer be read.

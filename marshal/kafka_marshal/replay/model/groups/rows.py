@@ -1,6 +1,6 @@
 """The rows of the tables that a replay of `__marshal_groups` writes, and each column's meaning.
 
-This room does not know how a row comes to be (`replay.groups`), nor how it is stored (`rows`).
+This module does not know how rows are computed (`replay.groups`), nor how they are stored (`rows`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _structs(of: Callable[..., T], given: Iterable[T | Mapping[str, Any]] | None) -> tuple[T, ...]:
-    """Rows within a row, as Arrow or Spark gives them back."""
+    """Rows within a row, from their stored form in Arrow or Spark."""
     return tuple(of(**each) if isinstance(each, Mapping) else each for each in given or ())
 
 
@@ -32,7 +32,7 @@ def _texts(given: Iterable[str] | None) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class GroupsRow(Row):
-    """A row that a fold of `__marshal_groups` says."""
+    """A row of a fold of `__marshal_groups`."""
 
     coordinating_partition: LogPartitionNumber = -1
     certain: Annotated[
@@ -44,9 +44,9 @@ class GroupsRow(Row):
 
 @frozen(kw_only=True)
 class PartitionTenureRow(GroupsRow):
-    """Which member owned a partition of a group, from which event to which, and why it moved.
+    """The tenures of each partition of a group: member, first and last event, and why it moved.
 
-    Every message about the partition names the tenure. A renewal and a rewind begin another one.
+    Every message about the partition names the tenure. A renewal and a rewind begin a new one.
     """
 
     group: _Group
@@ -103,7 +103,7 @@ def _causes(given: Iterable[CauseRow | Mapping[str, Any]] | None) -> tuple[Cause
 
 @frozen(kw_only=True)
 class ReleaseRow:
-    """What one member had to let go in a rebalance, and when it was done."""
+    """The partitions that one member had to release in a rebalance, and when it was done."""
 
     member: str
     client: str
@@ -114,7 +114,7 @@ class ReleaseRow:
     """released, left, expired or renewed; `holds` if it still held some when the rebalance was
     superseded or the log ended."""
     took_ms: int
-    """Since it first had to: by this target, or by one before it that was not settled."""
+    """The time since it first had to: by this target, or by an earlier one that was not settled."""
 
 
 def _releases(given: Iterable[ReleaseRow | Mapping[str, Any]] | None) -> tuple[ReleaseRow, ...]:
@@ -123,7 +123,7 @@ def _releases(given: Iterable[ReleaseRow | Mapping[str, Any]] | None) -> tuple[R
 
 @frozen(kw_only=True)
 class RebalanceRow(GroupsRow):
-    """Why a group was rebalanced, how long that took, what moved, and who held it up."""
+    """The rebalances: causes, duration, moved partitions, and the members that delayed them."""
 
     group: _Group
     rebalance: Annotated[str, "`incremental` or `eager`"]
@@ -175,7 +175,7 @@ class RebalanceRow(GroupsRow):
 
 @frozen(kw_only=True)
 class ControllershipRow(GroupsRow):
-    """Who controlled a partition of the log, from which event to which."""
+    """The controllers of each partition of the log, with the first and last event of each."""
 
     epoch: Annotated[int, "log offset of the ControllerStarted that won"]
     controller: Annotated[int | None, "id of the controller"]
@@ -197,7 +197,7 @@ class ControllershipRow(GroupsRow):
 
 @frozen(kw_only=True)
 class RefusedEventRow(GroupsRow):
-    """Every event that changed nothing, and every position of a commit that was refused."""
+    """Every event without an effect, and every refused position of a commit."""
 
     group: Annotated[str | None, "group id; null for an event of the controllership"]
     offset: Annotated[int, "log offset of the event"]
@@ -221,7 +221,7 @@ class RefusedEventRow(GroupsRow):
 
 @frozen(kw_only=True)
 class FinalGroupRow(GroupsRow):
-    """Every group in numbers, and its state at the end of the log."""
+    """Every group's counts, and its state at the end of the log."""
 
     group: _Group
     rebalance: Annotated[str, "`incremental` or `eager`"]
@@ -247,14 +247,14 @@ class FinalGroupRow(GroupsRow):
 
 @frozen(kw_only=True)
 class PlaceRow:
-    """A partition, with a number or a member where there is one."""
+    """A partition, with a number or a member if it has one."""
 
     topic: str
     partition: int
     number: int = 0
-    """Of a static one the number of the event that asked for it."""
+    """For a static partition, the number of the event that requested it."""
     member: str | None = None
-    """Of a target the member that is to own it."""
+    """For a target, the member that shall own it."""
 
 
 def _places(given: Iterable[PlaceRow | Mapping[str, Any]] | None) -> tuple[PlaceRow, ...]:
@@ -263,7 +263,7 @@ def _places(given: Iterable[PlaceRow | Mapping[str, Any]] | None) -> tuple[Place
 
 @frozen(kw_only=True)
 class WishRow:
-    """What one member wanted when a target was made."""
+    """The wishes of one member when a target was made."""
 
     member: str
     client: str
@@ -289,7 +289,7 @@ def _topics(given: Iterable[CountRow | Mapping[str, Any]] | None) -> tuple[Count
 
 @frozen(kw_only=True)
 class TargetRow(GroupsRow):
-    """A target as it was written, with all that a strategy needs to make another one."""
+    """A target as it was written, with all that a strategy needs to compute another one."""
 
     group: str
     offset: int
@@ -302,7 +302,7 @@ class TargetRow(GroupsRow):
 
 @frozen(kw_only=True)
 class GroupMarkRow(GroupsRow):
-    """An event that deserves a glyph on a group's timeline."""
+    """An event with a glyph on a group's timeline."""
 
     group: str
     offset: int

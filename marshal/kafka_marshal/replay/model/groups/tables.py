@@ -1,6 +1,6 @@
 """The tables of a replay of `__marshal_groups`: the row type of each, and its sort order.
 
-Findings and malformed records have the tables that they have for claims, too.
+Findings and malformed records use the same tables as a replay of claims.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GROUPS_PUBLISHED: Final[tuple[Table[Any], ...]] = (
 TARGETS: Final = Table("targets", TargetRow, (*_GROUP_ORDER, "offset"))
 GROUP_MARKS: Final = Table("group_marks", GroupMarkRow, (*_GROUP_ORDER, "offset"))
 GROUPS_INTERNAL: Final[tuple[Table[Any], ...]] = (TARGETS, GROUP_MARKS, PARTITIONS)
-"""What the fold says besides: for `summary.json`, the report and `--what-if`."""
+"""Further tables of the fold: for `summary.json`, the report and `--what-if`."""
 
 OF_GROUPS: Final = TableSet(GROUPS_PUBLISHED, GROUPS_INTERNAL)
 """All tables of a replay of `__marshal_groups`."""

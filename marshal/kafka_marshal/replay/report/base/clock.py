@@ -1,4 +1,4 @@
-"""Times and durations for people, and the ticks of a time axis. All times are UTC."""
+"""Formats times and durations for readers, and chooses the ticks of a time axis. All in UTC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS_MS: Final = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 365)),
 )
-"""Distances between ticks that a reader counts in without thinking."""
+"""Usual distances between ticks of a time axis."""
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -48,7 +48,7 @@ def moment(ms: int | None) -> str:
 
 
 def time_of_day(ms: int) -> str:
-    """Time to the millisecond, for tables below a heading that says the day.
+    """Time to the millisecond, for tables whose heading has the date.
 
     >>> time_of_day(1795219134206)
     '23:58:54.206'
@@ -57,7 +57,7 @@ def time_of_day(ms: int) -> str:
 
 
 def span(from_ms: int | None, to_ms: int | None) -> str:
-    """From when to when, and how long, without saying the day twice.
+    """Begin, end and duration, without repeating the date.
 
     >>> span(1795219114674, 1795219164085)
     '2026-11-20 23:58:34 to 23:59:24 UTC (49 s)'
@@ -70,7 +70,7 @@ def span(from_ms: int | None, to_ms: int | None) -> str:
 
 
 def between(from_ms: int, to_ms: int) -> str:
-    """From when to when, to the second.
+    """Begin and end, to the second.
 
     >>> between(1795219114674, 1795219164085), between(1795219114674, 1795219114999)
     ('2026-11-20 23:58:34 to 23:59:24', '2026-11-20 23:58:34')
@@ -85,7 +85,7 @@ def between(from_ms: int, to_ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A duration in the two units that matter.
+    """A duration in its two largest units.
 
     >>> [duration(ms) for ms in (0, 850, -7230, 49411, 203768, 7_500_000, 200_000_000)]
     ['0 ms', '850 ms', '−7.2 s', '49 s', '3 min 24 s', '2 h 5 min', '2 d 8 h']
@@ -115,20 +115,20 @@ def _two(sign: str, many: int, rest: int, big: str, small: str) -> str:
 
 @frozen
 class Axis:
-    """A stretch of time laid over a width of 100 %."""
+    """A time span mapped to a width of 100 %."""
 
     from_ms: int
     to_ms: int
 
     @classmethod
     def around(cls, from_ms: int, to_ms: int) -> Axis:
-        """With a margin, so that what happens at the ends is not cut in half."""
+        """With a margin, so that glyphs at the ends are not cut."""
         length = max(to_ms - from_ms, 1)
         margin = max(length // 50, 1)
         return cls(from_ms - margin, to_ms + margin)
 
     def fraction(self, ms: int) -> float:
-        """Where a time stands, 0 to 1; what lies outside stands at the edge."""
+        """The position of a time, 0 to 1; times outside are moved to the edge."""
         length = self.to_ms - self.from_ms
         return min(max((ms - self.from_ms) / length, 0.0), 1.0)
 
@@ -151,7 +151,7 @@ class Axis:
 
     @property
     def json(self) -> list[str | int | None]:
-        """Both ends, for the script that draws finer ticks when the reader zooms in."""
+        """Both ends, for the script, which draws finer ticks after zooming in."""
         return [js_int(self.from_ms), js_int(self.to_ms)]
 
 

@@ -1,13 +1,14 @@
 """The content of a report as plain values, from which the page is built.
 
-This room knows no HTML. The pipeline fills it from its tables, a test by hand.
+This module knows no HTML. The pipeline fills it from its tables, and tests by hand.
 
-Conventions. Times are unix milliseconds, UTC, and names end in `_ms`; offsets are Kafka offsets in
-the coordination topic, except `position`, which counts in the data topic (next to consume). Rule
-sets are "fenced" or "original". `log` is the name of the log a record came from: a capture's file
-name, or the name of a source that holds one log. Two logs may hold the same partitions and offsets,
-so every key carries it. Text may be any `str`, lone surrogates included; the page escapes it. Order
-of tuples is the order on the page where a field says so, and free elsewhere.
+Conventions. Times are unix milliseconds, UTC, and names end in `_ms`. Offsets are Kafka offsets in
+the coordination topic, except `position`, which is the next offset to consume in the data topic.
+Rule sets are "fenced" or "original". `log` is the name of the log that a record comes from: a
+capture's file name, or the name of a source that holds one log. Two logs may have the same
+partitions and offsets, so every key contains it. Text may be any `str`, including lone surrogates;
+the page escapes it. The order of tuples is the order on the page if a field states that, and has no
+meaning otherwise.
 """
 
 from __future__ import annotations
@@ -31,48 +32,48 @@ RuleSetName: TypeAlias = str
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """A property of the protocol was broken: a message may be processed twice, or not."""
+    """A property of the protocol was violated: messages may be processed twice, or not at all."""
     WARNING = "warning"
-    """Nothing was broken, but the rules had to refuse something, or stood close to it."""
+    """No property was violated, but the rules had to refuse something, or were close to it."""
     INFO = "info"
-    """Worth knowing when the rest is read."""
+    """Additional information."""
 
 
 class MarkKind(enum.StrEnum):
-    """What a record did to a claim that is worth a glyph: its name, and what the page calls it.
+    """A record's effect on a claim that has a glyph: its name, and its wording on the page.
 
-    Loudest first. Ordinary heartbeats are `beats`.
+    In order of importance. Ordinary heartbeats are `beats`.
     """
 
     sentence: str
 
     def __new__(cls, name: str, sentence: str = "") -> Self:
-        """Take the name for the value, and the sentence beside it."""
+        """Make a kind with the name as its value."""
         made = str.__new__(cls, name)
         made._value_ = name
         made.sentence = sentence
         return made
 
     THEFT = "theft", "stolen from a live owner"
-    """A record made its sender the owner although another client's owner was live
-    (`overwritten` under `original`). Drawn loudest."""
+    """A record made its sender the owner although another client's owner was live (`overwritten`
+    under `original`). The most prominent glyph."""
     TAKEOVER = "takeover", "takeover from a stale owner"
-    """ClaimingPartition won over a stale owner (`took_over`)."""
+    """A ClaimingPartition won over a stale owner (`took_over`)."""
     RESTART = "restart", "same client, another instance"
-    """Another instance of the owner's client came in (`restarted`, `fast_reclaimed`)."""
+    """Another instance of the owner's client took over (`restarted`, `fast_reclaimed`)."""
     REFUSAL = "refusal", "refused"
-    """The record was refused; `guard` says by what."""
+    """The record was refused; `guard` holds the reason."""
     PAUSE = "pause", "group released and paused"
-    """ReleaseGroup reached the claim."""
+    """A ReleaseGroup affected the claim."""
     PAUSE_BROKEN = "pause_broken", "pause broken"
-    """Ownership was won, or kept, by somebody else than the pauser within a pause."""
+    """During a pause, ownership was won or kept by a client other than the pauser."""
     POSITION_SET = "position_set", "position set by the admin"
-    """The admin set the position."""
+    """An administrator set the position."""
     POSITION_BACK = "position_back", "position moved back"
-    """The position fell, and no admin did it."""
+    """The position moved back, and no administrator did that."""
 
 
 MARK_OF: Final = {
@@ -82,12 +83,12 @@ MARK_OF: Final = {
     Accepted.GROUP_RELEASED: MarkKind.PAUSE,
     Accepted.POSITION_SET: MarkKind.POSITION_SET,
 }
-"""The marks of verdicts that are always marked."""
+"""The marks of verdicts that always have one."""
 
 
 @frozen
 class ClaimId:
-    """Which claim: one state machine, one row of the timeline."""
+    """The identity of a claim, which is one state machine and one row of the timeline."""
 
     log: str
     coordinating_partition: int
@@ -100,9 +101,9 @@ class ClaimId:
 
 @frozen
 class TenureBar:
-    """One owner's unbroken ownership of a claim: a bar. Unowned time is the space between.
+    """One owner's uninterrupted ownership of a claim, drawn as a bar. Gaps are unowned time.
 
-    Of a row of `tenures` it is what a lane draws: thousands of bars share their lane's claim.
+    It has the columns of a row of `tenures` that a lane needs: thousands of bars share one claim.
     """
 
     owner_instance: str
@@ -110,23 +111,23 @@ class TenureBar:
     from_offset: int
     """Offset of the record that began it."""
     to_offset: int | None
-    """Offset of the record that ended it; None while it lasts at the end of the log."""
+    """Offset of the record that ended it; None if it is open at the end of the log."""
     from_ms: int
     to_ms: int | None
-    """Time of the record that ended it; None while it lasts: drawn to the end of the log."""
+    """Time of the record that ended it; None if it is open: drawn to the end of the log."""
     position_from: int | None
-    """The claim's position right after the beginning; None when not known."""
+    """The claim's position after the first record; None if unknown."""
     position_to: int | None
-    """The last position of the tenure; None when not known."""
+    """The last position of the tenure; None if unknown."""
     began: str
     """How it began: the value of `Accepted` (`claimed`, `took_over`, `overwritten`, ...)."""
     ended: str | None
-    """How it ended: the value of `Accepted` of the ending record; None while it lasts."""
+    """How it ended: the value of `Accepted` of the last record; None if it is open."""
 
 
 @frozen
 class RecordGlyph:
-    """One record that deserves a glyph on the lane."""
+    """One record with a glyph on the lane."""
 
     offset: int
     at_ms: int
@@ -134,46 +135,46 @@ class RecordGlyph:
     sender_instance: str
     sender_client: str
     guard: str | None = None
-    """Value of `Refused` for a refusal, else None."""
+    """The value of `Refused` for a refusal, else None."""
     position: int | None = None
-    """The claim's position after the record; None when not known."""
+    """The claim's position after the record; None if unknown."""
     text: str = ""
-    """One sentence for the tooltip, without offset, time and sender, which are shown anyway.
-    Empty: the page says what the kind means."""
+    """One sentence for the tooltip, without offset, time and sender, which are always shown. Empty:
+    the page shows the meaning of the kind."""
 
 
 @frozen
 class Pause:
-    """A span in which only the pauser may win the claim."""
+    """A time span in which only the pauser may win the claim."""
 
     from_ms: int
     until_ms: int | None
-    """The expiry, or earlier when the pauser's own win ended it; None: past the end of the log."""
+    """Its expiry, or the earlier end by the pauser's own win; None: after the end of the log."""
     by: str
-    """Instance that sent the ReleaseGroup."""
+    """The instance that sent the ReleaseGroup."""
 
 
 @frozen
 class RangeBar:
-    """Offsets that one instance held of a shared claim."""
+    """A range of a shared claim that one instance held."""
 
     offset: int
-    """Log offset of the request that was granted them."""
+    """Log offset of the request that was granted it."""
     start: int
     end: int
-    """The next one after the last."""
+    """The offset after the last one of the range."""
     instance: str
     client: str
     from_ms: int
     to_ms: int | None
-    """None: held when the log ends."""
+    """None: held at the end of the log."""
     ended: str
     """done, given_back, taken, lost, void or held."""
 
 
 @frozen
 class Lane:
-    """What one rule set makes of one claim."""
+    """The result of one rule set for one claim."""
 
     rules: RuleSetName
     tenures: tuple[TenureBar, ...] = ()
@@ -183,9 +184,9 @@ class Lane:
     pauses: tuple[Pause, ...] = ()
     beats_ms: tuple[int, ...] = ()
     """Times of the owner's accepted records (win, heartbeat, grant), ascending. Drawn as hairlines
-    in the bar, and the bar fades where its owner was stale. Empty: neither is drawn."""
+    in the bar, and the bar fades while its owner was stale. Empty: neither is drawn."""
     ranges: tuple[RangeBar, ...] = ()
-    """Of a shared claim who held which offsets, in order of offset."""
+    """For a shared claim: its ranges with their holders, in order of offset."""
 
 
 @frozen
@@ -196,7 +197,7 @@ class ClaimTimeline:
     lanes: tuple[Lane, ...]
     """One per rule set of `ReportData.rules`; drawn original first."""
     records: int | None = None
-    """Records of the claim's key; None when not counted."""
+    """The number of records with the claim's key; None if not counted."""
 
 
 @frozen
@@ -206,51 +207,51 @@ class FindingRecord:
     offset: int
     at_ms: int
     type: str
-    """`Heartbeat`, `ClaimingPartition`, ...; `malformed` when it has none."""
+    """`Heartbeat`, `ClaimingPartition`, ...; `malformed` if its value is no message."""
     sender_instance: str
     sender_client: str
     verdict: str
-    """Value of `Accepted`, `Refused` or `ReadTwice`, or empty when it says nothing."""
+    """The value of `Accepted`, `Refused` or `ReadTwice`; empty if there is none."""
     text: str
-    """The record's value as text. Bytes that are not UTF-8 as surrogate escapes."""
+    """The record's value as text. Bytes that are not UTF-8 are surrogate escapes."""
 
 
 @frozen
 class Finding:
-    """Something worth reporting. On the page those of one cause stand together; see `causes`."""
+    """A finding. The page groups findings of one cause; see `causes`."""
 
     rules: RuleSetName | None
-    """Under which rule set; None for a fact of the input (gap, duplicate, CreateTime, clock)."""
+    """The rule set; None for a fact of the input (gap, duplicate, CreateTime, clock)."""
     code: str
     """snake_case, as in the `findings` table: `late_heartbeat_stole`."""
     severity: Severity
     property: str | None
-    """The property it breaks or defends, by its name in the specification: `Fenced`; None when
+    """The specification's name of the property that it violates or protects: `Fenced`; None if
     there is none."""
     sentence: str
     """What happened, in plain words, without the records' texts."""
     log: str
     coordinating_partition: int | None = None
-    """None when the finding is about the whole log."""
+    """None if the finding is about the whole log."""
     group: str | None = None
     topic: str | None = None
     topic_partition: int | None = None
-    """None (with `topic`) when the finding is about a group, a sender or the input."""
+    """None (with `topic`) if the finding is about a group, a sender or the input."""
     offset: int | None = None
-    """The record that is the finding's place on the timeline; None: the first of `records`."""
+    """The offset of the finding's mark on the timeline; None: the first of `records`."""
     at_ms: int | None = None
-    """Its time; None: that of the first of `records`."""
+    """The time of the finding's mark; None: that of the first of `records`."""
     records: tuple[FindingRecord, ...] = ()
     """In order of offset."""
     what_to_do: str = ""
-    """What somebody who runs the consumers does about findings of this code."""
+    """What an operator should do about findings of this code."""
 
 
 @frozen
 class Divergence:
-    """A stretch of one claim's log over which the two rule sets say the same two different things.
+    """A part of one claim's log in which the two rule sets have the same two different results.
 
-    It begins with a record and ends with the next record after which they agree again or differ in
+    It begins with a record. It ends with the next record after which they agree again, or differ in
     another way (then the next divergence begins there).
     """
 
@@ -262,19 +263,19 @@ class Divergence:
     until_ms: int | None
     """None: as `until_offset`."""
     original_instance: str | None
-    """Owner under `original`; None when nobody owns."""
+    """The owner under `original`; None if there is none."""
     original_client: str | None
     original_position: int | None
     fenced_instance: str | None
-    """Owner under `fenced`; None when nobody owns."""
+    """The owner under `fenced`; None if there is none."""
     fenced_client: str | None
     fenced_position: int | None
     text: str = ""
-    """The value of the record that parted them."""
+    """The value of the record after which they differ."""
 
     @property
     def owners_differ(self) -> bool:
-        """They name another owner; else only the position differs."""
+        """Whether the owners differ; else only the positions do."""
         return (self.original_instance, self.original_client) != (
             self.fenced_instance,
             self.fenced_client,
@@ -283,65 +284,67 @@ class Divergence:
 
 @frozen
 class ReportLog:
-    """One log of the input: a figure of timelines, the worst log first, else in this order."""
+    """One log of the input: a figure of timelines. The worst log comes first, else this order."""
 
     name: str
     records: int
     from_ms: int | None
-    """Time of its first record; None when it has none. With `to_ms` the span of its time axis."""
+    """Time of its first record; None without records. With `to_ms`, the span of its time axis."""
     to_ms: int | None
     partitions: int
-    """Coordinating partitions that hold a record."""
+    """The number of coordinating partitions with records."""
     malformed: int = 0
     create_time: bool = False
-    """Some record carries CreateTime: the stamps are the producers', not the broker's."""
+    """Whether a record has CreateTime: then timestamps are the producers', not the broker's."""
 
 
 @frozen
 class Counts:
-    """How much was replayed, everything included, also what the page leaves out."""
+    """The size of the replay, including everything that the page leaves out."""
 
     records: int
     malformed: int
     claims: int
     groups: int
     senders: int
-    """Distinct instances."""
+    """The number of distinct instances."""
     findings: int
-    """Of all severities; when above `len(ReportData.findings)` the page says that it shows some."""
+    """The number of findings of all severities; if `ReportData.findings` has fewer, the page says
+    so."""
     divergences: int
-    """As `findings`."""
+    """The same for divergences."""
 
 
 @frozen
 class ReportData:
-    """Everything the page says."""
+    """The content of the page."""
 
     title: str
-    """The topic and its cluster as far as they are known, else the files. The time is added."""
+    """The topic and its cluster if known, else the files. The time is added."""
     sources: tuple[str, ...]
     """The SOURCE arguments as given."""
     rules: tuple[RuleSetName, ...]
     """One or both rule sets."""
     heartbeat_interval_s: float
-    """The longest by which a group was judged."""
+    """The longest heartbeat interval of a group."""
     from_ms: int | None
-    """Time of the first record of all logs; None when there is no record."""
+    """Time of the first record of all logs; None if there is no record."""
     to_ms: int | None
     counts: Counts
     logs: tuple[ReportLog, ...] = ()
     caveats: tuple[str, ...] = ()
-    """Sentences that limit what the page may be read to say: CreateTime, missing head, gaps,
-    claims left out for size."""
+    """Sentences about the limits of the page's content: CreateTime, missing head, gaps, claims left
+    out for size."""
     groups: tuple[GroupCountsRow, ...] = ()
     claims: tuple[ClaimTimeline, ...] = ()
-    """The claims to draw. Keep it to some hundreds; of more, `scale` tells what there is."""
+    """The claims to draw, at most some hundreds; if there are more, `scale` describes them."""
     findings: tuple[Finding, ...] = ()
-    """Keep it to some hundreds, the worst first."""
+    """At most some hundreds, the worst first."""
     senders: tuple[ClockStatistics, ...] = ()
     divergences: tuple[Divergence, ...] = ()
-    """Only with both rule sets. Keep it to some hundreds."""
+    """Only with both rule sets. At most some hundreds."""
     heartbeat_intervals_s: tuple[float, ...] = ()
-    """Each by which a group was judged, the longest last."""
+    """All heartbeat intervals of groups, the longest last."""
     scale: Scale | None = None
-    """Of more than can be drawn: totals, and what is drawn when asked. Then `claims` is empty."""
+    """For a replay that is too large to draw: totals, and details on demand. Then `claims` is
+    empty."""

@@ -1,6 +1,6 @@
 """The frame of every page: a document that loads nothing, and the lists of its legend.
 
-The room knows no section and no protocol.
+This module knows no section and no protocol.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def document(
 ) -> str:
     """The text of a page.
 
-    `parts` are the sections by their anchors, in order, and `contents` says how the links to them
-    are named. `styles` are files beside the common one.
+    `parts` are the sections by their anchors, in order, and `contents` holds the texts of links to
+    them. `styles` are files in addition to the common one.
     """
     head = el(
         "head",
@@ -76,10 +76,10 @@ def legend(
     marks: Iterable[tuple[str, str]],
     stretches: Iterable[tuple[str, str]],
 ) -> Html:
-    """What colours and glyphs mean.
+    """The meaning of colours and glyphs.
 
-    `shades` says what the shades of a colour are. Marks are pairs of a glyph's name and its
-    meaning, stretches of a kind and its meaning.
+    `shades` describes the shades of a colour. Marks are pairs of a glyph's name and its meaning,
+    stretches of a kind and its meaning.
     """
     owners = [
         el(

@@ -16,54 +16,54 @@ from kafka_marshal.replay.report.base.data import Finding, ReportLog
 
 @frozen
 class InsteadMoves:
-    """What another strategy would have moved in one group."""
+    """The moves of one group under another strategy."""
 
     log: str
     group: str
     strategy: str
-    """That of its last target."""
+    """The strategy of its last target."""
     instead: str
     rebalances: int
     moves: int
-    """Counted like `moves_instead`, so it may differ from the moves of the table `rebalances`."""
+    """Counted like `moves_instead`, so it may differ from the moves in the table `rebalances`."""
     moves_instead: int
     largest_share: int
-    """The most partitions that one member ever had."""
+    """The most partitions of one member at any time."""
     largest_share_instead: int
 
 
 @frozen
 class GroupsReportData:
-    """Everything the page says."""
+    """The content of the page."""
 
     title: str
-    """The topic and its cluster as far as they are known, else the files."""
+    """The topic and its cluster if known, else the files."""
     sources: tuple[str, ...]
     from_ms: int | None
-    """Time of the first record of all logs; None when there is no record."""
+    """Time of the first record of all logs; None if there is no record."""
     to_ms: int | None
     records: int
     malformed: int
     refused: int
-    """Events and positions of commits that were refused."""
+    """The number of refused events, and of refused positions of commits."""
     logs: tuple[ReportLog, ...] = ()
     caveats: tuple[str, ...] = ()
-    """Sentences that limit what the page may be read to say."""
+    """Sentences about the limits of the page's content."""
     groups: tuple[FinalGroupRow, ...] = ()
-    """The worst first: those with most findings, then with most rebalances."""
+    """The worst first: by number of findings, then of rebalances."""
     drawn: tuple[FinalGroupRow, ...] = ()
-    """Those of `groups` that have a timeline."""
+    """The groups with a timeline."""
     tenures: tuple[PartitionTenureRow, ...] = ()
-    """Of the groups that are drawn."""
+    """The tenures of drawn groups."""
     marks: tuple[GroupMarkRow, ...] = ()
-    """Of the groups that are drawn."""
+    """The marks of drawn groups."""
     rebalances: tuple[RebalanceRow, ...] = ()
-    """Keep it to some hundreds, by group and offset."""
+    """At most some hundreds, by group and offset."""
     controllerships: tuple[ControllershipRow, ...] = ()
-    """Keep it to some hundreds."""
+    """At most some hundreds."""
     findings: tuple[Finding, ...] = ()
-    """Keep it to some hundreds, the worst first."""
+    """At most some hundreds, the worst first."""
     findings_count: int = 0
-    """All of them."""
+    """The number of all findings."""
     instead: tuple[InsteadMoves, ...] = ()
-    """Of other strategies, where it was asked."""
+    """The moves of other strategies, if requested."""

@@ -1,7 +1,7 @@
-"""The colour of each owner: the same one everywhere on the page.
+"""The colour of each owner, the same everywhere on the page.
 
-A client has a hue, its instances have shades of it. The hues are told apart with any colour vision,
-and none of them is red: red is for what went wrong.
+A client has a hue, and its instances have shades of it. The hues can be distinguished with any
+colour vision. None of them is red, which is reserved for errors.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SHADES: Final = 3
 
 
 class Palette:
-    """Hues for clients, by how often they own; shades for its instances, by first sight in a log.
+    """Hues for clients, by number of tenures; shades for a client's instances, in log order.
 
-    With more than `HUES` clients the hues repeat, and the names in the bars tell owners apart.
+    With more than `HUES` clients the hues repeat; the names in the bars distinguish owners then.
     """
 
     def __init__(self, claims: Iterable[ClaimTimeline]) -> None:
@@ -37,7 +37,8 @@ class Palette:
                 first_seen[key] = min(first_seen.get(key, seen), seen)
         most_first = sorted(owned, key=lambda client: (-owned[client], client))
         self.clients: tuple[str, ...] = tuple(sorted(most_first[:HUES]) + most_first[HUES:])
-        """Clients that owned, or held a range: those with a hue of their own first, by name."""
+        """Clients that owned a claim, or held a range: those with a hue of their own first, by
+        name."""
         self._hues = {client: n % HUES for n, client in enumerate(self.clients)}
         self._shades: dict[tuple[str, str], int] = {}
         instances: Counter[tuple[str, str]] = Counter()
@@ -46,14 +47,14 @@ class Palette:
             self._shades[client, instance] = instances[client, log] % SHADES
             instances[client, log] += 1
         self.shaded = any(self._shades.values())
-        """Whether some client has more than one shade."""
+        """Whether a client has more than one shade."""
 
     def owner(self, client: str, instance: str) -> str:
-        """The class of an owner's bar; unknown owners (they never had a tenure) are grey."""
+        """The CSS class of an owner's bar; owners without a tenure are grey."""
         if client not in self._hues:
             return "o"
         return f"o h{self._hues[client]} s{self._shades.get((client, instance), 0)}"
 
     def client(self, client: str) -> str:
-        """The class of a client's swatch."""
+        """The CSS class of a client's swatch."""
         return f"o h{self._hues[client]} s0" if client in self._hues else "o"

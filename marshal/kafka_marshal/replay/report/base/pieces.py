@@ -12,20 +12,20 @@ from kafka_marshal.replay.report.base import words
 from kafka_marshal.replay.report.base.clock import moment, time_of_day
 
 DIGITS: Final = 8
-"""Digits shown of a random id."""
+"""The number of digits shown of a random id."""
 _RANDOM_ID: Final = re.compile(
     r"(?<![\w-])(?=[\da-f-]*[a-f])(?=[\da-f-]{16})[\da-f]{8}(?:-?[\da-f])+(?![\w-])", re.ASCII
 )
-"""An id made by chance, with or without hyphens; not a number."""
+"""A random id, with or without hyphens; not a number."""
 
 
 def link(anchor: str | None, text: str) -> Html:
-    """A link into the page; only the text when there is nowhere to go."""
+    """A link within the page; only the text if there is no target."""
     return el("a", {"href": f"#{anchor}"}, text) if anchor else escape(text)
 
 
 def number(count: int | None, loud: str | None = None) -> Html:
-    """A cell with a count; zeros are faint, and what is not may be loud."""
+    """A cell with a count; zeros are faint, and others may have the class `loud`."""
     if count is None:
         return el("td", {"class": "n zero"}, "–")
     kind = "n zero" if not count else f"n {loud}" if loud else "n"
@@ -33,7 +33,7 @@ def number(count: int | None, loud: str | None = None) -> Html:
 
 
 def table(kind: str, heads: Sequence[str], rows: Iterable[Html], text_columns: int) -> Html:
-    """A table that scrolls by itself when the page is too narrow for it."""
+    """A table that scrolls if the page is too narrow for it."""
     cells = [
         el("th", {"scope": "col", "class": None if n < text_columns else "n"}, head)
         for n, head in enumerate(heads)
@@ -61,12 +61,12 @@ def time_text(at_ms: int) -> Html:
 
 
 def topic(of: str, partition: int | None) -> str:
-    """A topic, and its partition where there is one."""
+    """A topic, with its partition if there is one."""
     return name(of) if partition is None else f"{name(of)}/{partition}"
 
 
 def short(instance: str) -> str:
-    """An instance id for a narrow place: of a random one the first eight digits.
+    """An instance id for a narrow place: the first eight digits of a random one.
 
     >>> short("db67903e8c1f4c0e9b4be1b76a0f1a2c"), short("db67903e"), short("worker-1")
     ('db67903e', 'db67903e', 'worker-1')
@@ -83,7 +83,7 @@ def sender(client: str, instance: str) -> Html:
 
 
 def sentence(text: str) -> Html:
-    """A finding's sentence; random ids in it are short, with the whole on hover."""
+    """A finding's sentence; random ids in it are shortened, with the whole id on hover."""
     shown, parts, at = visible(text), [], 0
     for found in _RANDOM_ID.finditer(shown):
         parts += [shown[at : found.start()], el("abbr", {"title": found[0]}, found[0][:DIGITS])]
@@ -92,17 +92,17 @@ def sentence(text: str) -> Html:
 
 
 def property_name(of: str) -> Html:
-    """A property's name, with what it promises on hover."""
+    """A property's name, with its promise on hover."""
     promised = words.PROMISES.get(of)
     return el("b", None, name(of) if promised is None else el("abbr", {"title": promised}, of))
 
 
 def folded(summary: str, content: Html) -> Html:
-    """What unfolds on demand."""
+    """Content that unfolds on demand."""
     return el("details", None, el("summary", None, summary), content)
 
 
 def asset(file: str) -> Html:
-    """A file of the report as it stands: ours, so it is markup already."""
+    """An asset file of the report, as markup: it is our own, so it is not escaped."""
     of_report = resources.files(__package__.rpartition(".")[0])
     return Html(of_report.joinpath(file).read_text(encoding="utf-8"))

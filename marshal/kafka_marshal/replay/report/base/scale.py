@@ -1,7 +1,7 @@
 """What a large report shows instead of every claim: totals, heat maps, worst claims.
 
-Plain values like those of `data`, of which this room needs claims and severities. It knows neither
-tables nor HTML, nor how much of it a page can hold (`details`).
+Plain values like those of `data`, of which this module uses claims and severities. It knows neither
+tables nor HTML, nor how much of it fits on a page (`details`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from attrs import field, frozen
 from kafka_marshal.replay.report.base.data import ClaimId, ClaimTimeline, RuleSetName, Severity
 
 COLUMNS: Final = 72
-"""Columns of a heat."""
+"""The number of columns of a heat map."""
 
 
 @frozen
 class FindingTotal:
-    """How often one code was found in one log, all of them."""
+    """The number of findings of one code in one log."""
 
     log: str
     rules: RuleSetName | None
@@ -31,40 +31,40 @@ class FindingTotal:
 
 @frozen
 class HeatRow:
-    """How many findings began in each column of time."""
+    """The number of findings that began in each column of time."""
 
     name: str
     """A code, or a group."""
     severity: Severity
-    """Of a group the worst that it has."""
+    """For a group, its worst severity."""
     counts: Mapping[int, int]
-    """Column (0 to `COLUMNS` - 1) to findings; a column without any is not in it."""
+    """By column (0 to `COLUMNS` - 1), the number of findings; columns without any are missing."""
 
     @property
     def total(self) -> int:
-        """Of all columns."""
+        """The sum of all columns."""
         return sum(self.counts.values())
 
 
 @frozen
 class Heat:
-    """The findings of one log over its time."""
+    """The findings of one log over time."""
 
     log: str
     from_ms: int
     step_ms: int
-    """How long a column is."""
+    """The duration of a column."""
     codes: tuple[HeatRow, ...]
     """The worst first."""
     groups: tuple[HeatRow, ...]
-    """Errors and warnings by group, the groups with most of them first."""
+    """Errors and warnings by group, the groups with the most first."""
     groups_left_out: int = 0
-    """Groups with findings beyond those."""
+    """The number of further groups with findings."""
 
 
 @frozen
 class ClaimCounts:
-    """One claim in numbers. Of two rule sets tenures, takeovers and time are the larger number."""
+    """The counts of one claim. With two rule sets, tenures, takeovers and time are the maximum."""
 
     claim: ClaimId
     records: int
@@ -74,7 +74,7 @@ class ClaimCounts:
     tenures: int
     takeovers: int
     unowned_ms: int
-    """Time in which nobody owned it after somebody first had, to the end of the log."""
+    """Time without an owner after the first tenure, to the end of the log."""
 
 
 @frozen
@@ -91,35 +91,35 @@ class ClaimFinding:
 
 @frozen
 class ClaimDetail:
-    """What can be looked at of one claim."""
+    """The details of one claim."""
 
     timeline: ClaimTimeline
     findings: tuple[ClaimFinding, ...] = ()
     tenures_only: bool = False
-    """Marks, heartbeats and pauses were not fetched."""
+    """Whether it has no marks, heartbeats and pauses."""
     cut: bool = False
-    """It has more tenures, marks or findings than these, which are the first ones."""
+    """Whether it has more tenures, marks or findings than these, which are the first ones."""
 
 
 @frozen
 class LogCounts:
-    """What one log holds."""
+    """The counts of one log."""
 
     claims: int
     divergences: int
     parting: int
-    """Claims on which the rule sets part."""
+    """The number of claims on which the rule sets disagree."""
 
 
 @frozen
 class Scale:
-    """A replay of more than a page can draw."""
+    """A replay that is too large to draw."""
 
     totals: tuple[FindingTotal, ...] = ()
     heats: tuple[Heat, ...] = ()
-    """Logs with most records first; not every log of many has one."""
+    """Logs with the most records first; if there are many logs, only some have one."""
     claims: tuple[ClaimCounts, ...] = ()
-    """The worst first: by whichever of errors, takeovers and time unowned ranks a claim highest."""
+    """The worst first: by errors, takeovers or unowned time, whichever ranks a claim highest."""
     details: Mapping[int, ClaimDetail] = field(factory=dict)
-    """Index in `claims` to what is known of it; the order is that of `claims`."""
+    """By index in `claims`, the details, in order of `claims`."""
     logs: Mapping[str, LogCounts] = field(factory=dict)

@@ -50,7 +50,7 @@ GUARDS: Final = {
 
 
 PROMISES: Final = {each.value: each.sentence for each in (*RangesProperty, *Property)}
-"""What the properties promise, by name."""
+"""By property name, its promise."""
 
 _WENT_WRONG: Final = {
     "Mutex": "two consumers owned one claim",
@@ -67,7 +67,7 @@ _WENT_WRONG: Final = {
 
 
 def went_wrong(code: str, broken: str | None) -> str:
-    """An error as a clause of the verdict.
+    """An error as a clause of the result.
 
     >>> went_wrong("late_heartbeat_stole", "Fenced")
     'a late heartbeat stole a claim from its live owner'

@@ -14,7 +14,7 @@ MARKS: Final = {
     "counted": "a topic was counted",
     "started": "another controller took over",
 }
-"""Kinds of marks that are drawn, and what the page calls them."""
+"""The kinds of marks that are drawn, with their wording."""
 
 _SHAPES: Final = {
     "joined": ("M-.9-4H.9V-.9H4V.9H.9V4H-.9V.9H-4V-.9H-.9Z", "fill"),

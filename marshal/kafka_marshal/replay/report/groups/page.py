@@ -1,4 +1,4 @@
-"""The whole page of groups: its sections in order, and everything they need."""
+"""The page of groups: its sections in order, and the data that they share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kafka_marshal.replay.report.sections import causes, findings
 
 ROWS_PER_AXIS: Final = 24
 NEAR_SESSIONS: Final = 10
-"""Session timeouts that lie between findings of one code that stand together, at most."""
+"""The most session timeouts between findings of one code that are shown together."""
 _CONTENTS: Final = {
     "ownership": "Who owned what",
     "findings": "Findings",
@@ -48,7 +48,7 @@ _GroupKey = tuple[str, int, str]
 
 
 def render(data: GroupsReportData) -> str:
-    """One HTML file: style, drawing, data and script inside, nothing fetched from anywhere."""
+    """Render one HTML file with embedded style, drawing, data and script; it loads nothing."""
     as_claims = _as_claims(data)
     found = causes.causes(as_claims)
     marks = [mark for cause in found for mark in cause.marks]
@@ -80,7 +80,7 @@ def render(data: GroupsReportData) -> str:
 
 
 def _as_claims(data: GroupsReportData) -> ReportData:
-    """The findings as the sections of claims take them."""
+    """The findings in the form that the sections of claims use."""
     session_s = max((row.session_timeout_ms for row in data.groups), default=0) / 1000
     counts = Counts(data.records, data.malformed, 0, len(data.groups), 0, data.findings_count, 0)
     return ReportData(
@@ -97,7 +97,7 @@ def _as_claims(data: GroupsReportData) -> ReportData:
 
 
 def _bars(data: GroupsReportData) -> list[ClaimTimeline]:
-    """The tenures by partition: whose colours are chosen."""
+    """The tenures by partition, for choosing colours."""
     by_partition: dict[ClaimId, list[PartitionTenureRow]] = defaultdict(list)
     for row in data.tenures:
         place = (row.log, row.coordinating_partition, row.group, row.topic, row.topic_partition)
@@ -136,7 +136,7 @@ def _header(data: GroupsReportData, first_error: Html | None) -> Html:
 
 
 def _verdict(data: GroupsReportData) -> Html:
-    """What came of it all, in a sentence or two."""
+    """The result in a sentence or two."""
     if not data.records:
         return join(["There was no record to replay."])
     rebalances = sum(row.rebalances for row in data.groups)

@@ -14,7 +14,7 @@ from kafka_marshal.replay.report.base.groups import GroupsReportData
 from kafka_marshal.replay.report.groups.timeline import took_ms, why
 
 OPEN_MAX: Final = 40
-"""Rebalances of a group that stand open; the rest unfolds."""
+"""The number of open rebalances of a group; the others are folded."""
 
 _HOW: Final = {
     "released": "",
@@ -26,7 +26,7 @@ _HOW: Final = {
 
 
 def groups(data: GroupsReportData) -> Html | None:
-    """Every group in numbers."""
+    """Every group with its counts."""
     if not data.groups:
         return None
     heads = (
@@ -78,7 +78,7 @@ def _time(ms: int | None, loud: bool = False) -> Html:
 
 
 def rebalances(data: GroupsReportData) -> Html | None:
-    """Every rebalance: why, what moved, how long it took, and who let go last."""
+    """Every rebalance: causes, moves, duration, and the members that released last."""
     if not data.rebalances:
         return None
     late = {
@@ -147,7 +147,7 @@ def _rebalance(row: RebalanceRow, *, linked: bool, late: bool) -> Html:
 
 
 def _held_up(releases: tuple[ReleaseRow, ...]) -> Html:
-    """Who let go last, and behind it who did before."""
+    """The member that released last, and the earlier ones on demand."""
     if not releases:
         return el("span", {"class": "zero"}, "nobody had to")
     shown = [
@@ -175,7 +175,7 @@ def _plain(each: ReleaseRow) -> str:
 
 
 def controllers(data: GroupsReportData) -> Html | None:
-    """Who controlled which partition of the log, from when to when."""
+    """The controllers of each partition of the log, with begin and end."""
     if not data.controllerships:
         return None
     heads = (
@@ -217,7 +217,7 @@ def controllers(data: GroupsReportData) -> Html | None:
 
 
 def strategies(data: GroupsReportData) -> Html | None:
-    """How many moves other strategies would have made."""
+    """The number of moves under other strategies."""
     if not data.instead:
         return None
     heads = (

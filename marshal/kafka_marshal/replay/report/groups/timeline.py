@@ -1,7 +1,7 @@
 """The timeline of a group: a lane for its rebalances, and one for each partition.
 
-Bars, colours and flags are those of claims (`sections.timeline`). Here is what a claim has not: a
-rebalance's span, a partition that its owner had to let go, and a member that was silent.
+Bars, colours and flags are those of claims (`sections.timeline`). This module adds what claims do
+not have: the span of a rebalance, partitions that an owner must release, and silent members.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafka_marshal.replay.report.sections.timeline import (
 
 STRIPE_PX: Final = 3
 CUTS_MAX: Final = 60
-"""With more rebalances their lines do not go through the partitions' lanes."""
+"""If there are more rebalances, their lines do not extend through the partitions' lanes."""
 
 BEGAN: Final = {
     "rebalanced": "it was free when the target was written",
@@ -62,11 +62,11 @@ CAUSES: Final = {
     "static": "wants other partitions",
     "counted": "was counted",
 }
-"""What an event was that made a rebalance due."""
+"""The wording of events that made a rebalance due."""
 
 
 def why(row: RebalanceRow) -> str:
-    """What made a rebalance due, by members."""
+    """The causes of a rebalance, by members."""
     if not row.causes:
         return "what made it due lies before the log"
     told: dict[str, list[str]] = defaultdict(list)
@@ -80,13 +80,13 @@ def why(row: RebalanceRow) -> str:
 
 
 def took_ms(row: RebalanceRow) -> int | None:
-    """From when it was due, or written, until it was settled; None if it never was."""
+    """The time from when it was due, or written, until it was settled; None if it never was."""
     since_ms = row.timestamp_ms if row.due_ms is None else row.due_ms
     return None if row.settled_ms is None else row.settled_ms - since_ms
 
 
 class GroupTimeline(Timeline):
-    """Draws groups, and remembers where everything went."""
+    """Draws groups, and records where each mark is."""
 
     def __init__(self, finding_marks: Iterable[_FindingMark], palette: Palette) -> None:
         marks = [*finding_marks]
@@ -126,7 +126,7 @@ class GroupTimeline(Timeline):
         return rows
 
     def _lane(self, lane: Lane, axis: Axis, top: int, finding_marks: list[_FindingMark]) -> Html:
-        """The bars, lines where targets were written, and stripes where an owner must let go."""
+        """The bars, lines where targets were written, and stripes where an owner must release."""
         first = len(self.drawn.tenures)
         cuts = [
             el("line", {"class": "cut", "x1": x, "x2": x, "y1": 0, "y2": "100%"})
@@ -154,7 +154,7 @@ class GroupTimeline(Timeline):
         marks: Sequence[GroupMarkRow],
         axis: Axis,
     ) -> Html:
-        """The lane of a group's rebalances, and what came and went below it."""
+        """The lane of a group's rebalances, with joins and departures below it."""
         height = BAR_PX + 2 * STRIP_PX + 2 * PAD_PX
         flags = self._of_group[group.log, group.coordinating_partition, group.group]
         late = {f.finding.offset for f in flags if f.finding.code == "rebalance_held_up"}
@@ -180,7 +180,7 @@ class GroupTimeline(Timeline):
         )
 
     def _rebalance(self, row: RebalanceRow, axis: Axis, *, held_up: bool) -> Html:
-        """From when it was due to when it was settled; the target is written in between."""
+        """A bar from when it was due to when it was settled; the target is written in between."""
         due_ms = row.timestamp_ms if row.due_ms is None else row.due_ms
         kind = "late" if held_up else row.state
         anchor = f"rebalance-{js_int(row.coordinating_partition)}-{js_int(row.offset)}"
@@ -272,7 +272,7 @@ class GroupTimeline(Timeline):
 
 
 def lane_of(tenures: Sequence[PartitionTenureRow]) -> Lane:
-    """A partition's tenures as bars. A silent owner's bar fades from its last word on."""
+    """A partition's tenures as bars. A silent owner's bar fades from its last message on."""
     spoke = [
         row.to_ms - row.silent_ms
         for row in tenures
@@ -282,7 +282,7 @@ def lane_of(tenures: Sequence[PartitionTenureRow]) -> Lane:
 
 
 def bar_of(row: PartitionTenureRow) -> TenureBar:
-    """A tenure as a bar, with words for how it began and ended."""
+    """A tenure as a bar, with words for its beginning and end."""
     ended = None
     if row.ended != "open":
         ended = ENDED.get(row.ended, visible(row.ended, 40))

@@ -1,8 +1,8 @@
 """Groups the findings by cause, and lists the worst groups.
 
 A consumer that stalls loses all its claims within seconds, and each claim has findings of its own,
-under each rule set. A reader wants them as one thing that happened. What nobody writes down is what
-caused what; group and time are what the findings share.
+under each rule set. The page shows them as one incident. The log does not record causes; the
+findings of one cause share their group and time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_marshal.replay.report.base.data import FENCED, ORIGINAL, Finding, Rep
 from kafka_marshal.replay.report.sections.timeline import _FindingMark
 
 Group: TypeAlias = tuple[str, str | None]
-"""A log and a consumer group in it; None for what is about no group."""
+"""A log and a consumer group in it; None for a finding about no group."""
 
 _SEVERITIES: Final = list(Severity)
 _NEVER: Final = float("inf")
@@ -26,30 +26,30 @@ _NEVER: Final = float("inf")
 
 @frozen
 class Cause:
-    """Findings that are shown together."""
+    """Findings that are shown as one incident."""
 
     severity: Severity
-    """The worst of theirs."""
+    """The worst severity of its findings."""
     group: Group
     from_ms: int | None
-    """Time of the first of them; None when none has a time."""
+    """The time of the first of them; None if none has a time."""
     to_ms: int | None
     marks: tuple[_FindingMark, ...]
-    """Worst first, those of one code and rule set side by side."""
+    """Worst first; those of one code and rule set are adjacent."""
 
     def by_code(self) -> Iterator[tuple[_FindingMark, ...]]:
-        """Those of one code under one rule set, the worst first."""
+        """Yield the findings by code and rule set, the worst first."""
         for _, alike in groupby(self.marks, key=lambda p: (p.finding.rules, p.finding.code)):
             yield tuple(alike)
 
 
 def causes(data: ReportData) -> list[Cause]:
-    """The findings by what they have in common, and numbered in that order.
+    """The findings grouped by cause, and numbered in that order.
 
-    Errors and warnings about claims of one group belong together while the next of them comes
-    before two heartbeat intervals are over, after which a silent owner is stale. Those about a
-    whole group or a log do if they have one code. What is only worth knowing is together by code,
-    whenever it was.
+    Errors and warnings about claims of one group belong together while the next one follows within
+    two heartbeat intervals, after which a silent owner is stale. Those about a whole group or log
+    belong together if they have one code. Findings of severity `info` are grouped by code, at any
+    time.
 
     The order: severity, then the worst group first, then time.
     """
@@ -87,10 +87,9 @@ def causes(data: ReportData) -> list[Cause]:
 
 
 def worst_groups(data: ReportData) -> Mapping[Group, tuple[int, int]]:
-    """Errors and warnings of each group, so that sorting puts the worst first.
+    """The negative numbers of errors and warnings by group, so that the worst group sorts first.
 
-    Of a big replay those of every claim in its list, also when the findings themselves are not on
-    the page.
+    In a large replay, the counts of all listed claims are used, since the page may omit findings.
     """
     counts: Counter[tuple[Group, Severity]] = Counter()
     for finding in data.findings:
@@ -109,7 +108,7 @@ def worst_groups(data: ReportData) -> Mapping[Group, tuple[int, int]]:
 
 
 def _near(marks: Iterable[_FindingMark], near_ms: float) -> Iterator[list[_FindingMark]]:
-    """Each with those that follow it closely."""
+    """Yield groups of marks in which each follows the one before within `near_ms`."""
     alike: list[_FindingMark] = []
     for mark in sorted(marks, key=lambda p: p.at_ms or 0):
         if alike and (mark.at_ms or 0) - (alike[-1].at_ms or 0) > near_ms:

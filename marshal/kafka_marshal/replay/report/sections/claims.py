@@ -14,7 +14,7 @@ from kafka_marshal.replay.report.sections import ownership
 from kafka_marshal.replay.report.sections.details import PAGE_BYTES_MAX, Embedded
 
 ROWS: Final = 30
-"""Claims to write into the page itself, the worst first, at most; the script shows the others."""
+"""The most claims in the page's own table, the worst first; the script shows the others."""
 _HEADS: Final = (
     ("claim", "name"),
     ("records", "records"),
@@ -29,7 +29,7 @@ _HEADS: Final = (
 def section(
     data: ReportData, scale: Scale, held: Embedded, palette: Palette, overview: Html | None
 ) -> Html:
-    """What is drawn of the worst claims, their list, and what the page holds of the others."""
+    """The drawing of the worst claims, their list, and a note on the others."""
     heads = [
         el(
             "th",
@@ -83,7 +83,7 @@ def _note(data: ReportData) -> str:
 
 
 def _held(data: ReportData, scale: Scale, held: Embedded) -> str:
-    """What the page leaves out, and where that is."""
+    """What the page leaves out, and where to find it."""
     parts = [
         f"This page holds the timelines of {words.plural(held.whole, 'claim')}"
         f", of {held.tenures_only:,} the tenures without marks and heartbeats"

@@ -20,11 +20,11 @@ from kafka_marshal.replay.report.sections.causes import worst_groups
 from kafka_marshal.replay.report.sections.timeline import Drawn
 
 GROUPS_MAX: Final = 40
-"""Groups of a big replay to show, the worst first, at most."""
+"""The most groups of a large replay to show, the worst first."""
 
 
 def divergences(data: ReportData, drawn: Drawn) -> Html | None:
-    """Every stretch over which the two rule sets say different things."""
+    """All divergences: where the two rule sets have different results."""
     if len(data.rules) < 2:
         return None
 

@@ -1,8 +1,8 @@
-"""What the page can draw on demand, as JSON, within a budget of bytes.
+"""What the page can draw on demand, as JSON, within a limit of bytes.
 
-Every claim of the list is there with its numbers. While the budget lasts, claims are there with
-their lanes, the worst first, then with tenures alone. The page points to the tables for the others.
-Texts stand once, in one list, and everything else names them by number.
+Every claim of the list has its counts. Within the limit, the worst claims have their lanes, and the
+next ones only their tenures. For all others the page refers to the tables. Each text is stored
+once, in a list, and used by its index.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from kafka_marshal.replay.report.sections.timeline import (
 )
 
 PAGE_BYTES_MAX: Final = 20_000_000
-"""No page of any replay is larger."""
+"""The maximum size of any page."""
 DETAILS_BYTES_MAX: Final = 14_000_000
-"""The part of it, at most, for what is drawn when asked."""
+"""The maximum size of details that are drawn on demand."""
 CHUNK_CLAIMS: Final = 50
-"""Claims in one piece of JSON, which is read when one of them is asked for."""
+"""The number of claims per piece of JSON, which is parsed when one of them is opened."""
 _SLACK_BYTES: Final = 200_000
 _SEVERITIES: Final = tuple(Severity)
 
 
 @frozen
 class Embedded:
-    """The details as script elements, and how many claims they hold in which way."""
+    """The details as script elements, with the numbers of claims in each form."""
 
     scripts: tuple[Html, ...]
     whole: int
     tenures_only: int
     counts_only: int
     indices: Mapping[ClaimId, int]
-    """Claims that can be drawn, and their number in the list."""
+    """The claims that can be drawn, with their index in the list."""
 
 
 class _Texts:
-    """Every text once."""
+    """A list of texts, each stored once."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -72,7 +72,7 @@ def embedded(
     stale_after_ms: float,
     others_bytes: int,
 ) -> Embedded:
-    """As much as fits beside the `others_bytes` of the page."""
+    """The details that fit, if the rest of the page has `others_bytes`."""
     texts = _Texts()
     encoder = _Encoder(texts, {log.name: _axis(log) for log in logs}, palette, stale_after_ms)
     budget = min(DETAILS_BYTES_MAX, PAGE_BYTES_MAX - others_bytes - _SLACK_BYTES)
@@ -91,7 +91,7 @@ def embedded(
         if index >= len(listed) or index != len(indices):
             break
         text, brief = encoder.detail(detail), detail.tenures_only
-        # The last part of the budget is for tenures, of as many claims as possible.
+        # The last part of the budget is for tenures only, of as many claims as possible.
         if not brief and used + texts.bytes + len(text) > 0.75 * budget:
             text, brief = encoder.detail(_brief(detail)), True
         if used + texts.bytes + len(text) > budget:
@@ -143,7 +143,7 @@ class _Encoder:
         return f'{head[:-1]},"claims":[{",".join(listed)}],"chunk":{CHUNK_CLAIMS}}}'
 
     def counts(self, claim: ClaimCounts) -> list[Json]:
-        """A claim's key and its numbers."""
+        """A claim's key and its counts."""
         key = claim.claim
         return [
             self.texts.number(visible(key.log, 160)),

@@ -17,9 +17,9 @@ from kafka_marshal.replay.report.sections.causes import Cause
 from kafka_marshal.replay.report.sections.timeline import Drawn, _FindingMark
 
 OPEN_PER_CODE: Final = 4
-"""Records' lines that stand open; more of one claim and sentence unfold."""
+"""The number of open records per code; more of one claim and sentence are folded."""
 CLAIMS_NAMED: Final = 6
-"""Claims that a folded list names before it is opened."""
+"""The number of claims that a folded list names in its summary."""
 
 _SEVERITY_HEADS: Final = {
     Severity.ERROR: "Errors",
@@ -28,17 +28,17 @@ _SEVERITY_HEADS: Final = {
 }
 
 _Alike: TypeAlias = Sequence[_FindingMark]
-"""Findings of one code with one sentence about one claim."""
+"""Findings of one code with the same sentence about one claim."""
 
 
 def findings(causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str], logs: int) -> Html:
-    """Every finding with the records that prove it, a block a cause.
+    """Every finding with the records that prove it, one block per cause.
 
     Args:
         causes: in the order of the page.
         drawn: where the timeline shows findings and claims.
         log_anchors: ids of the logs' figures.
-        logs: how many there are; of one the blocks do not name it.
+        logs: the number of logs; if it is 1, blocks do not name the log.
     """
     by_cause = _Blocks(drawn, log_anchors, logs)
     parts: list[Html] = []
@@ -54,7 +54,7 @@ def findings(causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str],
 def first_error(
     data: ReportData, causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str]
 ) -> Html | None:
-    """Links to where the first error is drawn, and to its finding; None without errors."""
+    """Links to the first error's mark on the timeline, and to its finding; None without errors."""
     errors = [
         mark for cause in causes for mark in cause.marks if mark.finding.severity is Severity.ERROR
     ]
@@ -86,7 +86,7 @@ def first_error(
 def _to_timeline(
     mark: _FindingMark, drawn: Drawn, log_anchors: dict[str, str]
 ) -> dict[str, str | int | None] | None:
-    """The attributes of a link to where a finding is drawn; None if it is nowhere."""
+    """The attributes of a link to a finding's mark; None if it is not drawn."""
     claim = mark.claim
     detail = None if claim is None else drawn.details.get(claim)
     if detail is not None:
@@ -98,14 +98,14 @@ def _to_timeline(
 
 @define
 class _Blocks:
-    """Writes causes one after the other; what to do about a code is written the first time."""
+    """Writes causes one after the other; a code's advice is written at its first finding."""
 
     drawn: Drawn
     log_anchors: dict[str, str]
     logs: int
     causes: int = 0
     advised: dict[str, str] = field(factory=dict)
-    """Code to the id of its advice."""
+    """By code, the id of its advice."""
 
     def cause(self, cause: Cause) -> Html:
         """The block of one cause: its time and group, then code by code."""
@@ -134,7 +134,7 @@ class _Blocks:
         )
 
     def _code(self, of_code: Sequence[_FindingMark]) -> Html:
-        """All findings of one code and rule set: the first in a sentence, the claims folded."""
+        """All findings of one code and rule set: the first sentence, then the folded claims."""
         first = of_code[0].finding
         items: dict[tuple[object, ...], list[_FindingMark]] = defaultdict(list)
         for mark in of_code:
@@ -169,7 +169,7 @@ class _Blocks:
         )
 
     def _advice(self, code: str, what_to_do: str) -> tuple[Html | None, Html | None]:
-        """What to do, the first time; then a link to where it stands."""
+        """The advice at its first use; then a link to it."""
         if not what_to_do:
             return None, None
         if code in self.advised:
@@ -185,7 +185,7 @@ class _Blocks:
         return el("a", {**link, "class": "show"}, "show on the timeline") if link else None
 
     def _item(self, index: int, alike: _Alike) -> Html:
-        """One claim: what happened, unless that stands open already, and the proving records."""
+        """One claim: the sentence, unless it is visible already, and the records that prove it."""
         finding = alike[0].finding
         where = [
             name(finding.log, 60),
@@ -211,7 +211,7 @@ class _Blocks:
 
 
 def _folded_name(alike: Sequence[_Alike]) -> str:
-    """What is folded away: records, and of which claims."""
+    """The summary of a folded list: the number of records, and their claims."""
     found = [a[0].finding for a in alike]
     topics = [pieces.topic(f.topic, f.topic_partition) for f in found if f.topic is not None]
     claims = list(dict.fromkeys(topics))
@@ -225,7 +225,7 @@ def _folded_name(alike: Sequence[_Alike]) -> str:
 
 
 def _records(mark: _FindingMark, anchor: str | None) -> Html:
-    """The records of one finding; the one that it is about links to it."""
+    """The records of one finding; the record in question links to it."""
     rows = [
         el(
             "tr",

@@ -1,6 +1,6 @@
-"""When things went wrong: a column per time span, a row per finding code and per group.
+"""Findings over time as a heat map: a column per time span, a row per code and per group.
 
-This room draws; what is counted, `scale` says.
+This module draws; the counts are in `scale`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _cells(heat: Heat, row: HeatRow, most: int) -> Html:
 
 
 def _shade(count: int, most: int) -> int:
-    """0 to `SHADES` - 1, a factor of four apart, the darkest for the most there is.
+    """A shade from 0 to `SHADES` - 1, in steps of a factor of four; the darkest is the maximum.
 
     >>> [_shade(count, 1000) for count in (1, 4, 16, 64, 1000)]
     [0, 1, 2, 3, 4]

@@ -1,6 +1,6 @@
-"""Who owned what: the legend, a figure per log, a block per group, a row per claim.
+"""The ownership section: a legend, a figure per log, a block per group, a row per claim.
 
-This room chooses order and spans. How a lane is drawn the timeline knows.
+This module chooses the order and the time spans. `timeline` draws the lanes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kafka_marshal.replay.report.sections.causes import Group, worst_groups
 from kafka_marshal.replay.report.sections.timeline import Timeline
 
 ROWS_PER_AXIS: Final = 12
-"""A longer block of claims gets its time axis again."""
+"""A longer block of claims repeats its time axis."""
 
 
 def legend(
     data: ReportData, claims: Sequence[ClaimTimeline], palette: Palette, flags: bool = False
 ) -> Html:
-    """What colours and glyphs mean; only those that occur."""
+    """The meaning of colours and glyphs; only those that occur."""
     kinds = {mark.kind for c in claims for lane in c.lanes for mark in lane.marks}
     glyphs = [(kind.value, kind.sentence) for kind in MarkKind if kind in kinds]
     if flags:
@@ -47,7 +47,7 @@ def ownership(
     palette: Palette,
     overview: Html | None,
 ) -> Html:
-    """Who owned what: a figure per log, a block per group, a row per claim, the worst first."""
+    """A figure per log, a block per group, a row per claim, the worst first."""
     by_log: dict[str, list[ClaimTimeline]] = defaultdict(list)
     for claim in data.claims:
         by_log[claim.claim.log].append(claim)
@@ -84,14 +84,14 @@ def ownership(
 
 
 def _all_logs(data: ReportData) -> list[ReportLog]:
-    """The logs as given, and those that only claims name: nothing is left out for that."""
+    """The given logs, and further ones that only claims name, so that nothing is omitted."""
     known = {log.name for log in data.logs}
     others = dict.fromkeys(c.claim.log for c in data.claims if c.claim.log not in known)
     return [*data.logs, *(ReportLog(log, 0, None, None, 0) for log in others)]
 
 
 def anchors_of_logs(data: ReportData) -> dict[str, str]:
-    """Log name to the id of its figure, for logs that have one."""
+    """By log name, the id of its figure, if it has one."""
     drawn = {c.claim.log for c in data.claims}
     names = dict.fromkeys(log.name for log in _all_logs(data) if log.name in drawn)
     return {log: f"log-{n}" for n, log in enumerate(names, start=1)}
@@ -148,7 +148,7 @@ def _figure(
 
 
 def _axis(log: ReportLog, claims: Sequence[ClaimTimeline]) -> Axis:
-    """The log's own span, widened to whatever is drawn; a pause's expiry may lie past the end."""
+    """The log's time span, extended to all that is drawn: a pause may expire after the end."""
     times = [ms for ms in (log.from_ms, log.to_ms) if ms is not None]
     if len(times) < 2:
         for lane in (lane for claim in claims for lane in claim.lanes):

@@ -1,7 +1,7 @@
-"""Who held which offsets of shared claims: a plot per claim, time against offset.
+"""The ranges of shared claims and their holders: a plot per claim, time against offset.
 
-A rectangle is a range, from the request that was granted it to the record that ended it. The page
-has no such section where no claim is shared.
+A rectangle is a range, from the request that was granted it to the record that ended it. The
+section is omitted if no claim is shared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_marshal.replay.report.base.palette import Palette
 
 HEIGHT_PX: Final = 180
 LABEL_PX: Final = 12
-"""A lower rectangle has no room for a name."""
+"""The minimum height of a rectangle with a label."""
 WIDTH_PX: Final = 960
 LETTER_PX: Final = 5.9
 _ENDED: Final = {
@@ -119,7 +119,7 @@ def _title(claim: ClaimId) -> Iterator[Html | str]:
 
 
 def _summary(held: Sequence[RangeBar]) -> str:
-    """How many ranges ended how.
+    """The number of ranges by how they ended.
 
     >>> bar = RangeBar(3, 0, 4, "p", "P", 0, 9, "done")
     >>> _summary([bar, bar])

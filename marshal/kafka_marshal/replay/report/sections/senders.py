@@ -14,15 +14,15 @@ from kafka_marshal.replay.report.base.data import ReportData
 from kafka_marshal.replay.report.base.palette import Palette
 
 LINEAR_UP_TO_MS: Final = 30_000
-"""Beyond this the scale is logarithmic away from zero, so that a day does not hide a second."""
+"""Larger offsets have a logarithmic scale, so that a day and a second are both visible."""
 HONEST_FROM_MS: Final = -1000
-"""Whole seconds in messages explain offsets from here to 0."""
+"""Offsets from here to 0 are explained by the whole seconds in messages."""
 SENDERS_MAX: Final = 200
 _TICKS_MS: Final = (1, 2, 5, 10, 20, 60, 600, 3600, 86_400, 31_536_000)
 
 
 def section(data: ReportData, palette: Palette) -> Html | None:
-    """One line per sender, the farthest off first."""
+    """One line per sender, the largest offset first."""
     if not data.senders:
         return None
     ordered = sorted(data.senders, key=_farthest, reverse=True)
@@ -64,7 +64,7 @@ def _farthest(sender: ClockStatistics) -> int:
 
 
 def _scale(senders: Sequence[ClockStatistics]) -> tuple[Callable[[int], float], list[int]]:
-    """Where an offset stands, 0 to 1, and the offsets to mark."""
+    """The scale: position of an offset, 0 to 1, and the offsets to mark."""
     low = min(-1500, *(s.offset_min_ms for s in senders))
     high = max(500, *(s.offset_max_ms for s in senders))
 
@@ -76,7 +76,7 @@ def _scale(senders: Sequence[ClockStatistics]) -> tuple[Callable[[int], float], 
     left, right = left - margin, right + margin
     marked: list[int] = [0]
     candidates = [sign * s * 1000 for s in _TICKS_MS for sign in (-1, 1)]
-    # The outermost round values first, so that the scale is read from its ends.
+    # The outermost round values first, so that the ends of the scale have labels.
     for ms in sorted(candidates, key=abs, reverse=True):
         at = (bend(ms) - left) / (right - left)
         if 0.03 <= at <= 0.97 and all(

@@ -21,7 +21,7 @@ from kafka_marshal.replay.report.base.scale import FindingTotal
 
 
 def header(data: ReportData, first_error: Html | None) -> Html:
-    """What was replayed, what came of it in a sentence or two, and the way to the first error."""
+    """What was replayed, the result in a sentence or two, and a link to the first error."""
     limits = len(_caveats(data))
     return el(
         "header",
@@ -41,7 +41,7 @@ def header(data: ReportData, first_error: Html | None) -> Html:
 
 
 def title(data: ReportData) -> str:
-    """The page's name in a list of pages: topic and cluster, or files, and the time."""
+    """The page's title: topic and cluster, or files, and the time."""
     return f"{visible(data.title, 160)}, {_when(data)}"
 
 
@@ -50,7 +50,7 @@ def _when(data: ReportData) -> str:
 
 
 def replayed(data: ReportData) -> Html:
-    """What was replayed, under which setting, and what limits the rest."""
+    """What was replayed, with which settings, and the limits of the result."""
     counts = data.counts
     facts = [
         ("records", f"{counts.records:,}"),
@@ -92,7 +92,7 @@ def replayed(data: ReportData) -> Html:
 
 
 def _some(sources: Sequence[str], many: int) -> str:
-    """The sources; a folder that they share is written once."""
+    """The sources; a shared folder is written once."""
     folder = sources[0].rpartition("/")[0] if len(sources) > 1 else ""
     shared = folder and all(source.rpartition("/")[0] == folder for source in sources)
     texts = [source.rpartition("/")[2] for source in sources] if shared else sources
@@ -102,7 +102,7 @@ def _some(sources: Sequence[str], many: int) -> str:
 
 
 def verdict(data: ReportData) -> Html:
-    """What the replay found, in plain words."""
+    """The result of the replay in plain words."""
     if not data.counts.records:
         return escape("There was no record to replay.")
     by_rules = {rules: _errors(data, rules) for rules in data.rules}
@@ -139,11 +139,11 @@ def verdict(data: ReportData) -> Html:
 
 
 _Errors: TypeAlias = Counter[tuple[str, str | None]]
-"""Code and property to how often."""
+"""The counts by code and property."""
 
 
 def _counted(data: ReportData) -> Iterator[tuple[Finding | FindingTotal, int]]:
-    """The findings and how often each was found, also those that the page leaves out."""
+    """Yield the findings and their counts, including those that the page leaves out."""
     if data.scale is None:
         return ((finding, 1) for finding in data.findings)
     return ((total, total.findings) for total in data.scale.totals)
@@ -201,7 +201,7 @@ def _parting(data: ReportData) -> str:
 
 
 def caveats(data: ReportData) -> Html | None:
-    """What limits the rest."""
+    """The limits of the result."""
     texts = _caveats(data)
     if not texts:
         return None
@@ -227,7 +227,7 @@ def _caveats(data: ReportData) -> list[str]:
 
 
 def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
-    """One line per log, the worst first; the way into a page of several."""
+    """One line per log, the worst first, with links to each."""
     if len(data.logs) < 2:
         return None
     findings: Counter[tuple[str, Severity]] = Counter()

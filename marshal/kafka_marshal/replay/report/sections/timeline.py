@@ -1,8 +1,8 @@
 """The ownership timeline: one row per claim, one lane per rule set, drawn as SVG.
 
-Every x is a percentage of the time axis and every y is in pixels, so the page zooms by widening a
-box, and glyphs and letters keep their size. This room knows what a lane looks like; which claims
-there are, and in what order, the sections know.
+Every x is a percentage of the time axis and every y is in pixels. So the page zooms by widening a
+box, and glyphs and letters keep their size. This module draws a lane; the sections choose the
+claims and their order.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ STRIP_PX: Final = 13
 LANE_PX: Final = BAR_PX + STRIP_PX
 PAD_PX: Final = 5
 WIDTH_PX: Final = 960
-"""The width for which labels are chosen; the script chooses anew for the real one."""
+"""The assumed width for choosing labels; the script adapts them to the real one."""
 LETTER_PX: Final = 5.9
 BRIEF_PX: Final = 2.5
-"""A narrower tenure gets an outline, or nobody would see it."""
+"""A narrower tenure gets an outline, since it would be invisible otherwise."""
 BEAT_UNITS: Final = 20_000
-"""Heartbeats nearer than this part of the axis are one hairline."""
+"""Heartbeats closer together than this part of the axis are drawn as one hairline."""
 MARKS_PER_LANE: Final = 250
-"""With more marks in one lane, equal neighbours become one."""
+"""If a lane has more marks, adjacent equal ones are merged."""
 TITLES_MAX: Final = 4_000
-"""With more bars and marks than this, the script's tooltips are the only ones."""
+"""If there are more bars and marks, only the script's tooltips are available."""
 
 
 @frozen
 class _FindingMark:
-    """A finding's number, and the record that it is about."""
+    """A finding with its number, and the record that it is about."""
 
     number: int
     finding: Finding
 
     @property
     def offset(self) -> int | None:
-        """The record's offset; None when the finding names no record."""
+        """The record's offset; None if the finding names no record."""
         f = self.finding
         return f.offset if f.offset is not None else f.records[0].offset if f.records else None
 
@@ -79,23 +79,23 @@ class _FindingMark:
 
 @frozen
 class Drawn:
-    """What the drawing leaves for the rest of the page."""
+    """The results of the drawing that other sections use."""
 
     tenures: list[Json] = field(factory=list)
     marks: list[Json] = field(factory=list)
     anchors: dict[int, str] = field(factory=dict)
-    """Finding number to the id of its mark on the timeline."""
+    """By finding number, the id of its mark on the timeline."""
     divergence_anchors: dict[int, str] = field(factory=dict)
-    """Index in `ReportData.divergences` to the id of its band."""
+    """By index in `ReportData.divergences`, the id of its band."""
     claim_anchors: dict[ClaimId, str] = field(factory=dict)
     details: dict[ClaimId, int] = field(factory=dict)
-    """Claims that the script draws when asked, by their number in the list of claims."""
+    """Claims that the script draws on demand, by index in the list of claims."""
     flagged: set[int] = field(factory=set)
-    """Numbers of the findings that no other mark shows."""
+    """Numbers of the findings that have a flag, because no mark shows them."""
 
 
 class Timeline:
-    """Draws claims, and remembers where everything went."""
+    """Draws claims, and records where each mark is."""
 
     def __init__(
         self,
@@ -161,11 +161,11 @@ class Timeline:
         )
 
     def _is_eventful(self, timeline: ClaimTimeline) -> bool:
-        """Something happened to a claim that a reader may look for; a finding always is."""
+        """Whether a claim has an event worth showing; a finding always is one."""
         return any(lane.marks for lane in timeline.lanes)
 
     def axis(self, axis: Axis) -> Html:
-        """The ticks and the hairlines below them, behind the rows that follow."""
+        """The ticks and the vertical lines behind the rows below."""
         marks = []
         for n, (ms, label) in enumerate(axis.ticks()):
             x = axis.percent(ms)
@@ -282,7 +282,7 @@ class Timeline:
         return join([el("line", {**stem, "y1": top - 3, "y2": top + BAR_PX + 1}), use])
 
     def _flag(self, finding_mark: _FindingMark, axis: Axis, top: int) -> Html:
-        """The flag of a finding that no mark shows."""
+        """The flag of a finding that has no mark."""
         if finding_mark.at_ms is None:
             return Html()
         index = len(self.drawn.marks)
@@ -347,7 +347,7 @@ def _claim_name(claim: ClaimId) -> Html:
 def _box(
     axis: Axis, from_ms: int, to_ms: int, outer_from: int | None = None, outer_to: int | None = None
 ) -> dict[str, str]:
-    """Left end and width of a stretch, as parts of the axis or of an outer stretch of it."""
+    """Left end and width of a time span, as parts of the axis or of an outer span."""
     left, right = axis.fraction(from_ms), axis.fraction(max(to_ms, from_ms))
     if outer_from is not None and outer_to is not None:
         low, high = axis.fraction(outer_from), axis.fraction(outer_to)
@@ -361,7 +361,7 @@ def _percent(fraction: float) -> str:
 
 
 def tenure_json(rules: str, tenure: TenureBar) -> list[Json]:
-    """What the script shows of a bar."""
+    """The data of a bar for the script."""
     return [
         rules,
         visible(tenure.owner_client, 80),
@@ -380,7 +380,7 @@ def tenure_json(rules: str, tenure: TenureBar) -> list[Json]:
 def mark_json(
     rules: str, mark: RecordGlyph, count: int, findings: Sequence[tuple[int, str]] = ()
 ) -> list[Json]:
-    """What the script shows of a glyph; `findings` by number and sentence."""
+    """The data of a glyph for the script; `findings` holds numbers and sentences."""
     return [
         mark.kind.value,
         rules,
@@ -397,14 +397,14 @@ def mark_json(
 
 
 def guard_in_words(mark: RecordGlyph) -> str | None:
-    """By what it was refused."""
+    """The guard that refused the record, in words."""
     return mark.guard and words.GUARDS.get(mark.guard, visible(mark.guard, 160))
 
 
 def stale(
     beats_ms: Sequence[int], from_ms: int, to_ms: int, stale_after_ms: float
 ) -> list[tuple[int, int]]:
-    """The stretches of a tenure in which its owner was stale."""
+    """The time spans of a tenure in which its owner was stale."""
     beats = [ms for ms in beats_ms if from_ms <= ms <= to_ms]
     if not beats:
         return []  # not known; or the records' times and the claim's clock lie apart
@@ -424,7 +424,7 @@ def beats_path(beats_ms: Sequence[int], axis: Axis) -> str:
     """
     if not beats_ms:
         return ""
-    # As `Axis.fraction`, of all at once: a page may draw two million.
+    # The same as `Axis.fraction`, but for all at once: a page may have two million.
     fractions = (np.array(beats_ms, np.float64) - axis.from_ms) / (axis.to_ms - axis.from_ms)
     units = np.unique(np.rint(BEAT_UNITS * fractions.clip(0, 1))).astype(np.int64)
     steps = [f"m{step}-3v3" for step in np.diff(units).tolist()]
@@ -448,7 +448,7 @@ def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
 
 
 def merged(marks: Sequence[RecordGlyph], axis: Axis) -> list[tuple[RecordGlyph, int]]:
-    """Marks with a count. Only a crowded lane merges equal neighbours that would overlap."""
+    """Marks with a count. Only in a crowded lane, equal neighbours that overlap are merged."""
     if len(marks) <= MARKS_PER_LANE:
         return [(mark, 1) for mark in marks]
     found: list[tuple[RecordGlyph, int]] = []

@@ -1,7 +1,7 @@
 """Decompresses Avro blocks within limits; fastavro would unpack a block of any size at once.
 
-So it is given the same file without compression, a block at a time. Each block is unpacked here,
-within the limit. This room does not know what a record holds.
+fastavro therefore receives the file without compression, one block at a time. Each block is
+unpacked here, within the limit. This module does not know what a record contains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafka_marshal.replay.sources.unpacking import codecs
 
 _SYNC_BYTES: Final = 16
 _CHECKSUM_BYTES: Final = 4
-"""Behind a block of snappy."""
+"""Follows each block of snappy."""
 _HEADER: Final = fastavro.parse_schema(
     {
         "type": "record",
@@ -41,14 +41,14 @@ _CODECS: Final[Mapping[bytes, codecs.Unpacking]] = {
 
 
 class PlainAvro:
-    """An Avro file, readable as if its blocks had not been compressed."""
+    """An Avro file, readable as if its blocks were not compressed."""
 
     def __init__(self, file: IO[bytes], path: str) -> None:
         self._pieces = _pieces(file, path)
         self._piece = io.BytesIO()
 
     def read(self, size: int) -> bytes:
-        """The next bytes; a header or a block is never read together with the next one.
+        """Read the next bytes; a header or block is never read together with the next one.
 
         Raises:
             UnreadableSource: a block unpacks to more than the limit.
@@ -62,7 +62,7 @@ class PlainAvro:
 
 
 def _pieces(file: IO[bytes], path: str) -> Iterator[bytes]:
-    """The header, and each block."""
+    """Yield the header and each block."""
     header: dict[str, Any] = _read(file, _HEADER)
     name = header["meta"].get("avro.codec", b"null")
     if name not in _CODECS:
@@ -88,7 +88,7 @@ def _pieces(file: IO[bytes], path: str) -> Iterator[bytes]:
 
 
 def _count(file: IO[bytes]) -> int | None:
-    """How many records the next block says it holds; None at the end of the file."""
+    """The number of records that the next block states; None at the end of the file."""
     try:
         return int(_read(file, _LONG))
     except EOFError:

@@ -1,6 +1,6 @@
 """Decompresses bytes part by part, so that a limit applies before memory is used.
 
-Libraries that unpack at once believe the sender. This room knows codecs and no format.
+Libraries that unpack at once trust the input. This module knows codecs, but no file format.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ import pyarrow as pa
 from kafka_marshal.capture import UnreadableSource
 
 Unpacking: TypeAlias = Callable[[bytes], Iterator[bytes]]
-"""From compressed bytes to parts of what they unpack to.
+"""From compressed bytes to the decompressed bytes, in parts.
 
 Raises:
-    ValueError, OSError, zlib.error, lzma.LZMAError: they are damaged.
-"""
+    ValueError, OSError, zlib.error, lzma.LZMAError: the input is damaged."""
 
 _PART_BYTES: Final = 1 << 20
 _SNAPPY_JAVA: Final = b"\x82SNAPPY\x00"
 _XZ_MEMORY_BYTES: Final = 128 << 20
-"""`xz -9` needs 65 MiB to unpack."""
+"""Enough for `xz -9`, which needs 65 MiB to unpack."""
 
 
 def unpacked(unpacking: Unpacking, data: bytes, bytes_max: int, where: str) -> bytes:
-    """What the bytes unpack to.
+    """Unpack the bytes.
 
     Raises:
-        UnreadableSource: it is more than the limit; names the place and the limit.
-        ValueError, OSError, zlib.error, lzma.LZMAError: they are damaged.
+        UnreadableSource: the result exceeds the limit; names the place and the limit.
+        ValueError, OSError, zlib.error, lzma.LZMAError: the bytes are damaged.
     """
     return b"".join(_bounded(unpacking(data), bytes_max, where))
 
 
 def too_large(where: str, bytes_max: int) -> UnreadableSource:
-    """The records of a batch, block or row group take more than there is room for."""
+    """The error for a batch, block or row group whose records exceed the limit."""
     return UnreadableSource(f"{where}: its records unpack to more than {bytes_max:,} bytes")
 
 
@@ -52,12 +51,12 @@ def _bounded(parts: Iterator[bytes], bytes_max: int, where: str) -> Iterator[byt
 
 
 def gzip(data: bytes) -> Iterator[bytes]:
-    """With gzip's header."""
+    """Unpack gzip, with its header."""
     return _zlib(data, wbits=31)
 
 
 def deflate(data: bytes) -> Iterator[bytes]:
-    """Without a header, as in Avro."""
+    """Unpack deflate without a header, as in Avro."""
     return _zlib(data, wbits=-15)
 
 
@@ -72,7 +71,7 @@ def _zlib(data: bytes, wbits: int) -> Iterator[bytes]:
 
 
 def xz(data: bytes) -> Iterator[bytes]:
-    """One stream of xz, as in Avro."""
+    """Unpack one stream of xz, as in Avro."""
     unpacking = lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES)
     while not unpacking.eof:
         part = unpacking.decompress(data, _PART_BYTES)
@@ -83,7 +82,7 @@ def xz(data: bytes) -> Iterator[bytes]:
 
 
 def stream(codec: str) -> Unpacking:
-    """A codec that Arrow unpacks as a stream: `bz2`, `lz4`, `zstd`."""
+    """The unpacking of a codec that Arrow reads as a stream: `bz2`, `lz4`, `zstd`."""
 
     def unpacking(data: bytes) -> Iterator[bytes]:
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as opened:
@@ -94,7 +93,7 @@ def stream(codec: str) -> Unpacking:
 
 
 def snappy(data: bytes) -> Iterator[bytes]:
-    """As librdkafka writes it, at once, or in blocks of the Java library."""
+    """Unpack snappy: one raw block, as librdkafka writes it, or blocks of the Java library."""
     if not data.startswith(_SNAPPY_JAVA):
         yield _snappy_block(data)
         return
@@ -106,13 +105,13 @@ def snappy(data: bytes) -> Iterator[bytes]:
 
 
 def _snappy_block(data: bytes) -> bytes:
-    """It begins with its length, which may be a lie and is not trusted with memory."""
+    """Unpack one block. Its stated length may be wrong, so no memory is reserved for it."""
     size = shift = 0
     for at, byte in enumerate(data[:5], 1):
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            # No block is more than 64 bytes for each three of its own.
+            # A block of snappy unpacks to at most 64 bytes for every three of its own.
             if size > 22 * (len(data) - at):
                 raise ValueError("the length of a block of snappy is wrong")
             return bytes(pa.Codec("snappy").decompress(data, size))

@@ -1,9 +1,9 @@
 """The decompressed size of a Parquet row group, from its page headers, before Arrow reads it.
 
-Arrow takes as much memory as a page says it needs. A page says it where the compressed bytes lie,
-and Arrow refuses one that lied; what the footer says is not held against anything. Encodings make
-more of a page than its bytes: each row may be the number of one long entry of a dictionary, or
-repeat the beginning of the row before.
+Arrow takes as much memory as a page header states. Arrow refuses a page whose header states a wrong
+size; but sizes in the footer are not checked by anything. Encodings may unpack to more than a
+page's bytes. Each row may be the number of one long entry of a dictionary, or repeat the beginning
+of the row before.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from kafka_marshal.replay.sources.unpacking import codecs, thrift
 from kafka_marshal.replay.sources.unpacking.thrift import I32, I64, LIST, STRUCT
 
 UNPACKED_PER_BYTE_MAX: Final = 100
-"""How much more a row group may unpack to for each of its bytes: a log of the least records that
-repeat takes a hundredth."""
+"""The maximum of unpacked bytes per byte of a row group. A log of the smallest, repeated records
+has a hundredth of that."""
 _VALUE_BYTES: Final = 16
-"""The most that Arrow takes for a value beside its text: a number, its levels, where it ends."""
+"""The most memory that Arrow takes for a value besides its text: a number, its levels, its end."""
 _LONG_BYTES: Final = 64 << 10
-"""A dictionary of more bytes is of a long log, for which the compiled kernel is loaded anyway."""
+"""A larger dictionary belongs to a long log, for which the compiled kernel is loaded anyway."""
 _BATCH_BYTES: Final = 32 << 20
 _LENGTH: Final = struct.Struct("<I")
 _TAIL_BYTES: Final = 8
 """The length of the footer, and `PAR1`."""
 _DICTIONARY: Final = 7
 _KINDS: Final = {0: (5, 2), 2: (_DICTIONARY, 2), 3: (8, 4)}
-"""Kinds of pages: the field of each in a header, and in that the field of the encoding."""
+"""By kind of page: its field in a page header, and in that the field of the encoding."""
 _NUMBERED: Final = (2, 8)
-"""Encodings in which a value is the number of an entry of the dictionary."""
+"""Encodings in which a value is the number of a dictionary entry."""
 _REPEATING: Final = 7
 """The encoding in which a value repeats the beginning of the one before: DELTA_BYTE_ARRAY."""
 
 
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
-"""Arrow's names of the codecs, by their numbers in a footer. 0 is none."""
+"""Arrow's names of the codecs, by their numbers in a footer. 0 means no codec."""
 
 
 @frozen
 class _Column:
-    """A column of a row group: what Arrow goes by when it reads its pages."""
+    """A column of a row group: what Arrow uses to read its pages."""
 
     codec: int
     values: int
@@ -61,14 +61,14 @@ class _Column:
 class _Page:
     is_dictionary: bool
     size: int
-    """Bytes, unpacked."""
+    """Unpacked size in bytes."""
     packed: memoryview
     values: int
     encoding: int
 
 
 class RowGroupLimit:
-    """Holds the row groups of a file, known to the user by a name, to what each may unpack to.
+    """Checks the row groups of a file against a limit; `name` is the file's name for the user.
 
     Raises:
         ValueError: the footer is damaged.
@@ -84,7 +84,7 @@ class RowGroupLimit:
         """Stop at a row group that unpacks to more than the limit in these columns.
 
         Raises:
-            UnreadableSource: it does; names the row group and the limit.
+            UnreadableSource: the row group exceeds the limit; names both.
             ValueError, pa.ArrowException: a page is damaged.
         """
         if number >= len(self._row_groups):
@@ -106,7 +106,7 @@ class RowGroupLimit:
     def _unpacked_bytes(
         self, number: int, column: pq.ColumnSchema, of_file: _Column, room: int
     ) -> int:
-        """The most that a column takes; more than the room if it may take more."""
+        """An upper bound of a column's size; more than `room` if it may exceed that."""
         plain = repeated = longest = 0
         has_prefixes = False
         is_text = column.physical_type == "BYTE_ARRAY"
@@ -131,7 +131,7 @@ class RowGroupLimit:
         return self._measured(number, column.path, longest, room)
 
     def _measured(self, number: int, name: str, longest: int, room: int) -> int:
-        """What a column takes that may take too much, read in batches that cannot."""
+        """The measured size of a column that may be too large, read in batches that cannot be."""
         total = 0
         for batch in self._parquet.iter_batches(
             max(1, _BATCH_BYTES // longest), [number], [name], use_threads=False
@@ -142,9 +142,9 @@ class RowGroupLimit:
         return total
 
     def _numbered_bytes(self, number: int, name: str, most: int) -> int:
-        """What the values of a column take that are numbers of entries, read as numbers.
+        """The size of a column whose values are numbers of dictionary entries, from these numbers.
 
-        `most` where Arrow does not read them so.
+        `most` if Arrow does not read the column as numbers.
         """
         total = 0
         with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[name]) as parquet:
@@ -174,7 +174,7 @@ def _leaves(column: pa.Array) -> pa.Array:
 def _row_groups(path: Path, size: int, _mtime_ns: int) -> tuple[tuple[_Column, ...], ...]:
     """The columns of each row group, from the file's footer.
 
-    Arrow shows them, too, but of a damaged footer it aborts the process.
+    Arrow has them too, but it aborts the process if the footer is damaged.
     """
     with path.open("rb") as file:
         file.seek(max(0, size - _TAIL_BYTES))
@@ -223,7 +223,7 @@ def _pages(data: memoryview, column: _Column) -> Iterator[_Page]:
 
 
 def _longest_entry(page: _Page, codec: int) -> int:
-    """Bytes of the longest text of a dictionary; at most those of the page."""
+    """The bytes of the longest text of a dictionary; at most those of the page."""
     data = page.packed
     if codec in _CODECS:
         unpacked = pa.Codec(_CODECS[codec]).decompress(data, page.size)

@@ -1,7 +1,7 @@
 """Thrift structs in the compact protocol, as far as Parquet footers and pages need them.
 
-Where the bytes lie, it reads what Arrow's reader reads: a field of another type is another field,
-the last one of a number counts, and integers wrap.
+Damaged or unusual input is read in the same way as by Arrow's reader. A field of another type is a
+different field, the last value of a repeated field number counts, and integers wrap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ I64: Final = 6
 LIST: Final = 9
 STRUCT: Final = 12
 Struct: TypeAlias = dict[tuple[int, int], Any]
-"""Values by the number and the type of their field."""
+"""Values by field number and field type."""
 
 _DEEPEST: Final = 16
 _TRUE, _FALSE, _BYTE, _I16, _DOUBLE, _BINARY, _SET = 1, 2, 3, 4, 7, 8, 10
@@ -21,7 +21,7 @@ _BITS: Final = {_I16: 16, I32: 32, I64: 64}
 
 
 class ThriftReader:
-    """Reads structs one after the other; `at` is where the next one begins."""
+    """Reads consecutive structs; `at` is the position of the next one."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         self._data, self.at = data, at
@@ -30,7 +30,7 @@ class ThriftReader:
         """The next struct.
 
         Raises:
-            ValueError, IndexError: there is none.
+            ValueError, IndexError: there is no valid struct.
         """
         fields: Struct = {}
         number = 0
