@@ -10,7 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from kafka_marshal.cli.app import app
 from kafka_marshal.testing import Broker
 from tests.cli.run import CAPTURES, marshal
 from tests.replay.live.feeding import make_topic
@@ -197,3 +199,9 @@ def test_files_and_groups_that_claim_may_be_called_anything() -> None:
     ran = marshal("validate", "gr\udcff")
     assert (ran.returncode, ran.stderr) == (2, "marshal: gr\\xff: No such file or directory\n")
     assert "is not UTF-8 text" not in marshal("ls", *AT, "gr\udcff").stderr
+
+
+def test_a_watch_of_a_topic_without_a_name_is_refused() -> None:
+    """As where a variable of a script is empty: it would watch another topic."""
+    ran = CliRunner().invoke(app, ["watch", "--bootstrap", "127.0.0.1:1", "--topic", ""])
+    assert (ran.exit_code, ran.stderr) == (2, "marshal: --topic must be the name of a topic\n")

@@ -39,7 +39,7 @@ from tests.docs.pages import ROOT
 
 USERS = {
     name: f"{name}-has-this"
-    for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
+    for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan")
 } | {name: f"{name}-has-this" for name in ("billing-app", "operator", "auditor")}
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -375,3 +375,23 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
 
     assert new["orders"] in done("auditor", "ls", new["billing"])
     assert "set: 1 of 1" in done("operator", "set-position", new["billing"], f"{new['orders']}=+0")
+
+
+@pytest.mark.parametrize("share", ["partitions", "ranges"])
+def test_a_topic_that_may_not_be_read_is_named(guarded: Guarded, share: str) -> None:
+    log, data, group = new_name("marshal"), new_name("orders"), new_name("g")
+    root = ClusterClient(guarded.of("root"))
+    for name in (log, data):
+        root.create_topic(name, 1, 1, {})
+        guarded.allow("ivan", DESCRIBE, ResourceType.TOPIC, name)
+    for operation in (READ, WRITE):
+        guarded.allow("ivan", operation, ResourceType.TOPIC, log)
+    guarded.allow("ivan", READ, ResourceType.GROUP, group)
+    ivan = guarded.of("ivan")
+    until(lambda: {log, data} <= ClusterClient(ivan).topics().keys())
+    with Consumer(
+        settings=ivan, group_id=group, client_id="w1", coordination_topic=log
+    ) as consumer:
+        consumer.add_topic(data, share=share)  # type: ignore[arg-type]
+        with pytest.raises(BrokerFailed, match=f"topic {data}: .*Topic authorization failed"):
+            consumer.poll(60)

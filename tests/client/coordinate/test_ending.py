@@ -13,7 +13,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
-from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.admin_client import (
+    ClusterClient,
+    PartitionDescription,
+    TopicDescription,
+)
 from kafka_marshal.client.connect.log_writer import LogWriter, OutcomeUnknown
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.coordinate import consumer_loop
@@ -91,13 +95,13 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         if name == "marshal-callbacks":
             raise SystemExit("a callback that leaves")
 
-    def partitions_of(*_: object) -> int:
+    def described(*_: object) -> TopicDescription:
         if added.is_set() and threading.current_thread().name == "marshal-metadata":
             raise Broken("a wire is loose")
-        return 1
+        return TopicDescription("orders", {0: PartitionDescription(1, (1,), (1,))}, None)
 
     if name == "marshal-metadata":
-        monkeypatch.setattr(ClusterMetadata, "partitions_of", partitions_of)
+        monkeypatch.setattr(ClusterMetadata, "described", described)
     takers: list[Callable[[Consumer], object]] = [
         list,
         lambda consumer: consumer.poll(),

@@ -158,7 +158,9 @@ def watch(
         of_groups = topic == TOPICS[ProtocolOption.groups]
         protocol = ProtocolOption.groups if of_groups else ProtocolOption.claims
     of_groups = protocol is ProtocolOption.groups
-    topic = topic or TOPICS[protocol]
+    topic = TOPICS[protocol] if topic is None else topic
+    if not topic:
+        fail("--topic must be the name of a topic")
     if of_groups:
         refuse_options_of_claims(
             {

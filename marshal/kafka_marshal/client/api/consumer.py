@@ -344,7 +344,7 @@ class Consumer:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
         self.delivery.raise_if_closed()
         coordinator = self._coordinator
-        count = coordinator.cluster.partitions_of(topic)
+        count = len(coordinator.described(topic).partitions)
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]

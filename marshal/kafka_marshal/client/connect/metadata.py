@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
     OffsetSpec,
 )
 
-from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescription
 from kafka_marshal.client.connect.client_errors import code_of
 from kafka_marshal.client.connect.environment import FetchClient
 from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
@@ -42,10 +42,19 @@ class ClusterMetadata(ClusterClient):
             NoSuchTopic: the topic does not exist.
             BrokerFailed: no broker answered.
         """
+        return len(self.described(topic).partitions)
+
+    def described(self, topic: str) -> TopicDescription:
+        """A topic that exists.
+
+        Raises:
+            NoSuchTopic: the topic does not exist.
+            BrokerFailed: no broker answered.
+        """
         seen = self.topic(topic)
         if seen is None:
             raise NoSuchTopic(f"{self.settings.bootstrap}: there is no topic {topic}")
-        return len(seen.partitions)
+        return seen
 
     def all_ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The current end offsets of these partitions, all of them.

@@ -1,6 +1,7 @@
-"""Checks periodically, in its own thread, whether topics have new partitions.
+"""Checks periodically, in its own thread, whether topics have new partitions or are gone.
 
-The callbacks decide what follows.
+A topic that was deleted and created again has the same name and another id. The callbacks decide
+what follows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from kafka_marshal.client.connect.admin_client import TopicDescription
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.metadata import ClusterMetadata, NoSuchTopic
 from kafka_marshal.client.connect.threads import Thread
@@ -28,6 +30,7 @@ class PartitionWatcher:
         known: Callable[[], Mapping[str, int]],
         grown: Callable[[str, int], None],
         gone: Callable[[str], None],
+        remade: Callable[[str, int], None],
         look_for_topics: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -35,11 +38,14 @@ class PartitionWatcher:
 
         `known` returns the previous numbers. `grown` is called for each topic whose number has
         changed. `gone` is called, repeatedly, for each topic that was missing twice in a row.
+        `remade` is called once, with the number, for a topic that was deleted and created again.
         `look_for_topics` is called after each check of the known topics. `failed` is called with
         the error that ended the thread.
         """
         self._cluster, self._every_s = cluster, every_s
-        self._known, self._grown, self._gone = known, grown, gone
+        self._known, self._grown, self._gone, self._remade = known, grown, gone, remade
+        self._ids: dict[str, str | None] = {}
+        """The id of each topic, when it was last seen."""
         self._look_for_topics, self._failed = look_for_topics, failed
         self._closed = cluster.settings.environment.threads.event()
         self._thread: Thread | None = None
@@ -54,13 +60,21 @@ class PartitionWatcher:
         self._closed.set()
         deadline.join(self._thread)
 
+    def begin_with(self, topic: TopicDescription) -> None:
+        """Compare a topic from now on with what was seen of it. Any thread may call it."""
+        self._ids[topic.name] = topic.topic_id
+
+    def begin_anew(self, topic: str) -> None:
+        """Compare a topic with its next look, whatever was seen of it. Any thread may call it."""
+        self._ids.pop(topic, None)
+
     def _run(self) -> None:
         missed: set[str] = set()
         while not self._closed.wait(min(AGAIN_S, self._every_s) if missed else self._every_s):
             with suppress(BrokerFailed):  # it may be away for a while
                 for topic, before in self._known().items():
                     try:
-                        partitions = self._cluster.partitions_of(topic)
+                        seen = self._cluster.described(topic)
                     except NoSuchTopic:
                         # A broker that has only just started may not know of it yet.
                         if topic in missed:
@@ -68,6 +82,10 @@ class PartitionWatcher:
                         missed.add(topic)
                         continue
                     missed.discard(topic)
+                    partitions = len(seen.partitions)
+                    if seen.topic_id != self._ids.setdefault(topic, seen.topic_id):
+                        self.begin_with(seen)
+                        self._remade(topic, partitions)
                     if partitions != before:
                         self._grown(topic, partitions)
                 self._look_for_topics()

@@ -323,7 +323,7 @@ class ConsumerLoop:
 
     def _read(self, session: Session, result: ReadResult) -> None:
         session.taken()
-        if session is not self.session or self._ends_early():
+        if session is not self.session or self.ownership.log_lost or self._ends_early():
             return
         member, now_ms = session.member, self.ownership.now_ms
         gaps = {partition: deque(ends) for partition, ends in result.gaps.items()}
@@ -388,7 +388,7 @@ class ConsumerLoop:
         )
 
     def _truncated(self, session: Session, reason: str) -> None:
-        if session is not self.session:
+        if session is not self.session or self.ownership.log_lost:
             return
         session.forget()
         if self._config.me.mode is Mode.AT_MOST_ONCE:

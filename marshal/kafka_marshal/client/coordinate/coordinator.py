@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 import attrs
 
+from kafka_marshal.client.connect.admin_client import TopicDescription
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
 from kafka_marshal.client.connect.metadata import ClusterMetadata
@@ -127,6 +128,7 @@ class Coordinator:
             self._partitions,
             self._counted,
             self._missing,
+            self._remade,
             look_for_topics,
             self.failed,
         )
@@ -343,6 +345,7 @@ class Coordinator:
     def _open(self) -> None:
         old = self.loop.session
         old.end()
+        self._partition_watcher.begin_anew(self._topic)
         session = self._new_session()
         self._sessions.remove(old)
         committed: dict[tuple[str, int], int] = {}
@@ -377,12 +380,40 @@ class Coordinator:
                 )
             )
 
-    def _missing(self, topic: str) -> None:
+    def described(self, topic: str) -> TopicDescription:
+        """A topic to consume; from now on it is noticed if another one takes its name.
+
+        Raises:
+            NoSuchTopic: the topic does not exist.
+            BrokerFailed: no broker answered.
+        """
+        seen = self.cluster.described(topic)
+        self._partition_watcher.begin_with(seen)
+        return seen
+
+    def _remade(self, topic: str, partitions: int) -> None:
+        made = f"topic {topic} was deleted and made anew, with {partitions} partitions"
         if topic == self._topic:
-            self.failed(
-                BrokerFailed(
-                    f"{self._settings.bootstrap}: the coordination topic {topic} is gone, and "
-                    f"without it nobody keeps a claim; make it again (marshal init), and start "
-                    f"the consumers of group {self._group} again"
-                )
+            # Its reader does not notice this where the new log is as long as the old one was.
+            self.post(LogTruncated(self.loop.session, f"{self._settings.bootstrap}: {made}"))
+            return
+        self.note(
+            f"{made}: group {self._group} goes on at the positions that it had in the former one, "
+            f"so what lies before them in the new one is not consumed; to consume it, set the "
+            f"positions (marshal set-position {self._group} {topic}=earliest)"
+        )
+
+    def _missing(self, topic: str) -> None:
+        if topic != self._topic:
+            self.note(
+                f"{self._settings.bootstrap}: topic {topic} is gone, and group {self._group} "
+                f"consumes nothing of it; its claims are kept until remove_topic"
             )
+            return
+        self.failed(
+            BrokerFailed(
+                f"{self._settings.bootstrap}: the coordination topic {topic} is gone, and "
+                f"without it nobody keeps a claim; make it again (marshal init), and start "
+                f"the consumers of group {self._group} again"
+            )
+        )

@@ -724,7 +724,10 @@ class Fetcher:
             where = self._settings.bootstrap
             raise BrokerFailed(f"{where}: offsets of group {self._group}: {error.str()}")
         else:
-            raise KafkaException(error)
+            reason = self._settings.without_secrets(error.str())
+            topic = message.topic()
+            of_topic = "" if topic is None else f"topic {topic}: "
+            raise BrokerFailed(f"{self._settings.bootstrap}: {of_topic}{reason}")
 
     def _out_of_range(self, one: FetchedPartition) -> None:
         key, partition = one.claim.key, one.topic_partition
