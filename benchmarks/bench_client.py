@@ -7,13 +7,14 @@ clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1`
   without a group, and beside Kafka's consumer group. One by one and as lists, of which each message
   is covered (`Message`), or left as Kafka's client gave it.
 - pool: at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread.
-- amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size. Each
-  batch is granted by itself, or is a part of a larger grant or of a range that was claimed ahead.
+- amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size, and
+  beside the same copy without any grant. Each batch is granted by itself, or is a part of a larger
+  grant or of a range that was claimed ahead.
 - claims: from the first request to the last win of 256 partitions.
 - idle: processor time and memory of a consumer with 1,000 claims and no messages.
 - failover: from kill -9 of a consumer until another one owns its claims.
 - catch_up: until a coordination topic of a million records is folded, and from a snapshot, beside
-  a bare consumer that reads the same and folds nothing.
+  a bare consumer that reads the same, asks for headers, and folds nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import confluent_kafka as kafka
@@ -39,6 +40,7 @@ from confluent_kafka.cimpl import NewTopic
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
 from kafka_marshal.client.api.consumer import Consumer, Messages
 from kafka_marshal.client.api.delivery import CHUNK
+from kafka_marshal.client.message import headers_of_all
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
 from kafka_marshal.machines.consumer.claiming import Claiming
@@ -321,20 +323,31 @@ def amo(place: Place) -> None:
         consumer.close()
         return time.perf_counter() - began
 
-    def copied(consumer: Consumer) -> float:
+    def copied(batches: Iterable[Sequence[kafka.Message]]) -> float:
         producer = kafka.Producer(
             {"bootstrap.servers": place.bootstrap, "enable.idempotence": True}
         )
         seen, began = 0, 0.0
-        for batch in consumer.batches():
+        for messages in batches:
             began = began or time.perf_counter()
-            for message in batch.messages.fetched:
+            for message in messages:
                 producer.produce(out, message.value(), message.key())
             producer.flush(30)
-            seen += len(batch.messages)
+            seen += len(messages)
             if seen >= count:
                 return time.perf_counter() - began
         return math.nan
+
+    def no_grants(size: int) -> float:
+        """What is left without any promise: nothing that grants batches one by one is faster."""
+        consumer = place.bare(topic, 1)
+        batches = iter(functools.partial(consumer.consume, size, 1.0), None)
+        took = copied([m for m in batch if m.error() is None] for batch in batches if batch)
+        consumer.close()
+        return took
+
+    def fetched(consumer: Consumer) -> Iterator[Sequence[kafka.Message]]:
+        return (batch.messages.fetched for batch in consumer.batches())
 
     claiming = Claiming(greedy=True, transactions_per_s=100_000)
 
@@ -344,24 +357,25 @@ def amo(place: Place) -> None:
             coordination, semantics="at_most_once", batch=most, claiming=claiming
         ) as consumer:
             consumer.add_topic(topic)
-            return copied(consumer)
+            return copied(fetched(consumer))
 
     def ranges() -> float:
         """Batches are parts of ranges that are claimed ahead, of as many messages at most."""
         with place.ours(coordination, semantics="at_most_once") as consumer:
             consumer.add_topic(topic, share="ranges")
-            return copied(consumer)
+            return copied(fetched(consumer))
 
     for size in (100, CHUNK):
         ways: dict[str, Callable[[], float]] = {
             "transactions": functools.partial(transactions, size),
+            "no grants": functools.partial(no_grants, size),
             "batches": functools.partial(granted, size),
         }
         if size == CHUNK:
             ways["grants_of_4"] = functools.partial(granted, 4 * CHUNK)
             ways["ranges"] = ranges
         took = best(ways)
-        theirs = count / took.pop("transactions")
+        peers = {name: count / took.pop(name) for name in ("transactions", "no grants")}
         given = f"{count:,} messages of {SIZE} bytes, one partition, batches of {size:,} copied"
         for way, seconds in took.items():
             place.report.add(
@@ -370,7 +384,7 @@ def amo(place: Place) -> None:
                 Better.HIGHER,
                 count / seconds,
                 f"{given} to a topic, best of {ROUNDS}",
-                {"transactions": theirs},
+                peers,
                 Target(3.0, "transactions") if size == CHUNK else None,
             )
 
@@ -560,22 +574,25 @@ def catch_up(place: Place) -> None:
             caught_up = functools.partial(
                 _caught_up, place, coordination, group, names, folder / "snapshot"
             )
-            bare_s = _read_alone(place, coordination, count)
+            bare_s, bare_cpu_s = _read_alone(place, coordination, count)
             took_s, cpu_s = caught_up()
-            peers, note = {"bare consumer": bare_s}, f"{cpu_s:.2f} s of CPU"
+            peers = {"bare consumer that asks for headers": bare_s}
+            note = f"{cpu_s:.2f} s of CPU, {bare_cpu_s:.2f} s to fetch and to ask for headers"
             add(name, ours=took_s, peers=peers, target=Target(1.5), note=note)
             again_s, cpu_s = caught_up()
             peers, note = {"the whole log": took_s}, f"{cpu_s:.2f} s of CPU"
             add(f"{name}.snapshot", ours=again_s, peers=peers, note=note)
 
 
-def _read_alone(place: Place, coordination: str, count: int) -> float:
-    """Seconds until a bare consumer has read all of it."""
-    began, seen = time.perf_counter(), 0
+def _read_alone(place: Place, coordination: str, count: int) -> tuple[float, float]:
+    """Until a bare consumer has read all of it, headers too: seconds, and of this process."""
+    began, before, seen = time.perf_counter(), time.process_time(), 0
     consumer = place.bare(coordination, 4)
     while seen < count:
-        seen += sum(message.error() is None for message in consumer.consume(1000, 1.0))
-    took = time.perf_counter() - began
+        messages = [each for each in consumer.consume(1000, 1.0) if each.error() is None]
+        headers_of_all(messages)
+        seen += len(messages)
+    took = time.perf_counter() - began, time.process_time() - before
     consumer.close()
     return took
 
