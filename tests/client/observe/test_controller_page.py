@@ -26,12 +26,10 @@ def test_each_limit_is_what_holds() -> None:
     said, limits = table_under("Limits"), PortLimits()
     assert said["members of a group"] == f"{MEMBERS_MAX:,}"
     assert said["partitions of all topics of a group"] == f"{PARTITIONS_MAX:,}"
-    [wishes] = [limit for of, limit in said.items() if of.startswith("topics, and partitions")]
+    [wishes] = [limit for of, limit in said.items() if of.startswith("topics, and ")]
     assert wishes == f"{WISHES_MAX:,} each"
     assert said["connections"].startswith(f"{limits.connections_max:,},")
-    assert said["connections of one host on which no member was heard of"] == (
-        f"{limits.strangers_max:,}"
-    )
+    assert said["connections of one host without a known member"] == (f"{limits.strangers_max:,}")
     assert said["requests of a connection without an answer"] == f"{limits.unanswered_max}"
     assert said["answers that a client does not read"].startswith(
         f"{limits.unread_bytes_max // 2**20} MiB"
