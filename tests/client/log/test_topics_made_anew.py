@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from kafka_marshal.client.coordinate.consumer_loop import LogLost
@@ -75,6 +77,24 @@ def test_a_log_made_anew_ends_a_consumer_at_most_once(kafka: Kafka) -> None:
         consumer.add_topic("orders")
         assert consumer.poll(WITHIN_S) is not None
         until(lambda: consumer._coordinator._partition_watcher._ids.get(LOG))
+        kafka.topic_ids[LOG] = kafka.new_topic_id()
+        until(lambda: consumer._coordinator.failure)
+        with pytest.raises(LogLost, match="__marshal was deleted and made anew"):
+            consumer.poll(WITHIN_S)
+
+
+def test_a_cluster_that_begins_to_report_ids_has_no_other_topics(kafka: Kafka) -> None:
+    """As brokers of an older version do while they are upgraded one by one, in turns."""
+    reported, not_reported = kafka.topic_ids[LOG], UUID(int=0)
+    kafka.topic_ids[LOG] = not_reported
+    with kafka.consumer(semantics="at_most_once", metadata_refresh_s=0.01) as consumer:
+        consumer.add_topic("orders")
+        ids = consumer._coordinator._partition_watcher._ids
+        until(lambda: LOG in ids)
+        kafka.topic_ids[LOG] = reported
+        until(lambda: ids[LOG] or consumer._coordinator.failure)
+        kafka.topic_ids[LOG] = not_reported
+        assert [consumer.poll(WITHIN_S) is not None for _ in range(5)] == [True] * 5
         kafka.topic_ids[LOG] = kafka.new_topic_id()
         until(lambda: consumer._coordinator.failure)
         with pytest.raises(LogLost, match="__marshal was deleted and made anew"):

@@ -78,6 +78,10 @@ class TopicDescription:
     topic_id: str | None = None
     """A topic that is deleted and created again gets a new id. None if brokers report none."""
 
+    def is_not(self, topic_id: str | None) -> bool:
+        """Whether it has another id than this one; False if either of them is unknown."""
+        return None not in (self.topic_id, topic_id) and self.topic_id != topic_id
+
     @property
     def led(self) -> bool:
         """Whether every partition has a leader."""

@@ -45,7 +45,7 @@ class PartitionWatcher:
         self._cluster, self._every_s = cluster, every_s
         self._known, self._grown, self._gone, self._remade = known, grown, gone, remade
         self._ids: dict[str, str | None] = {}
-        """The id of each topic, when it was last seen."""
+        """The last id that brokers reported of each topic; None if they reported none."""
         self._look_for_topics, self._failed = look_for_topics, failed
         self._closed = cluster.settings.environment.threads.event()
         self._thread: Thread | None = None
@@ -62,7 +62,7 @@ class PartitionWatcher:
 
     def begin_with(self, topic: TopicDescription) -> None:
         """Compare a topic from now on with what was seen of it. Any thread may call it."""
-        self._ids[topic.name] = topic.topic_id
+        self._ids[topic.name] = topic.topic_id or self._ids.get(topic.name)
 
     def begin_anew(self, topic: str) -> None:
         """Compare a topic with its next look, whatever was seen of it. Any thread may call it."""
@@ -83,8 +83,9 @@ class PartitionWatcher:
                         continue
                     missed.discard(topic)
                     partitions = len(seen.partitions)
-                    if seen.topic_id != self._ids.setdefault(topic, seen.topic_id):
-                        self.begin_with(seen)
+                    is_remade = seen.is_not(self._ids.get(topic))
+                    self.begin_with(seen)
+                    if is_remade:
                         self._remade(topic, partitions)
                     if partitions != before:
                         self._grown(topic, partitions)

@@ -297,7 +297,7 @@ class WatchContext:
                 f"{len(found.partitions)} now: claims lie elsewhere from now on, and consumers may "
                 f"not see each other's"
             )
-        if None not in (found.topic_id, self._topic_id) and found.topic_id != self._topic_id:
+        if found.is_not(self._topic_id):
             raise BrokerFailed(
                 f"{place} was deleted and made anew, and its first records were perhaps not read: "
                 f"start again with another --checkpoint and another --out"
