@@ -154,7 +154,9 @@ class InMemoryProducer:
             waits = kafka.waits_for_more()
             at_once = not (self._linger_s or self._unsent or waits)
             now_s = kafka.waiting_s()
-            send_at_s, expires_at_s = now_s + self._linger_s, now_s + self._timeout_s
+            # What this thread sends itself, the polling thread must not send as well.
+            send_at_s = math.inf if at_once else now_s + self._linger_s
+            expires_at_s = now_s + self._timeout_s
             sent = _Batch(topic, partition, [record], send_at_s, expires_at_s)
             if not (waits and self._joins(sent)):
                 self._open.append(sent)
@@ -230,8 +232,9 @@ class InMemoryProducer:
         self.changed.notify_all()
 
     def _answered(self, sent: _Batch) -> None:
-        sent.answered, sent.send_at_s = True, math.inf
-        self._unsent -= 1
+        with self._kafka.changed:
+            sent.answered, sent.send_at_s = True, math.inf
+            self._unsent -= 1
 
     def _append(self, sent: _Batch, reply_s: float) -> None:
         """A broker receives it, and appends or refuses it."""
