@@ -6,6 +6,7 @@ what follows.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -47,6 +48,8 @@ class PartitionWatcher:
         self._ids: dict[str, str | None] = {}
         """The last id that brokers reported of each topic; None if they reported none."""
         self._look_for_topics, self._failed = look_for_topics, failed
+        self._begun: deque[TopicDescription] = deque()
+        """What other threads have seen of topics, for our own thread."""
         self._closed = cluster.settings.environment.threads.event()
         self._thread: Thread | None = None
 
@@ -62,17 +65,15 @@ class PartitionWatcher:
 
     def begin_with(self, topic: TopicDescription) -> None:
         """Compare a topic from now on with what was seen of it. Any thread may call it."""
-        self._ids[topic.name] = topic.topic_id or self._ids.get(topic.name)
-
-    def begin_anew(self, topic: str) -> None:
-        """Compare a topic with its next look, whatever was seen of it. Any thread may call it."""
-        self._ids.pop(topic, None)
+        self._begun.append(topic)
 
     def _run(self) -> None:
         missed: set[str] = set()
         while not self._closed.wait(min(AGAIN_S, self._every_s) if missed else self._every_s):
             with suppress(BrokerFailed):  # it may be away for a while
                 for topic, before in self._known().items():
+                    while self._begun:
+                        self._saw(self._begun.popleft())
                     try:
                         seen = self._cluster.described(topic)
                     except NoSuchTopic:
@@ -83,10 +84,15 @@ class PartitionWatcher:
                         continue
                     missed.discard(topic)
                     partitions = len(seen.partitions)
-                    is_remade = seen.is_not(self._ids.get(topic))
-                    self.begin_with(seen)
-                    if is_remade:
-                        self._remade(topic, partitions)
+                    # What another thread has seen meanwhile may be newer.
+                    if all(begun.name != topic for begun in tuple(self._begun)):
+                        is_remade = seen.is_not(self._ids.get(topic))
+                        self._saw(seen)
+                        if is_remade:
+                            self._remade(topic, partitions)
                     if partitions != before:
                         self._grown(topic, partitions)
                 self._look_for_topics()
+
+    def _saw(self, topic: TopicDescription) -> None:
+        self._ids[topic.name] = topic.topic_id or self._ids.get(topic.name)

@@ -81,6 +81,7 @@ class Coordinator:
         self._failing = threads.lock()
         self._sessions: list[Session] = []
         """All sessions that were opened and not ended, the newest last."""
+        self.cluster = ClusterMetadata(self._settings)
         session = self._new_session()
         self._health_monitor = HealthMonitor(
             self._who,
@@ -91,7 +92,6 @@ class Coordinator:
         )
         self.observers = self._health_monitor.observers
         """They are notified of what happens."""
-        self.cluster = ClusterMetadata(self._settings)
         self.fetcher = Fetcher(
             self.cluster,
             self._group,
@@ -132,6 +132,7 @@ class Coordinator:
             look_for_topics,
             self.failed,
         )
+        self._partition_watcher.begin_with(session.topic)
         self.stop_asked = False
         """Set by any thread; the effects come later."""
         self._thread: Thread | None = None
@@ -322,7 +323,7 @@ class Coordinator:
 
     def _new_session(self) -> Session:
         me = attrs.evolve(self._config.me, instance_id=self._environment.new_id())
-        session = open_session(self._config, me)
+        session = open_session(self._config, me, self.cluster)
         self._sessions.append(session)
         return session
 
@@ -345,8 +346,8 @@ class Coordinator:
     def _open(self) -> None:
         old = self.loop.session
         old.end()
-        self._partition_watcher.begin_anew(self._topic)
         session = self._new_session()
+        self._partition_watcher.begin_with(session.topic)
         self._sessions.remove(old)
         committed: dict[tuple[str, int], int] = {}
         for topic, partitions in self.loop.partitions.items():

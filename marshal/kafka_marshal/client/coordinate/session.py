@@ -15,10 +15,11 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.admin_client import TopicDescription
 from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, ReadResult
 from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
@@ -27,7 +28,7 @@ from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
 from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.client.ranges.shared_claims import SharedClaims
-from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.consumer import InstanceConfig
 from kafka_marshal.machines.consumer.member import Member
 from kafka_marshal.machines.ranges.driver import RangesTiming
@@ -37,8 +38,8 @@ READ_AHEAD: Final = 32
 JOIN_S: Final = 10.0
 
 
-def open_session(config: Configuration, me: InstanceConfig) -> Session:
-    """Connect, and look up where the log begins.
+def open_session(config: Configuration, me: InstanceConfig, cluster: ClusterMetadata) -> Session:
+    """Connect, and look up which topic the log is, and where it begins.
 
     At most `coordination_read_max` records of a partition are read. If a folder is given, the run
     is recorded there. If a snapshot file is given and still valid, its knowledge is used.
@@ -50,6 +51,8 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
     tail = CoordinationReader(config.settings, config.coordination_topic)
     authentic = _authentic_log(config)
     try:
+        # Before anything is read: a topic made anew later has another id.
+        topic = cluster.described(tail.topic)
         extents = tail.extents()
         firsts = {
             number: max(extent.low, extent.high - config.coordination_read_max)
@@ -72,15 +75,15 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 open_file=config.settings.environment.open_file,
             )
             shared = share(partial(RecordedParticipant, record))
-            return Session(record, shared, tail, firsts, authentic=authentic)
-        aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
+            return Session(record, shared, tail, topic, firsts, authentic=authentic)
+        aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail, topic)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
         memory = {number: each.memory for number, each in kept.items()}
         member = Member(*of, firsts=firsts, memory=memory)
     except BaseException:
         tail.close()
         raise
-    return Session(member, share(), tail, firsts, kept, aside, authentic)
+    return Session(member, share(), tail, topic, firsts, kept, aside, authentic)
 
 
 def _authentic_log(config: Configuration) -> AuthenticLog | None:
@@ -91,24 +94,22 @@ def _authentic_log(config: Configuration) -> AuthenticLog | None:
     return AuthenticLog(keyring, config.coordination_topic, group)
 
 
-def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Snapshot | None:
+def _snapshot(
+    path: Path, config: Configuration, tail: CoordinationReader, topic: TopicDescription
+) -> Snapshot | None:
     """None if it could not be checked later whether the log is the same."""
     group = config.group_id
-    extra = {"event": "snapshot", "group": group}
-    try:
-        seen = ClusterClient(config.settings).topic(tail.topic)
-    except BrokerFailed as error:
-        logger.warning("snapshot %s: not used, %s", path, error, extra=extra)
-        return None
-    if seen is None or seen.topic_id is None:
+    if topic.topic_id is None:
         why = "the brokers give topics no id"
-        logger.warning("snapshot %s: not used, %s", path, why, extra=extra)
+        logger.warning(
+            "snapshot %s: not used, %s", path, why, extra={"event": "snapshot", "group": group}
+        )
         return None
     partitions = len(tail.partitions)
     origin = SnapshotOrigin(
         tail.cluster,
         tail.topic,
-        seen.topic_id,
+        topic.topic_id,
         partitions,
         group,
         config.me.rules,
@@ -133,6 +134,7 @@ class Session:
         member: Member,
         shared: SharedClaims,
         tail: CoordinationReader,
+        topic: TopicDescription,
         firsts: Mapping[int, int],
         kept: Mapping[int, PartitionSnapshot] = MappingProxyType({}),
         aside: Snapshot | None = None,
@@ -141,6 +143,8 @@ class Session:
         self.member = member
         self.shared = shared
         """The participants in shared partitions."""
+        self.topic = topic
+        """The coordination topic, as it was before anything of it was read."""
         self._authentic = authentic
         self._tail, self._aside = tail, aside
         self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}
