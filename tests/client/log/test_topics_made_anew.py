@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -76,6 +77,20 @@ def test_a_log_made_anew_before_the_first_look_ends_a_consumer_at_most_once(kafk
         kafka.topic_ids[LOG] = kafka.new_topic_id()
         until(lambda: consumer._coordinator.failure)
         with pytest.raises(LogLost, match="__marshal was deleted and made anew"):
+            consumer.poll(WITHIN_S)
+
+
+def test_a_log_made_anew_before_it_is_read_ends_a_consumer_at_most_once(kafka: Kafka) -> None:
+    """Its first offset is there, and nothing in it says what was granted."""
+    with kafka.consumer(semantics="at_most_once") as before:
+        before.add_topic("orders")
+        assert [before.poll(WITHIN_S) is not None for _ in range(5)] == [True] * 5
+    ends = kafka.topics[LOG][0].high
+    reads = iter([partial(kafka.create, LOG)])
+    kafka.reading_log = lambda: next(reads, lambda: None)()
+    with kafka.consumer("c2", semantics="at_most_once") as consumer:
+        consumer.add_topic("orders")
+        with pytest.raises(LogLost, match=f"it ends at 0, and ended at {ends} when this consumer"):
             consumer.poll(WITHIN_S)
 
 

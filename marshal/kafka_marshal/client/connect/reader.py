@@ -230,17 +230,19 @@ class CoordinationReader:
 
     def extents(self) -> dict[int, Watermarks]:
         """The offsets that each partition holds now."""
-        found = {}
-        for partition in self.partitions:
-            one = TopicPartition(self.topic, partition)
-            with self._plainly():
-                low, high = patiently(
+        found = {partition: self._extent(partition) for partition in self.partitions}
+        self._looked_up, self._looked_up_at = found, self._monotonic()
+        return found
+
+    def _extent(self, partition: int) -> Watermarks:
+        one = TopicPartition(self.topic, partition)
+        with self._plainly():
+            return Watermarks(
+                *patiently(
                     partial(self._consumer.get_watermark_offsets, one, timeout=CONNECT_S),
                     self.settings.environment,
                 )
-            found[partition] = Watermarks(low, high)
-        self._looked_up, self._looked_up_at = found, self._monotonic()
-        return found
+            )
 
     def offsets_at(
         self, bound: str, option: str, extents: Mapping[int, Watermarks]
@@ -418,6 +420,8 @@ class CoordinationReader:
             # nothing, and in a busy log never. But its last fetch brought the end offset.
             left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
             ended.update(n for n in left if left[n] <= 0)
+            at = {**reached, **read_to}
+            ended -= {n for n in ended if self._ends_early(n, at[n])}
             for n, end in read_to.items():
                 log_filter.end(n, end)
             near = {n for n in left if left[n] <= FAR or log_filter.held(n) > HELD_MAX} | ended
@@ -442,6 +446,27 @@ class CoordinationReader:
         """
         extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
+
+    def _ends_early(self, number: int, end: int) -> bool:
+        """Whether more must follow, because `extents` found a later end.
+
+        A new leader knows the end a moment later. But if the log is shorter now, it lost records
+        before any of them were read, and no offset that is gone would show that.
+
+        Raises:
+            OffsetsGone: the partition is shorter than `extents` found it.
+            BrokerFailed: no broker answered.
+        """
+        known = self._looked_up.get(number)
+        if known is None or end >= known.high:
+            return False
+        high = self._extent(number).high
+        if high < known.high:
+            raise OffsetsGone(
+                f"{self.settings.bootstrap}: reading {self.topic}, partition {number}: it ends at "
+                f"{high}, and ended at {known.high} when this consumer began"
+            )
+        return True
 
     def _end_as_fetched(self, number: int) -> int:
         try:
