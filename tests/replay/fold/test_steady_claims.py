@@ -219,7 +219,8 @@ def test_many_claims_are_told_the_same_from_columns(
     if window == 97:
         raws = [*_jumping(raws, Random(seed))]
     alike(raws, judging(BOTH), size, window=window)
-    assert 2 * kept["read"] >= kept["end"] > (0 if window < WHOLE else 60)
+    assert 2 * kept["read"] >= kept["end"] > (60 if window == WHOLE else -1)
+    assert kept["read"]
 
 
 @pytest.mark.parametrize("interval", [INTERVAL_MS, 2_000])

@@ -20,7 +20,8 @@ from kafka_marshal.kernel.columns import NameCodes
 from kafka_marshal.replay.fold import partition_fold
 from kafka_marshal.replay.fold.collapsed import joined_runs as collapsed
 from kafka_marshal.replay.fold.collapsed import request_runs, run_length
-from kafka_marshal.replay.fold.steady_claims import steady_rows
+from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
+from kafka_marshal.replay.fold.steady_claims import NEVER_LATE, steady_rows
 from kafka_marshal.replay.model.rows import Row
 from tests.replay.fold.test_run_length import Chunked, fed, judging
 from tests.replay.told import INTERVAL_MS, records
@@ -86,7 +87,7 @@ STEADY: list[tuple[str, str, Story]] = [
     (
         "leader[row] >= 0 and ",
         "",
-        ["0 CP a1/A", "1 HB a1/A 5", "2 HB a1/A 6", "12 HB a1/A 7", "13 HB a1/A 8"],
+        ["0 CP a1/A", "1 HB a1/A 5", "12 HB a1/A 7"],
     ),
     (
         " and leader[row] == leader[before]",
@@ -261,6 +262,20 @@ def test_without_a_guard_of_its_caller_a_story_ends_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     is_needed(module, name, guard, instead, story, monkeypatch)
+
+
+def test_a_window_that_begins_within_a_chunk_knows_the_clock_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A jump of the clock lies in the chunk, and its facts in the window before."""
+    others = [f"{at} HB b1/B {at} p=1" for at in range(2, 6)]
+    heartbeats = [f"{7 if at == 2 else at} HB a1/A {at}" for at in range(2, 6)]
+    beats = [line for pair in zip(heartbeats, others, strict=True) for line in pair]
+    raws = records(["0 CP a1/A", "0 CP b1/B p=1", "1 HB a1/A 1", "1 HB b1/B 1 p=1", *beats])
+    plain = fed(raws, ANYWHERE)
+    assert Chunked(raws, 5, INTERVAL_MS, window=4).told(ANYWHERE) == plain
+    monkeypatch.setattr(RunOfRows, "late_clock_ms", NEVER_LATE)
+    assert Chunked(raws, 5, INTERVAL_MS, window=4).told(ANYWHERE) != plain
 
 
 def test_a_timestamp_that_falls_behind_the_win_is_seen_by_the_next_window(

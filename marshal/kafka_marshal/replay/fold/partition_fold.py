@@ -363,9 +363,10 @@ class PartitionFold:
         If two in a row cannot be folded in one step, the sender is probably not the owner; then no
         third one is tried.
         """
-        if self._goes_on(joined.run()):
+        is_late = self._chunk_ms is not None and joined.late_clock_ms < self._chunk_ms
+        if not is_late and self._goes_on(joined.run()):
             return
-        if joined.hopeless:
+        if is_late or joined.hopeless:
             for part in joined.parts():
                 self._wait_for(part, expand)
             return

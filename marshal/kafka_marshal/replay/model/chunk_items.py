@@ -205,6 +205,13 @@ class JoinedRun(Protocol):
         """The offset of the first one."""
 
     @property
+    def late_clock_ms(self) -> int:
+        """The clock at the first record of the chunks after the first one.
+
+        If the first chunk ends with a later clock, its other rows may lie apart in time.
+        """
+
+    @property
     def hopeless(self) -> bool:
         """Whether the two rows before them could both not be joined."""
 

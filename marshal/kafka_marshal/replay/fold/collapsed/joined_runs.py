@@ -60,6 +60,8 @@ class _Rows:
     moved_to: Ints
     last_moves: Ints
     """As in `HeartbeatRun`; -1 for a record."""
+    late: Flags
+    """The rows for which the fold knows a later clock; see `_late`."""
 
 
 @frozen(eq=False)
@@ -79,6 +81,14 @@ class RunOfRows:
     def first_offset(self) -> int:
         """As `JoinedRun`."""
         return int(self.offsets[0])
+
+    @property
+    def late_clock_ms(self) -> int:
+        """As `JoinedRun`."""
+        late = self.rows.late[self.members]
+        if late[0] or not late.any():
+            return NEVER_LATE
+        return int(self.clocks_ms[self.rows.lengths[self.members[: late.argmax()]].sum()])
 
     def run(self) -> HeartbeatRun:
         """As `JoinedRun`."""
@@ -203,6 +213,7 @@ def joined(
         np.where(is_run, first_moves, _RECORD),
         moved_to,
         np.where(is_run, last_moves, _RECORD),
+        _late(batch, places),
     )
 
     def gathered(order: Ints) -> tuple[Ints, Ints]:
@@ -295,7 +306,7 @@ def _steady(
         run = RunOfRows(rows, np.array(others), all_offsets[of_rest], clocks_ms[of_rest], last)
         return [win, *(run.parts() if len(others) == 1 else [run])]
 
-    late_ms = np.where(_late(batch, of_rows.place), of_rows.first_clock_ms, NEVER_LATE)
+    late_ms = np.where(rows.late, of_rows.first_clock_ms, NEVER_LATE)
     late_ms = np.minimum.reduceat(late_ms[order], begins)
     began, last_moved = report(beat, sums.first_position), report(moved, sums.position)
     number_of = np.cumsum(np.diff(of_rows.place[firsts], prepend=-1) != 0) - 1
