@@ -9,7 +9,7 @@ lower position.
 A run ends wherever that does not hold, and wherever an observer would see more than a heartbeat. It
 ends at any other record of the claim, a ReleaseGroup of its group, another instance of the client,
 and at changed headers. It also ends at a lower position or timestamp, and after a silence that is
-reported.
+reported. The heartbeat that ends one this way is in no run, because it is folded by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FEW: Final = 1 << 16
 """Numbers below this are counted individually, which is faster than sorting."""
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are stored as distances of 32 bits."""
-_LAST_ROW, _SWITCHES, _ENDED, _MOVED_MS = range(4)
+_LAST_ROW, _SWITCHES, _ENDED, _MOVED_MS, _PARTED = range(5)
 """The state of a claim. The clock of the last move of its position in a run may be _NEVER."""
 _STATED: Final = 1 << 32
 """Counts the events that end a group's runs: each ReleaseGroup and, in units of this constant, each
@@ -117,7 +117,7 @@ def find(
         rest_intervals,
         interval_ms,
         forced,
-        np.full((subjects.claims, 4), -1, np.int64),
+        np.full((subjects.claims, 5), -1, np.int64),
         np.full(subjects.members, -1, np.int64),
         np.zeros(subjects.members, np.int64),
         np.zeros(subjects.groups, np.int64),
@@ -449,6 +449,7 @@ def _find(  # type: ignore[no-untyped-def]
         has_ended = news != 0 if said < 0 else news % _STATED != 0
         last[_LAST_ROW], last[_MOVED_MS] = row, _NEVER
         last[_SWITCHES], last[_ENDED] = switches[member], ended[group]
+        was_parted, last[_PARTED] = last[_PARTED] > 0, 0
         before = _u(last_row)
         if last_row < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
@@ -474,12 +475,15 @@ def _find(  # type: ignore[no-untyped-def]
             or headers[row, 0] >= offsets[row]
             or headers[row, 1] >= offsets[row]
         ):
+            last[_PARTED] = 1
             continue
         decimal = True
         for field in range(STRICT):
             if headers[row, field] == NOT_DECIMAL or headers[before, field] == NOT_DECIMAL:
                 decimal = False
         if not decimal:
+            continue
+        if was_parted:
             continue
         moved = numbers[row] != numbers[before]
         first = leader[before]

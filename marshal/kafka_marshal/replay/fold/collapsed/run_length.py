@@ -85,13 +85,10 @@ _ADDRESSES_MAX: Final = 1 << 15
 _ADDRESSES_READ_MAX: Final = 1 << 18
 """The same from chunk to chunk, which have the same claims: registering 200,000 again in each chunk
 took a fifth of its reading time."""
-_WORTH: Final = 8
-"""The average number of records per run below which all records of a chunk are folded one by one.
-
-If clocks jump, most runs begin after a silence, and expanding a run costs as much as some records.
-"""
-_SMALL: Final = 10_000
-"""For a chunk with no more rows, this check is left out."""
+_EXPANDED_TOGETHER: Final = 64
+"""How many neighbouring records of broken runs are made at once."""
+_EXPANDED_KEPT: Final = 256
+"""How often that many are kept, for each coordinating partition of a chunk."""
 _FITS_MS: Final = 1 << 43
 """Clocks less than this from 1970 are summed in 64 bits."""
 _EARLIEST_MS: Final = -(1 << 62)
@@ -131,9 +128,6 @@ def rows_of(
     if not found.ordered.all():
         leader[~found.ordered[chunk.places]] = runs.NO_RUN
     leader[chunk.shared(names)] = runs.NO_RUN
-    of_runs = int((leader != runs.NO_RUN).sum())
-    if len(leader) > _SMALL and of_runs < _WORTH * int((leader == np.arange(len(leader))).sum()):
-        leader[:] = runs.NO_RUN
     facts = _facts(chunk, names, found)
     yield _table_of_facts(batches[0].column("log")[0].as_py(), number, facts)
     single = np.flatnonzero(leader == runs.NO_RUN)
@@ -515,7 +509,7 @@ class Expander:
         self._read = read
         self._chunk: int | None = None
         self._table: pa.Table = None
-        self._places: dict[int, tuple[Ints, Ints]] = {}
+        self._places: dict[int, _Place] = {}
 
     def records(self, run: HeartbeatRun) -> list[SingleRecord]:
         """The records of a run.
@@ -523,26 +517,46 @@ class Expander:
         Raises:
             UnreadableSource: the chunk can no longer be read.
         """
-        here, offsets = self._place(run.chunk, run.last.partition)
-        rows = here[np.searchsorted(offsets, run.offsets)]
-        [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
-        raws = [raw for _, raw in records_of(batch)]
-        return [
-            SingleRecord(raw, clock)
-            for raw, clock in zip(raws, run.clocks_ms.tolist(), strict=True)
-        ]
+        raws = self._place(run.chunk, run.last.partition).records(run.offsets)
+        return list(map(SingleRecord, raws, run.clocks_ms.tolist()))
 
-    def _place(self, chunk: int, partition: int) -> tuple[Ints, Ints]:
-        """The rows of one coordinating partition of a chunk, and their offsets."""
+    def _place(self, chunk: int, partition: int) -> _Place:
         if chunk != self._chunk:  # one at a time: runs of one chunk come together
             table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
             self._table = table.combine_chunks()  # or each `take` would copy the whole chunk
             self._chunk, self._places = chunk, {}
-        known = self._places.get(partition)
-        if known is None:
-            here = np.flatnonzero(self._table.column("partition").to_numpy() == partition)
-            offsets = self._table.column("offset").to_numpy()[here]
-            order = np.argsort(offsets, kind="stable")
-            known = here[order], offsets[order]
-            self._places[partition] = known
-        return known
+        if partition not in self._places:
+            self._places[partition] = _Place(self._table, partition)
+        return self._places[partition]
+
+
+class _Place:
+    """The records of one coordinating partition of a chunk.
+
+    Runs that need theirs mostly follow each other, as their records do: each record of a run has
+    those of the other runs beside it. So they are made some at a time, and kept for a while.
+    """
+
+    def __init__(self, table: pa.Table, partition: int) -> None:
+        here = np.flatnonzero(table.column("partition").to_numpy() == partition)
+        offsets = table.column("offset").to_numpy()[here]
+        order = np.argsort(offsets, kind="stable")
+        self._table, self._rows, self._offsets = table, here[order], offsets[order]
+        self._made: dict[int, list[RawRecord]] = {}
+
+    def records(self, offsets: Ints) -> Iterator[RawRecord]:
+        """Yield the records at these offsets."""
+        for number in np.searchsorted(self._offsets, offsets).tolist():
+            which, row = divmod(number, _EXPANDED_TOGETHER)
+            yield self._together(which)[row]
+
+    def _together(self, which: int) -> list[RawRecord]:
+        made = self._made.get(which)
+        if made is None:
+            if len(self._made) == _EXPANDED_KEPT:
+                del self._made[next(iter(self._made))]
+            begin = which * _EXPANDED_TOGETHER
+            rows = self._rows[begin : begin + _EXPANDED_TOGETHER]
+            [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
+            made = self._made[which] = [raw for _, raw in records_of(batch)]
+        return made
