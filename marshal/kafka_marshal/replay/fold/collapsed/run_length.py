@@ -88,7 +88,7 @@ took a fifth of its reading time."""
 _EXPANDED_TOGETHER: Final = 64
 """How many neighbouring records of broken runs are made at once."""
 _EXPANDED_KEPT: Final = 256
-"""How often that many are kept, for each coordinating partition of a chunk."""
+"""How often that many are kept."""
 _FITS_MS: Final = 1 << 43
 """Clocks less than this from 1970 are summed in 64 bits."""
 _EARLIEST_MS: Final = -(1 << 62)
@@ -509,7 +509,7 @@ class Expander:
         self._read = read
         self._chunk: int | None = None
         self._table: pa.Table = None
-        self._places: dict[int, _Place] = {}
+        self._place: _Place | None = None
 
     def records(self, run: HeartbeatRun) -> list[SingleRecord]:
         """The records of a run.
@@ -517,17 +517,18 @@ class Expander:
         Raises:
             UnreadableSource: the chunk can no longer be read.
         """
-        raws = self._place(run.chunk, run.last.partition).records(run.offsets)
+        raws = self._read_again(run.chunk, run.last.partition).records(run.offsets)
         return list(map(SingleRecord, raws, run.clocks_ms.tolist()))
 
-    def _place(self, chunk: int, partition: int) -> _Place:
-        if chunk != self._chunk:  # one at a time: runs of one chunk come together
+    def _read_again(self, chunk: int, partition: int) -> _Place:
+        """One at a time is kept: runs of one chunk come together, and of one partition."""
+        if chunk != self._chunk:
             table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
             self._table = table.combine_chunks()  # or each `take` would copy the whole chunk
-            self._chunk, self._places = chunk, {}
-        if partition not in self._places:
-            self._places[partition] = _Place(self._table, partition)
-        return self._places[partition]
+            self._chunk, self._place = chunk, None
+        if self._place is None or self._place.partition != partition:
+            self._place = _Place(self._table, partition)
+        return self._place
 
 
 class _Place:
@@ -541,6 +542,7 @@ class _Place:
         here = np.flatnonzero(table.column("partition").to_numpy() == partition)
         offsets = table.column("offset").to_numpy()[here]
         order = np.argsort(offsets, kind="stable")
+        self.partition = partition
         self._table, self._rows, self._offsets = table, here[order], offsets[order]
         self._made: dict[int, list[RawRecord]] = {}
 
