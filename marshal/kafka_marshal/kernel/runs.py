@@ -481,9 +481,7 @@ def _find(  # type: ignore[no-untyped-def]
         for field in range(STRICT):
             if headers[row, field] == NOT_DECIMAL or headers[before, field] == NOT_DECIMAL:
                 decimal = False
-        if not decimal:
-            continue
-        if was_parted:
+        if was_parted or not decimal:
             continue
         moved = numbers[row] != numbers[before]
         first = leader[before]

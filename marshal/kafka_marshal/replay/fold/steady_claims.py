@@ -25,7 +25,7 @@ from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.state import ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.findings.groups.sharing import Wins
 from kafka_marshal.replay.fold.lanes import BEATS_MAX
-from kafka_marshal.replay.fold.reading import records_of
+from kafka_marshal.replay.fold.reading import made_in_blocks
 from kafka_marshal.replay.model.chunk_items import (
     Flags,
     HeartbeatRun,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 Parts = Sequence[SingleRecord | HeartbeatRun | JoinedRun]
 """A claim's records, as a fold takes them that keeps objects."""
 NEVER_LATE: Final = 2**63 - 1
-_RAWS_AT_ONCE: Final = 32
-"""Records of steady claims that are made together: who asks for one mostly asks for the next."""
+_MADE_TOGETHER: Final = 32
+"""Records of steady claims."""
 _NOT_BY_CLAIM: Final = {"names", "beats_ms", "clocks_ms", "wins", "lasts", "parts"}
 
 
@@ -160,23 +160,23 @@ class SteadyClaims:
 
     def won_by(self, number: int) -> JudgedRecord:
         """The win."""
-        raw = self._wins[number]
+        raw = self._win(number)
         return _judged(raw, Accepted.CLAIMED, int(self.first_clock_ms[number]))
 
     def last(self, number: int) -> JudgedRecord:
         """The last record."""
         if self.records[number] == 1:
             return self.won_by(number)
-        raw = self._lasts[number]
+        raw = self._last(number)
         return _judged(raw, Accepted.REFRESHED, int(self.last_clock_ms[number]))
 
     @cached_property
-    def _wins(self) -> _Raws:
-        return _Raws(self.wins)
+    def _win(self) -> Callable[[int], RawRecord]:
+        return made_in_blocks(self.wins.__getitem__, _MADE_TOGETHER)
 
     @cached_property
-    def _lasts(self) -> _Raws:
-        return _Raws(self.lasts)
+    def _last(self) -> Callable[[int], RawRecord]:
+        return made_in_blocks(self.lasts.__getitem__, _MADE_TOGETHER)
 
     def reports(self, number: int) -> tuple[PositionReport, PositionReport] | None:
         """The first heartbeat, and the last to move the position; None without a heartbeat."""
@@ -289,22 +289,6 @@ def _by_number(numbers: Ints) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
 
 def _judged(raw: RawRecord, verdict: Accepted, clock_ms: int) -> JudgedRecord:
     return JudgedRecord(raw, raw.decoded().message, verdict, clock_ms)
-
-
-class _Raws:
-    """The records of a batch, made a few at a time: one alone takes as long as fifty together."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-        self._begin = 0
-        self._made: list[RawRecord] = []
-
-    def __getitem__(self, number: int) -> RawRecord:
-        if not 0 <= number - self._begin < len(self._made):
-            self._begin = number
-            few = self._batch.slice(number, _RAWS_AT_ONCE)
-            self._made = [raw for _, raw in records_of(few)]
-        return self._made[number - self._begin]
 
 
 @define(slots=False)

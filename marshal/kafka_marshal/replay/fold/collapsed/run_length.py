@@ -33,6 +33,7 @@ from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.judging import Read
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
+    made_in_blocks,
     plain,
     read_chunk,
     read_lean,
@@ -535,7 +536,7 @@ class _Place:
     """The records of one coordinating partition of a chunk.
 
     Runs that need theirs mostly follow each other, as their records do: each record of a run has
-    those of the other runs beside it. So they are made some at a time, and kept for a while.
+    those of the other runs beside it. So blocks of them are kept for a while.
     """
 
     def __init__(self, table: pa.Table, partition: int) -> None:
@@ -543,22 +544,14 @@ class _Place:
         offsets = table.column("offset").to_numpy()[here]
         order = np.argsort(offsets, kind="stable")
         self.partition = partition
-        self._table, self._rows, self._offsets = table, here[order], offsets[order]
-        self._made: dict[int, list[RawRecord]] = {}
+        self._offsets, rows = offsets[order], here[order]
+
+        def taken(some: slice) -> pa.RecordBatch:
+            [batch] = table.take(pa.array(rows[some])).combine_chunks().to_batches()
+            return batch
+
+        self._record = made_in_blocks(taken, _EXPANDED_TOGETHER, _EXPANDED_KEPT)
 
     def records(self, offsets: Ints) -> Iterator[RawRecord]:
-        """Yield the records at these offsets."""
-        for number in np.searchsorted(self._offsets, offsets).tolist():
-            which, row = divmod(number, _EXPANDED_TOGETHER)
-            yield self._together(which)[row]
-
-    def _together(self, which: int) -> list[RawRecord]:
-        made = self._made.get(which)
-        if made is None:
-            if len(self._made) == _EXPANDED_KEPT:
-                del self._made[next(iter(self._made))]
-            begin = which * _EXPANDED_TOGETHER
-            rows = self._rows[begin : begin + _EXPANDED_TOGETHER]
-            [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
-            made = self._made[which] = [raw for _, raw in records_of(batch)]
-        return made
+        """The records at these offsets."""
+        return map(self._record, np.searchsorted(self._offsets, offsets).tolist())
