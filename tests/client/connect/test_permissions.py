@@ -281,7 +281,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
         assert message is not None
         assert message.value == b"first"
         consumer.ack()
-        refused = "offsets were not committed to Kafka: Broker: Group authorization failed"
+        refused = f"{group} were not committed to Kafka: Broker: Group authorization failed"
         while refused not in caplog.text:
             assert time.monotonic() < deadline
             consumer.poll(0.1)

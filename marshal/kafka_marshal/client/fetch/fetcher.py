@@ -375,7 +375,7 @@ class Fetcher:
             try:
                 self._consumer.commit(offsets=wanted, asynchronous=True)
             except KafkaException as error:
-                self._on_error(f"the group's offsets were not committed to Kafka: {error}")
+                self._not_committed(str(error))
 
         self._command(commit, soon=False)
 
@@ -514,8 +514,11 @@ class Fetcher:
 
     def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
         if error is not None and error.code() != KafkaError._NO_OFFSET:
-            reason = self._settings.without_secrets(error.str())
-            self._on_error(f"the group's offsets were not committed to Kafka: {reason}")
+            self._not_committed(error.str())
+
+    def _not_committed(self, reason: str) -> None:
+        reason = self._settings.without_secrets(reason)
+        self._on_error(f"the offsets of group {self._group} were not committed to Kafka: {reason}")
 
     # --- the thread -------------------------------------------------------------------------------
 
