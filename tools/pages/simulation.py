@@ -19,9 +19,9 @@ PAGE = """\
 
 <!-- Printed by `python -m tools.pages.simulation`; do not edit. -->
 
-`make simulate` runs the consumer that ships, in all its threads, under faults, in simulated time.
-A seed decides everything: who goes on at each point where threads meet, what a fault hits, when
-messages come. So a run that breaks a promise can be repeated:
+`make simulate` runs the shipped consumer with all its threads, under faults, in simulated time. A
+seed decides everything: which thread runs next, what a fault hits, and when messages arrive. So a
+run that breaks a promise can be repeated:
 
 ```sh
 make simulate ARGS="--hours 2"
@@ -29,36 +29,40 @@ make simulate ARGS="--one 4711"
 make simulate ARGS="--one 4711 --shrink"
 ```
 
-The first prints a table of what happened, and the seed of each run that broke a promise; then its
-exit code is 1. The second repeats one run and prints its faults. The third repeats it with as few
-faults as still break the promise. Such a run is printed as a story:
-records of that partition and what they did, callbacks, and what each process was given.
+The first command prints a table of what happened, and the seed of each run that broke a promise.
+If there is one, its exit code is 1. The second repeats one run and prints its faults. The third
+finds the fewest faults that still break the promise, and prints that run as a story. The story has
+the records of the partition with their effects, callbacks, and the messages that each process got.
 `--simulated-s`, `--fault-every-s`, `--heartbeat-interval-s`, `--messages-per-s`, `--clients` and
-`--partitions` change the world. By default it is the
-*reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
-{messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
+`--partitions` change the world. The default is the *reference world*: {clients} processes,
+{claims} claims, a heartbeat interval of {interval_s:g} s, {messages_per_s:g} messages a second, and
+a fault every {fault_every_s:g} s.
 
-One run of three has limits that are near: of what is fetched ahead, of a batch, of the window, of
-claims and of requests a second.
+One run in three has low limits: of messages fetched ahead, of a batch, of the window, of claims and
+of requests a second.
 
 With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
-`stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The log is then folded by the reducer of
-ranges, too, and the checkers whose names begin with `range` judge what it says. Half of these runs
-are recorded and explained by the specification. That takes 13 to 23 % more CPU time for such a run.
+`stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The reducer of ranges also folds the log,
+and the checkers whose names begin with `range` judge the result. Half of these runs are recorded,
+and compared with the specification, which takes 13 to 23 % more CPU time for such a run.
 
-What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
-a scheduler ([decision 017](decisions/017-threads-come-through-the-seam.md)); Kafka is the one in
-memory, which is held to a real one ([what it does](reference/in-memory-kafka.md)). Half of all
-runs are at most once. Of each sixteen two are recorded and explained by the specification
-([validate.md](validate.md)); in two some processes sign, and in two all do and require it
-([sign records](how-to/sign-records.md)). Half of the other processes have a snapshot. A process may
-have an observer that raises, or one that takes long. The logs of four are replayed. In two
-originals come and go: there the operator sets and pauses nothing, and the log loses nothing, as
-[interop.md](interop.md) asks for.
+The code above Kafka's own client is the shipped code. A scheduler provides threads, locks and
+queues ([decision 017](decisions/017-threads-come-through-the-seam.md)). Kafka runs in memory, and
+is compared with a real one ([what it does](reference/in-memory-kafka.md)). Half of all runs are at
+most once. Of sixteen runs,
+
+- two are recorded, and compared with the specification ([validate.md](validate.md));
+- in two, some processes sign, and in two more, all sign and require it
+  ([sign records](how-to/sign-records.md)); of the other processes, half have a snapshot;
+- four have their logs replayed;
+- in two, originals come and go. There the operator neither pauses nor sets positions, and the log
+  loses nothing, as [interop.md](interop.md) requires.
+
+A process may have an observer that raises or is slow.
 
 ## Faults
 
-Several may last at the same time.
+Several faults may last at the same time.
 
 | fault | how often | what happens |
 |---|---|---|
@@ -66,40 +70,39 @@ Several may last at the same time.
 
 Processes consume in one of these ways: {ways}.
 
-## What is checked of every run
+## What is checked in every run
 
-What a fault may lead to is what [safety.md](safety.md) says, and no more. Where the log of claims
-lost a grant, its messages may be given twice, and no receipt lists them. Where retention removed
-messages, they are passed over. Where it cut the log of claims, and a consumer says so, claims wait.
-A process may end with the errors that
-[troubleshooting](troubleshooting.md#errors-of-a-consumer) names for what happened.
+A fault may have the consequences that [safety.md](safety.md) states, and no others. If the log of
+claims lost a grant, its messages may be delivered twice, and no receipt lists them. Messages that
+retention removed are skipped. If retention cut the log of claims, and a consumer reports it, claims
+wait. A process may end with an error that
+[troubleshooting](troubleshooting.md#errors-of-a-consumer) names for this fault.
 
 | checker | what must hold |
 |---|---|
 {checkers}
 
-`tests/client/fleet/test_by_seed.py` shows that each of them finds a mistake. [Mutants in simulated
-runs](reference/simulated-mutants.md) counts how many runs a mistake of the client takes. `make
-reached` prints which branches of the client, actions, verdicts and pairs of faults runs reach.
+`tests/client/fleet/test_by_seed.py` shows that each checker finds a mistake. [Mutants in simulated
+runs](reference/simulated-mutants.md) counts the runs that it takes to find each mistake. `make
+reached` prints the branches of the client, the actions, verdicts and pairs of faults that runs
+reach.
 
 ## Groups with a controller
 
 `make simulate-groups` runs a world of groups. {controllers} controllers serve a group of {members}
 members, which share {of_groups} topics with {each} partitions each. The session timeout is
-{session_s:g} s, and there is a fault every {group_fault_s:g} s. What runs is `ControllerService`
-in its event loop and threads, with the claims that it competes by, and `GroupConsumer` in a thread.
-Between them is a network in memory
-([decision 027](decisions/027-connections-come-through-the-seam.md)): bytes come late, in pieces, or
-not at all, and connections are reset. The seed chooses the strategy, and whether rebalances are
-incremental or eager. It also chooses how long bytes take, and which machines' clocks run 3 % too
-fast or too slowly.
+{session_s:g} s, and there is a fault every {group_fault_s:g} s. It runs `ControllerService`
+with its event loop, its threads and the claims that elect it, and `GroupConsumer` in a thread. They
+talk over a network in memory
+([decision 027](decisions/027-connections-come-through-the-seam.md)): bytes arrive late, in pieces,
+or not at all, and connections are reset. The seed chooses the strategy, incremental or eager
+rebalances, the delay of bytes, and the machines whose clocks run 3 % too fast or too slowly.
 
-In every second world limits are near to what members need: of connections, of strangers, of
-members, of an event's size and of what is fetched ahead. Such a world has 2 to 12 members, which
-may all come from one host, and a session timeout of 3 to 10 s. Where there is no room for all, some
-are served, and the others must know why they are not. Then there is room: some members leave, or
-controllers come that allow more, and all must be served. Each run ends with a controller that is
-killed while nothing else is wrong.
+In every second world, limits are close to the members' needs: of connections, of strangers, of
+members, of an event's size and of messages fetched ahead. Such a world has 2 to 12 members, perhaps
+all on one host, and a session timeout of 3 to 10 s. If there is no room for all, the others must
+know why they are not served. Later some members leave, or controllers with higher limits start, and
+all must be served. At the end of each run a controller is killed, without any other fault.
 
 ```sh
 make simulate-groups ARGS="--hours 2"
@@ -107,7 +110,7 @@ make simulate-groups ARGS="--one 4711"
 make simulate-groups ARGS="--one 4711 --shrink"
 ```
 
-They print what the same options of `make simulate` do. `--controllers`, `--members`,
+They print the same as `make simulate` with these options. `--controllers`, `--members`,
 `--partitions`, `--session-timeout-s`, `--messages-per-s`, `--simulated-s` and `--fault-every-s`
 change the world.
 
@@ -119,18 +122,17 @@ change the world.
 |---|---|
 {group_checkers}
 
-`tests/client/groups/test_groups_by_seed.py` shows that each of them finds a mistake. A simulated
-second takes 30 to 60 ms of CPU time. Each of the controllers looks at 16 partitions 20 times a
-second, and renews its claims once a second.
+`tests/client/groups/test_groups_by_seed.py` shows that each checker finds a mistake. A simulated
+second takes 30 to 60 ms of CPU time. Each controller looks at 16 partitions 20 times a second, and
+renews its claims once a second.
 
 ## How fast
 
-`make simulate` prints how fast it was. In the reference world a simulated second takes 8 to 15 ms
-of CPU time: 67 to 121 x real time on one core, and twice that on two. At most once takes half as
-long again as at least once, since it writes twice as many records. A simulated second has 6 records
-of the log, 19 messages and 215 switches between threads. A night of 8 hours is 1,000 to 1,900
-simulated hours on 2 cores. These are eight runs of 200 s, on a machine that was busy with other
-work; on an idle one a core does more.
+`make simulate` prints its speed. In the reference world a simulated second takes 8 to 15 ms of CPU
+time: 67 to 121 x real time on one core, and twice that on two. At most once takes 1.5 times as long
+as at least once, because it writes twice as many records. A simulated second has 6 records of the
+log, 19 messages and 215 switches between threads. A night of 8 hours is 1,000 to 1,900 simulated
+hours on 2 cores. These figures are of eight runs of 200 s on a busy machine.
 
 | what takes the time | share |
 |---|---|
@@ -141,22 +143,22 @@ work; on an idle one a core does more.
 | applications and faults | 7 % |
 | checkers | 3 % |
 
-A thousand times real time was the aim, and is out of reach for this client in CPython. Where
-nothing has happened it does little: it looks at no claim of which nothing is in hand. What is left
-is spread evenly. Each of 4 processes decodes and folds each record, renews its claims, fetches and
-hands out. Reader and fetcher poll Kafka's client five times a second, since nothing wakes a poll.
+The aim was a thousand times real time, which this client cannot reach in CPython. The rest of the
+time is spread evenly: each of 4 processes decodes and folds each record, renews its claims, fetches
+and delivers. Reader and fetcher poll Kafka's client five times a second, because nothing wakes a
+poll.
 PyPy 3.11 with the same greenlets took 7 to 28 s a run where CPython took 6 to 10 s.
 
 ## What it does not do
 
-- Threads change places where they meet: at locks, queues, waits and calls of Kafka. `make
-  locks` interrupts them between any two bytecodes ([decision
-  020](decisions/020-a-seed-interrupts-threads-between-bytecodes.md)), in smaller worlds.
-- A run that is recorded has no log that loses records: that ends what `marshal validate` explains.
-- A process that is killed loses nothing that it has written to a file, and a machine never
-  loses power.
-- Groups have no TLS here, no log that loses records, and no controller of another version.
-- Real brokers, sockets and clocks: that is `make chaos`.
+- It switches threads only at locks, queues, waits and calls of Kafka. `make locks` interrupts them
+  between any two bytecodes, in smaller worlds
+  ([decision 020](decisions/020-a-seed-interrupts-threads-between-bytecodes.md)).
+- In a recorded run the log loses no records, because `marshal validate` explains nothing after
+  that.
+- A killed process loses nothing that it wrote to a file, and no machine loses power.
+- Groups have no TLS here, no log that loses records, and no controllers of different versions.
+- It has no real brokers, sockets or clocks; `make chaos` has.
 """
 
 

@@ -38,7 +38,7 @@ LINKS: Final = {
 
 
 def append(world: World, chance: Random) -> str:
-    """What becomes of appends to the log: they land and nobody knows, or are lost, for a while."""
+    """For a while, appends to the log land but are not confirmed, or are lost."""
     became = chance.choice((LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST))
     if became.error is not None:
         became = attrs.evolve(became, after_s=chance.choice(UNKNOWN_AFTER_S))
@@ -52,7 +52,7 @@ def append(world: World, chance: Random) -> str:
 
 
 def slow_append(world: World, chance: Random) -> str:
-    """Confirmations come late."""
+    """Confirmations arrive late."""
     after_s, for_s = intervals(world, chance, 0.01, 0.2, 1.5), intervals(world, chance, 1.0, 3.0)
     world.kafka.appends = lambda _: attrs.evolve(LANDS, after_s=after_s)
     world.scheduler.sleep(for_s)
@@ -61,7 +61,7 @@ def slow_append(world: World, chance: Random) -> str:
 
 
 def cut(world: World, chance: Random) -> str:
-    """Nobody can read the log, for a while."""
+    """Nobody can read the log for a while."""
     for_s = intervals(world, chance, 0.1, 1.0, 2.5, 4.0)
     world.kafka.hold_log()
     world.scheduler.sleep(for_s)
@@ -70,7 +70,7 @@ def cut(world: World, chance: Random) -> str:
 
 
 def slow_fetch(world: World, chance: Random) -> str:
-    """What is fetched takes long to arrive, and may come after its claim was lost."""
+    """Fetched messages arrive late, perhaps after their claim was lost."""
     after_s, for_s = intervals(world, chance, 0.01, 0.3, 2.1), intervals(world, chance, 1.0, 3.0)
     world.kafka.fetching = lambda _: world.scheduler.sleep(after_s)
     world.scheduler.sleep(for_s)
@@ -79,7 +79,7 @@ def slow_fetch(world: World, chance: Random) -> str:
 
 
 def link(world: World, chance: Random) -> str:
-    """A process, or everybody, does not reach a broker, or all, or gets no replies, for a while."""
+    """For a while, one process or all of them cannot reach a broker or all, or get no replies."""
     process = one_of(world, chance) if chance.random() < 0.7 else None
     broker = chance.choice((None, *world.kafka.numbers))
     name = chance.choice(sorted(LINKS))
@@ -92,7 +92,7 @@ def link(world: World, chance: Random) -> str:
 
 
 def move_leader(world: World, chance: Random) -> str:
-    """Another broker leads a partition, of the log or of a topic."""
+    """Another broker becomes the leader of a partition of the log or of a topic."""
     topic = chance.choice((COORDINATION_TOPIC, *world.setting.topics))
     partition = chance.randrange(world.partitions(topic) or 1)
     broker = chance.choice(world.kafka.numbers)

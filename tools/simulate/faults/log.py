@@ -36,7 +36,7 @@ STRANGE: Final = (
 
 
 def hostile(world: World, chance: Random) -> str:
-    """Somebody appends what is no record of the protocol, or one of a stranger."""
+    """Somebody appends a record that is not of the protocol, or a foreign client's record."""
     ours = world.setting.signing != "required"  # else see `forge`
     strange = [each for each in STRANGE if ours or b"/g/" not in each]
     value = chance.choice(strange)
@@ -48,7 +48,7 @@ def hostile(world: World, chance: Random) -> str:
 
 
 def impersonate(world: World, chance: Random) -> str:
-    """Somebody writes of a claim that a member owns, in a way that every reader refuses."""
+    """Somebody writes a record about an owned claim that every reader refuses."""
     topic = chance.choice(world.setting.topics)
     place = coordinating_partition(topic, world.setting.log_partitions)
     if place >= world.partitions(COORDINATION_TOPIC):
@@ -135,7 +135,7 @@ REFUSED: Final = (
 
 
 def lose_end(world: World, chance: Random) -> str:
-    """An unclean election: a partition of the log of claims loses its last records."""
+    """After an unclean election a partition of the log of claims lacks its last records."""
     partition = chance.randrange(world.setting.log_partitions)
     if partition >= world.partitions(COORDINATION_TOPIC):
         return "nothing"
@@ -146,12 +146,12 @@ def lose_end(world: World, chance: Random) -> str:
 
 
 def trim_log(world: World, chance: Random) -> str:
-    """Retention removes what is older than some intervals of a partition of the log of claims."""
+    """Retention removes records older than some intervals from a partition of the log of claims."""
     return _without_old(world, chance, world.kafka.delete_records, "begins at")
 
 
 def compact_log(world: World, chance: Random) -> str:
-    """Compaction removes what is older than some intervals; the low watermark stays as it was."""
+    """Compaction removes records older than some intervals; the low watermark does not move."""
     return _without_old(world, chance, world.kafka.compact, "is compacted below")
 
 
@@ -171,7 +171,7 @@ def _without_old(
 
 
 def vanish_log(world: World, chance: Random) -> str:
-    """The topic with the log of claims is deleted, and made again after a while.
+    """The topic with the log of claims is deleted, and later created again.
 
     Not while somebody does not read it. Once the new log is longer than the old one, that reader
     does not notice, and nothing helps (docs/safety.md).

@@ -25,7 +25,7 @@ GROUP = "g"
 
 
 def set_position(world: World, chance: Random) -> str:
-    """`marshal set-position` of one topic or partition."""
+    """An operator runs `marshal set-position` for one topic or partition."""
     topic = chance.choice(world.setting.topics)
     number = chance.randrange(max(1, world.partitions(topic)))
     target = chance.choice(("earliest", "latest", "-50", "+20"))
@@ -43,7 +43,7 @@ def set_position(world: World, chance: Random) -> str:
 
 
 def pause(world: World, chance: Random) -> str:
-    """`marshal pause`, for a while, or until somebody ends the pause."""
+    """An operator runs `marshal pause`, for a while or until somebody ends the pause."""
     for_ms = _ms(world, chance.choice((0.5, 2.0, 4.0)))
     ends = chance.random() < 0.5
 

@@ -97,7 +97,7 @@ class Noted(list[tuple[int, int]]):
 
 
 def original(world: World, chance: Random) -> str:
-    """An original takes what it finds free in a topic, works for some intervals, and ends.
+    """An original claims the free partitions of a topic, works for some intervals, and stops.
 
     It may start again under its client id, and then takes what its predecessor owned.
     """

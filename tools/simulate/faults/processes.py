@@ -24,7 +24,7 @@ COMES_S: Final = 5.0
 
 
 def kill(world: World, chance: Random) -> str:
-    """A process is killed, and started again under the same id or another one, now or later."""
+    """A process is killed. It starts again under the same id or another one, now or later."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -39,7 +39,7 @@ def kill(world: World, chance: Random) -> str:
 
 
 def close(world: World, chance: Random) -> str:
-    """A process is asked to end, and another one begins under its id."""
+    """A process is asked to stop, and another one starts under its id."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -49,7 +49,7 @@ def close(world: World, chance: Random) -> str:
 
 
 def stall(world: World, chance: Random) -> str:
-    """A process stands still, for less than an interval or for many, and goes on."""
+    """A process stops running for less than an interval or for many, then goes on."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -63,7 +63,7 @@ def stall(world: World, chance: Random) -> str:
 
 
 def stall_thread(world: World, chance: Random) -> str:
-    """One thread of a process stands still, as one that waits for a page of memory, or a lock.
+    """One thread of a process stops running, as if it waited for a memory page or a lock.
 
     That is where it is, or some points further: between any two steps that it takes.
     """
@@ -90,7 +90,7 @@ def stall_thread(world: World, chance: Random) -> str:
 
 
 def stall_taking(world: World, chance: Random) -> str:
-    """The thread that takes a chunk of messages stands still, before it is noted as in hand."""
+    """The thread that takes a chunk of messages stops before the chunk counts as in hand."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -99,7 +99,7 @@ def stall_taking(world: World, chance: Random) -> str:
 
 
 def slow(world: World, chance: Random) -> str:
-    """A process takes long for each message, and does so until the next such fault."""
+    """A process takes long for each message, until the next such fault."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -108,7 +108,7 @@ def slow(world: World, chance: Random) -> str:
 
 
 def raises(world: World, chance: Random) -> str:
-    """A process fails at its next message."""
+    """The handler of a process raises at its next message."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -117,7 +117,7 @@ def raises(world: World, chance: Random) -> str:
 
 
 def calls(world: World, chance: Random) -> str:
-    """An application pauses, seeks, gives a claim up, or begins to consume anew after a while."""
+    """An application pauses, seeks, gives up a claim, or later consumes again."""
     process = one_of(world, chance)
     consumer = None if process is None else process.consumer
     if process is None or consumer is None:
@@ -180,7 +180,7 @@ def _seeks(world: World, process: Process, consumer: Consumer, topic: str, chanc
 
 
 def clock(world: World, chance: Random) -> str:
-    """A machine's date is set, or runs wrong; its monotonic clock runs too slowly or too fast."""
+    """A machine's date is changed or drifts; its monotonic clock runs too slowly or too fast."""
     process = one_of(world, chance)
     if process is None:
         return "nobody"
@@ -198,7 +198,7 @@ def clock(world: World, chance: Random) -> str:
 
 
 def disk(world: World, chance: Random) -> str:
-    """The disk is full, so no recording and no snapshot is written; or a snapshot is damaged."""
+    """The disk is full, so recordings and snapshots are not written; or a snapshot is damaged."""
     if chance.random() < 0.5:
         for_s = intervals(world, chance, 0.3, 1.0, 7.0)
         world.disk_full = True

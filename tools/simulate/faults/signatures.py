@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def forge(world: World, chance: Random) -> str:
-    """A record of the group is not authentic, or a copy; the operator excuses it after a while."""
+    """A record of the group is forged or a copy; the operator excuses it after a while."""
     topic = chance.choice(world.setting.topics)
     partition = coordinating_partition(topic, world.setting.log_partitions)
     if partition >= world.partitions(COORDINATION_TOPIC):
@@ -44,7 +44,7 @@ def forge(world: World, chance: Random) -> str:
 
 
 def rotate_key(world: World, chance: Random) -> str:
-    """The operator makes a new key, starts all anew with it, and then lets them sign with it."""
+    """The operator adds a key, restarts all processes with it, and later lets them sign."""
     keys = world.keys
     if keys.signs < keys.newest:
         return "nothing, another one is under way"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def grow(world: World, chance: Random) -> str:
-    """A topic gets one partition more, until it has twice as many."""
+    """A topic gets one more partition, until it has twice as many."""
     topic = chance.choice(world.setting.topics)
     if not 0 < world.partitions(topic) < 2 * world.setting.partitions:
         return "nothing"
@@ -21,7 +21,7 @@ def grow(world: World, chance: Random) -> str:
 
 
 def trim(world: World, chance: Random) -> str:
-    """Retention removes the older messages of a partition, also such as nobody has consumed."""
+    """Retention removes old messages of a partition, even if nobody has consumed them."""
     topic = chance.choice(world.setting.topics)
     if not world.partitions(topic):
         return "nothing"
@@ -33,7 +33,7 @@ def trim(world: World, chance: Random) -> str:
 
 
 def vanish(world: World, chance: Random) -> str:
-    """A topic is deleted, and made again after a while, empty."""
+    """A topic is deleted, and later created again, empty."""
     topic = chance.choice(world.setting.topics)
     count = world.partitions(topic)
     if not count:

@@ -139,7 +139,7 @@ class GroupsJudged:
 
 
 def one_owner(judged: GroupsJudged) -> Iterator[str]:
-    """NoTwoOwners: what is handed out is owned, in the log, by who hands it out, at that time.
+    """NoTwoOwners: by the log, a member owns a partition while it delivers messages of it.
 
     A member that is silent stops by its own clock before another one is granted what it holds.
     """
@@ -161,7 +161,7 @@ def one_owner(judged: GroupsJudged) -> Iterator[str]:
 
 
 def never_back(judged: GroupsJudged) -> Iterator[str]:
-    """OffsetsMonotone: a committed position goes back only by a rewind."""
+    """OffsetsMonotone: only a rewind moves a committed position back."""
     reached: dict[Place, int] = {}
     for one in judged.folded:
         event = one.step.record.event
@@ -174,7 +174,7 @@ def never_back(judged: GroupsJudged) -> Iterator[str]:
 
 
 def begins_at_position(judged: GroupsJudged) -> Iterator[str]:
-    """A claim is handed out from the committed position on, in order, each message once.
+    """A partition is delivered from the committed position, in order, each message once.
 
     So what was committed is not handed out again, nothing is skipped, and what is repeated was in
     hand. A member that is to let a partition go, and then to keep it, has the same tenure twice.
@@ -197,7 +197,7 @@ def begins_at_position(judged: GroupsJudged) -> Iterator[str]:
 
 
 def none_skipped(judged: GroupsJudged) -> Iterator[str]:
-    """NoneSkipped: a position passes over no message that its owner was not done with."""
+    """NoneSkipped: a position never passes a message that its owner has not finished."""
     done = _by_tenure(judged.history.done)
     for one in judged.folded:
         event = one.step.record.event
@@ -225,7 +225,7 @@ def _by_tenure(all_done: list[Done]) -> defaultdict[tuple[Place, int], list[Done
 
 
 def committed(judged: GroupsJudged) -> Iterator[str]:
-    """What `commit` or a rewind has returned for is in the log by then."""
+    """When `commit` or a rewind returns, its positions are in the log."""
     for one in judged.history.committed:
         there = judged.at(one.at_s)
         each = None if there is None else there.partition(one.place)
@@ -245,7 +245,7 @@ def committed(judged: GroupsJudged) -> Iterator[str]:
 
 
 def callbacks(judged: GroupsJudged) -> Iterator[str]:
-    """A claim is assigned, then perhaps revoked; what is handed out lies between both."""
+    """A partition is assigned before its messages are delivered, and revoked after them."""
     last: dict[tuple[str, Place], Told] = {}
     for one in judged.history.told:
         before = last.get((one.process, one.place))
@@ -261,7 +261,7 @@ def callbacks(judged: GroupsJudged) -> Iterator[str]:
 
 
 def properties(judged: GroupsJudged) -> Iterator[str]:
-    """What the specification promises of a group holds after every record of the log."""
+    """The specification's properties of a group hold after every record of the log."""
     for one in judged.folded:
         broken = [name for name, holds in STEP_CHECKS.items() if not holds(one.step)]
         if one.group is not None and (wrong := impossible(one.group)) is not None:
@@ -273,7 +273,7 @@ def properties(judged: GroupsJudged) -> Iterator[str]:
 
 
 def agree(judged: GroupsJudged) -> Iterator[str]:
-    """At the end every controller and every member knows what a fold of the log says."""
+    """At the end, every controller and member agrees with a fold of the log."""
     looked = judged.at(judged.history.looked_s)
     view = Controllership() if looked is None else looked.step.after
     group = view.groups.get(GROUP)
@@ -293,7 +293,7 @@ def agree(judged: GroupsJudged) -> Iterator[str]:
 
 
 def progress(judged: GroupsJudged) -> Iterator[str]:
-    """Once faults stop, the group is in balance, and all is consumed, within a bound."""
+    """After the faults, the group is balanced and all messages are consumed within a bound."""
     history = judged.history
     if not history.finished:
         last = judged.folded[-1].group if judged.folded else None
@@ -307,7 +307,7 @@ def progress(judged: GroupsJudged) -> Iterator[str]:
 
 
 def rebalance_ends(judged: GroupsJudged) -> Iterator[str]:
-    """RebalanceEnds: without faults, who lives and lets nothing go is given up within a bound.
+    """RebalanceEnds: without faults, a live member that releases nothing is removed within a bound.
 
     That is the rebalance timeout and the session timeout, from when it was to let go, from when it
     last let something go, or from when a controller began.
@@ -343,14 +343,14 @@ def _owed(one: Folded) -> dict[str, frozenset[TopicPartition]]:
 
 
 def ended(judged: GroupsJudged) -> Iterator[str]:
-    """Nobody ends by itself, or in an error, and no exception is swallowed."""
+    """Nobody stops unasked or with an error, and no exception is swallowed."""
     for at_s, process, error in judged.history.ended:
         yield f"{process} ended at {at_s:.1f} s: {error or 'for no reason'}"
     yield from judged.history.logged
 
 
 def fails_over(judged: GroupsJudged) -> Iterator[str]:
-    """While a controller dies, and nothing else happens, no member is given up, or leaves."""
+    """If only a controller dies, no member is removed, and none leaves."""
     began_s, until_s = judged.history.failed_over or (0.0, 0.0)
     for one in judged.folded:
         event = one.step.record.event
@@ -359,7 +359,7 @@ def fails_over(judged: GroupsJudged) -> Iterator[str]:
 
 
 def limited(judged: GroupsJudged) -> Iterator[str]:
-    """Who is not served, since there is no room, knows it; who is refused for that, rightly so.
+    """A member knows that there is no room for it, and is refused only then.
 
     A group grows only as far as all of its later events fit the log.
     """
@@ -379,7 +379,7 @@ def limited(judged: GroupsJudged) -> Iterator[str]:
 
 
 def left(judged: GroupsJudged) -> Iterator[str]:
-    """When everybody has ended, no thread is left, no connection, and nobody listens."""
+    """After all have stopped, no thread, connection or listening socket is left."""
     yield from judged.history.left
 
 

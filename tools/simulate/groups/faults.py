@@ -51,7 +51,7 @@ def _sessions(world: GroupsWorld, chance: Random, *parts: float) -> float:
 
 
 def kill(world: GroupsWorld, chance: Random) -> str:
-    """A process is killed, sometimes with its machine, and started again now or later."""
+    """A process is killed, sometimes with its machine, and starts again now or later."""
     process = _one(world, chance)
     if process is None:
         return "nobody"
@@ -63,7 +63,7 @@ def kill(world: GroupsWorld, chance: Random) -> str:
 
 
 def close(world: GroupsWorld, chance: Random) -> str:
-    """A process is asked to end, and another one begins on its machine."""
+    """A process is asked to stop, and another one starts on its machine."""
     process = _one(world, chance)
     if process is None:
         return "nobody"
@@ -73,7 +73,7 @@ def close(world: GroupsWorld, chance: Random) -> str:
 
 
 def stall(world: GroupsWorld, chance: Random) -> str:
-    """A process stands still, for a part of a session timeout or longer, and goes on."""
+    """A process stops running, for a part of a session timeout or longer, then goes on."""
     process = _one(world, chance)
     if process is None:
         return "nobody"
@@ -85,7 +85,7 @@ def stall(world: GroupsWorld, chance: Random) -> str:
 
 
 def stall_thread(world: GroupsWorld, chance: Random) -> str:
-    """One thread of a controller stands still: of its claims, its reader, its questions, the loop.
+    """One thread of a controller stops running: claims, reader, questions or event loop.
 
     So a claim is lost while the loop answers, and the loop may answer late what it has read.
     """
@@ -101,7 +101,7 @@ def stall_thread(world: GroupsWorld, chance: Random) -> str:
 
 
 def stall_but_loop(world: GroupsWorld, chance: Random) -> str:
-    """All of a controller stands still but its loop, and sometimes what asks the brokers.
+    """All threads of a controller stop but its event loop, and sometimes the one that asks brokers.
 
     So it is deposed, and neither reads nor hears of it, while it goes on to take requests.
     """
@@ -134,7 +134,7 @@ def slow(world: GroupsWorld, chance: Random) -> str:
 
 
 def hang(world: GroupsWorld, chance: Random) -> str:
-    """An application stays in one message, and says that it lives: it lets nothing go."""
+    """An application stays at one message and reports that it is alive, so it releases nothing."""
     process = _one(world, chance, "m")
     if process is None:
         return "nobody"
@@ -144,7 +144,7 @@ def hang(world: GroupsWorld, chance: Random) -> str:
 
 
 def cut(world: GroupsWorld, chance: Random) -> str:
-    """Bytes stop between two machines, or all of one: both ways, or one. They come later."""
+    """Bytes between two machines, or all of one, are held, one way or both, and come later."""
     a = chance.choice((*world.controllers, *world.members))
     b = chance.choice((None, *world.controllers))
     both: list[tuple[str | None, str | None]] = [(a, b), (b, a)]
@@ -159,7 +159,7 @@ def cut(world: GroupsWorld, chance: Random) -> str:
 
 
 def slow_wire(world: GroupsWorld, chance: Random) -> str:
-    """Bytes take long between machines, and come in pieces."""
+    """Bytes between machines are slow and come in pieces."""
     a = chance.choice((*world.controllers, *world.members))
     latency_s, for_s = chance.choice((0.05, 0.3, 1.5)), _sessions(world, chance, 0.5, 2.0)
     slow = Wire(latency_s=latency_s, jitter_s=latency_s)
@@ -172,7 +172,7 @@ def slow_wire(world: GroupsWorld, chance: Random) -> str:
 
 
 def lossy(world: GroupsWorld, chance: Random) -> str:
-    """Some of what a member says arrives late, when it has connected again; it may be a new one."""
+    """Some requests of a member arrive after it, or a successor, has connected again."""
     machine = chance.choice(world.members)
     process = world.processes.get(machine)
     is_new = process is not None and chance.random() < 0.7
@@ -188,7 +188,7 @@ def lossy(world: GroupsWorld, chance: Random) -> str:
 
 
 def reset(world: GroupsWorld, chance: Random) -> str:
-    """Connections are reset, in the middle of what is under way."""
+    """Connections are reset while requests are under way."""
     network, share = world.kafka.network, chance.choice((0.2, 1.0))
     ends = [one for one in network.ends if chance.random() < share]
     for one in ends:
@@ -197,7 +197,7 @@ def reset(world: GroupsWorld, chance: Random) -> str:
 
 
 def append(world: GroupsWorld, chance: Random) -> str:
-    """What becomes of appends to one of the logs: they land and nobody knows, or are lost."""
+    """Appends to one of the logs land but are not confirmed, or are lost."""
     became = chance.choice((LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST))
     if became.error is not None:
         became = attrs.evolve(became, after_s=chance.choice((0.0, 0.5, 2.0, 10.0)))
@@ -205,7 +205,7 @@ def append(world: GroupsWorld, chance: Random) -> str:
 
 
 def slow_append(world: GroupsWorld, chance: Random) -> str:
-    """Confirmations come late."""
+    """Confirmations arrive late."""
     return _appends(world, chance, attrs.evolve(LANDS, after_s=chance.choice((0.1, 1.0, 5.0))))
 
 
@@ -233,7 +233,7 @@ def _appends(world: GroupsWorld, chance: Random, became: Append) -> str:
 
 
 def hold_logs(world: GroupsWorld, chance: Random) -> str:
-    """Nobody can read the logs, for a while."""
+    """Nobody can read the logs for a while."""
     for_s = _sessions(world, chance, 0.05, 0.3, 1.0)
     world.kafka.hold_log()
     world.scheduler.sleep(for_s)
@@ -242,7 +242,7 @@ def hold_logs(world: GroupsWorld, chance: Random) -> str:
 
 
 def link(world: GroupsWorld, chance: Random) -> str:
-    """A process, or everybody, does not reach a broker, or all, or gets no replies, for a while."""
+    """For a while, one process or all of them cannot reach a broker or all, or get no replies."""
     process = _one(world, chance) if chance.random() < 0.8 else None
     broker = chance.choice((None, *world.kafka.numbers))
     name = chance.choice(sorted(LINKS))
@@ -255,7 +255,7 @@ def link(world: GroupsWorld, chance: Random) -> str:
 
 
 def grow(world: GroupsWorld, chance: Random) -> str:
-    """A topic gets one partition more."""
+    """A topic gets one more partition."""
     topic = chance.choice(world.setting.topics)
     if len(world.kafka.topics[topic]) >= PARTITIONS_MAX:
         return "nothing"
@@ -264,7 +264,7 @@ def grow(world: GroupsWorld, chance: Random) -> str:
 
 
 def rewind(world: GroupsWorld, chance: Random) -> str:
-    """An operator sets positions, backwards or forwards, to the start or to the end."""
+    """An operator sets positions back or forward, or to the start or the end."""
     topic = chance.choice(world.setting.topics)
     partitions = world.kafka.topics[topic]
     number = chance.randrange(len(partitions))
@@ -293,7 +293,7 @@ def rewind(world: GroupsWorld, chance: Random) -> str:
 
 
 def clock(world: GroupsWorld, chance: Random) -> str:
-    """The brokers' clock is set ahead: by which the claims of controllers are judged."""
+    """The brokers' clock, which decides about the controllers' claims, is set ahead."""
     by_s = chance.choice((0.5, 5.0, 60.0))
     world.kafka.broker_clock.wall_s += by_s
     return f"ahead by {by_s:g} s"

@@ -1,4 +1,4 @@
-"""A commit that has returned is in the log, and one that fails says what is known.
+"""A commit that returned is in the log; one that failed reports what is known.
 
 The position of its claim is beyond each message that it names, or that was given out before it.
 `OutcomeUnknown` comes before its time only where nobody knows.

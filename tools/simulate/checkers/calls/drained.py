@@ -1,4 +1,4 @@
-"""When `on_drained` is called, the application has nothing of that tenure in hand.
+"""When `on_drained` is called, the application holds no message of that tenure.
 
 Not where the application or its consumer has failed, or was asked to end: what it has then is
 given up. Nor after a `seek`, which passes over what is in hand.

@@ -1,4 +1,4 @@
-"""A call that waits for messages returns within its timeout, when there are no faults."""
+"""Without faults, a call that waits for messages returns within its timeout."""
 
 from __future__ import annotations
 

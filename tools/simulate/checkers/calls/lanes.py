@@ -1,4 +1,4 @@
-"""`run` begins a message when all before it of its lane are done: of its key, or its partition."""
+"""`run` begins a message when all earlier ones of its key, or its partition, are done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer that is asked to stop ends in time, when there are no faults, and claims nothing more.
+"""Without faults, a consumer that is asked to stop ends in time, and claims nothing more.
 
 That is within two heartbeat intervals, and when appends that were under way have an outcome.
 """

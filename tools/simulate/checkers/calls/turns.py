@@ -1,4 +1,4 @@
-"""A claim's messages are given out for about a second while another claim waits.
+"""While another claim waits, a claim's messages are delivered for about a second only.
 
 It is judged where an application takes one message at a time.
 """

@@ -1,4 +1,4 @@
-"""Nothing begins of a claim that is lost or silent, of a topic that is paused, or after `stop`.
+"""No message begins of a lost or silent claim, of a paused topic, or after `stop`.
 
 Nor what a `seek` has passed over. Nobody can know that before he looks, so each thread may still
 begin one message. Lists are given out whole. At most once, what was granted may begin though the

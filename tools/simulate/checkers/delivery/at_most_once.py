@@ -1,4 +1,4 @@
-"""AtMostOnce: no message is given twice, but where a position was set or a grant was lost."""
+"""AtMostOnce: no message is delivered twice, except after a set position or a lost grant."""
 
 from __future__ import annotations
 

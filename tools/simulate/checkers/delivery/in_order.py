@@ -1,4 +1,4 @@
-"""Within a tenure an application is given every message, in order, once, but for its seeks."""
+"""Within a tenure, every message is delivered once and in order, except after a seek."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NoneSkipped: at least once, the log's position passes over no message that nobody processed."""
+"""NoneSkipped: at least once, the log's position never passes an unprocessed message."""
 
 from __future__ import annotations
 

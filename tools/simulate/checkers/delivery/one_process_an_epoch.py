@@ -1,4 +1,4 @@
-"""What is given out under an epoch is given out by the one process that won it."""
+"""Only the process that won an epoch delivers messages under it."""
 
 from __future__ import annotations
 

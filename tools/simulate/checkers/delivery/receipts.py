@@ -1,4 +1,4 @@
-"""At most once, receipts list every message that was lost, as far as the log has its grant."""
+"""At most once, receipts list every lost message whose grant is still in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReleaseRepeatsNothing: a release covers what its tenure processed: no repeat, no receipt."""
+"""ReleaseRepeatsNothing: a release covers all that its tenure processed: no repeat, no receipt."""
 
 from __future__ import annotations
 

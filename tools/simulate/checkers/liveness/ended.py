@@ -1,4 +1,4 @@
-"""Nobody ends by itself but for a reason that the run gave it, and no exception is swallowed."""
+"""Nobody stops without a cause in the run, and no exception is swallowed."""
 
 from __future__ import annotations
 

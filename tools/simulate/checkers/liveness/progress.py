@@ -1,4 +1,4 @@
-"""EverythingProcessed: once faults stop, all is consumed within a bound."""
+"""EverythingProcessed: after the faults, all messages are consumed within a bound."""
 
 from __future__ import annotations
 

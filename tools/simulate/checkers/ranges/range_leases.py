@@ -1,4 +1,4 @@
-"""RangesDisjoint and what else the log alone breaks: no offset is held twice, or done too early."""
+"""RangesDisjoint and more, of the log alone: no offset is held twice, or done too early."""
 
 from __future__ import annotations
 

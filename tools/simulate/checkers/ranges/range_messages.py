@@ -1,4 +1,4 @@
-"""Of a range its holder is given exactly the messages at its offsets, in order, each once.
+"""The holder of a range gets exactly the messages at its offsets, in order, each once.
 
 The holder is the instance that the log granted it to. Nothing begins under a range that is lost.
 """

@@ -1,4 +1,4 @@
-"""NoneSkipped: what the log has as done was processed by then.
+"""NoneSkipped: an offset that the log calls done was processed before.
 
 At most once it was given, at least. A commit that has returned is in the log.
 """

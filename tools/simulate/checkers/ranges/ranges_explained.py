@@ -1,4 +1,4 @@
-"""At most once what nobody was given was held by somebody who was silent, or ended with it.
+"""At most once, an undelivered message was held by somebody who went silent or stopped with it.
 
 Or it was reserved when ranges began anew: a claim that is won without ranges skips the reserve.
 """

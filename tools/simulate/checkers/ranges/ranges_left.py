@@ -1,4 +1,4 @@
-"""ReleaseRepeatsNothing: who ends in order, without faults, leaves nothing to others.
+"""ReleaseRepeatsNothing: without faults, an orderly stop leaves nothing to redo.
 
 It holds no range any more, and the log has as done what it processed.
 """

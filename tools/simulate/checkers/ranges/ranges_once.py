@@ -1,4 +1,4 @@
-"""AtMostOnce: nothing of a shared partition is given twice.
+"""AtMostOnce: no message of a shared partition is delivered twice.
 
 At least once nobody processes what its holder gave back as not begun.
 """

@@ -1,4 +1,4 @@
-"""Who requires signatures does not go on after a record that no key signed."""
+"""A consumer that requires signatures stops at a record that no key signed."""
 
 from __future__ import annotations
 

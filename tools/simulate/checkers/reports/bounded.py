@@ -1,4 +1,4 @@
-"""A consumer's threads, clients of Kafka, files, buffers and log lines are bounded."""
+"""The threads, Kafka clients, files, buffers and log lines of a consumer are bounded."""
 
 from __future__ import annotations
 

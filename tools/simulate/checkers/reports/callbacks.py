@@ -1,4 +1,4 @@
-"""Callbacks and observers are called in an order that an application can rely on.
+"""Callbacks and observers are called in the documented order.
 
 Of each tenure: claimed once, then lost at most once, then drained at most once. Of each partition:
 the tenures of a process in the order of their epochs, each when the one before is lost. An

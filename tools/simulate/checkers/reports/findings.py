@@ -1,4 +1,4 @@
-"""What `marshal replay` finds in the log is what happened, and nothing else."""
+"""`marshal replay` finds in the log exactly what happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim is not called wedged that waits for its turn while the application is at another one."""
+"""A claim that waits while the application is at another one is not reported as wedged."""
 
 from __future__ import annotations
 
