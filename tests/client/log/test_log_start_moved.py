@@ -86,6 +86,23 @@ def test_what_was_fetched_before_it_was_gone_is_handed_over(
         assert found == [*range(3, 10), *range(LOW, HIGH)]
 
 
+def test_what_is_gone_is_logged_for_each_partition(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line stood for all that differed by their numbers, and named the first of them."""
+    kafka.create("payments-1", 3)
+    for topic, number, low in (("orders", 0, 5), ("payments-1", 0, 2), ("payments-1", 2, 4)):
+        with kafka.changed:
+            kafka.produce(topic, 6, number)
+            kafka.topics[topic][number].low = low
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        consumer.add_topic("payments-1")
+        until(lambda: "orders/0: messages 0 to 4 are gone" in caplog.text)
+        until(lambda: "payments-1/0: messages 0 to 1 are gone" in caplog.text)
+        until(lambda: "payments-1/2: messages 0 to 3 are gone" in caplog.text)
+
+
 def test_at_most_once_it_goes_on_behind_what_is_gone(kafka: Kafka) -> None:
     trim(kafka)
     with kafka.consumer(semantics="at_most_once", batch=10) as consumer:

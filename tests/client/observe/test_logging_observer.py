@@ -103,5 +103,9 @@ def test_what_differs_by_a_number_within_a_name_is_written_for_each(
     logs = LoggingObserver(lambda: ConsumerIdentity("g", "c1", "i1"), lambda: 100.0)
     for topic in ("orders-1", "orders-2", "v2.orders", "v3.orders"):
         for position in (7, 8):
-            logs.note(f"{topic}/{position}: the position is {position}, after 3.{position} s")
+            logs.note(f"{topic}/0: the position is {position}, after 3.{position} s")
     assert len(caplog.records) == 4
+    for topic in ("orders/0", "orders/0", "timed out/1", "orders/1"):
+        for end in (49, 59):
+            logs.note(f"{topic}: messages 0 to {end} are gone", distinct=True)
+    assert len(caplog.records) == 4 + 6

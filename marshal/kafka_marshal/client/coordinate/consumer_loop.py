@@ -366,7 +366,8 @@ class ConsumerLoop:
         self._health_monitor.note(
             f"group {self._group}: coordinating partition {partition} lacks records right before "
             f"offset {first}, so what was known of its claims may be over; an owner's next record "
-            f"makes it certain again"
+            f"makes it certain again",
+            distinct=True,
         )
         session.pass_gap(partition, first)
         # The member first: a recording has the gap before what it means for participants.

@@ -217,9 +217,9 @@ class Coordinator:
         """Run this in the coordinator's thread, without waiting."""
         self.post(CallRequested(what))
 
-    def note(self, sentence: str) -> None:
-        """Report something about the cluster that is temporary, or that an operator must fix."""
-        self._health_monitor.note(sentence)
+    def note(self, sentence: str, *, distinct: bool = False) -> None:
+        """Report something about the cluster; see `LoggingObserver.note`."""
+        self._health_monitor.note(sentence, distinct=distinct)
 
     def statistics_of(self, client: str) -> Callable[[str], None] | None:
         """The callback for this client's librdkafka statistics; None if no observer wants them."""
@@ -401,14 +401,16 @@ class Coordinator:
         self.note(
             f"{made}: group {self._group} goes on at the positions that it had in the former one, "
             f"so what lies before them in the new one is not consumed; to consume it, set the "
-            f"positions (marshal set-position {self._group} {topic}=earliest)"
+            f"positions (marshal set-position {self._group} {topic}=earliest)",
+            distinct=True,
         )
 
     def _missing(self, topic: str) -> None:
         if topic != self._topic:
             self.note(
                 f"{self._settings.bootstrap}: topic {topic} is gone, and group {self._group} "
-                f"consumes nothing of it; its claims are kept until remove_topic"
+                f"consumes nothing of it; its claims are kept until remove_topic",
+                distinct=True,
             )
             return
         self.failed(

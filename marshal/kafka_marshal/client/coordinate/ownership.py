@@ -548,7 +548,8 @@ class Ownership:
         low, high = extent.low, extent.high
         self._health_monitor.note(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
-            f"topic and cannot be consumed any more"
+            f"topic and cannot be consumed any more",
+            distinct=True,
         )
         # A lost tenure may be drained by now, with nothing left for the application to take.
         tenure = self._tenures.of(claim)

@@ -54,9 +54,9 @@ class HealthMonitor:
         self._unknown_since_ms: int | None = None
         self._unknown_said = False
 
-    def note(self, sentence: str) -> None:
-        """Report something about the cluster that is temporary, or that an operator must fix."""
-        self._logs.note(sentence)
+    def note(self, sentence: str, *, distinct: bool = False) -> None:
+        """Report something about the cluster; see `LoggingObserver.note`."""
+        self._logs.note(sentence, distinct=distinct)
 
     def stopped(self, error: BaseException) -> None:
         """The consumer stops because of an error."""

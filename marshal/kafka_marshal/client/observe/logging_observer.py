@@ -52,8 +52,8 @@ OVER_S: Final = 30.0
 reports it every 10 s or more often (`reconnect.backoff.max.ms`)."""
 NAMED_MAX: Final = 10
 """The most claims to name in one line."""
-_NUMBER: Final = re.compile(r"(?<![\w.-])\d+(\.\d+)?")
-"""A number, but not one within a name: `orders-1` and `orders-2` are two topics."""
+_NUMBER: Final = re.compile(r"(?<![\w./-])\d+(\.\d+)?")
+"""A number that is not part of a name, of a topic or of a partition (`orders-1/0`)."""
 _AWAY: Final = re.compile(
     r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
     r"brokers? (is|are) down|unexpected eof|failed to resolve|no route|unreachable"
@@ -312,13 +312,16 @@ class LoggingObserver(Observer):
             reason = type(record.error).__name__
             self._write(logging.WARNING, "delivered", what, topic=topic, reason=reason)
 
-    def note(self, sentence: str) -> None:
+    def note(self, sentence: str, *, distinct: bool = False) -> None:
         """Report something about the cluster that is temporary, or that an operator must fix.
 
         It is logged when it begins, and when it is over, with its duration. Sentences that differ
         only in numbers outside names count as one; so do all sentences about brokers that are down.
+        Use `distinct` for a loss: then only the same sentence counts as the same.
         """
         alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
+        if distinct:
+            alike = sentence
         if _RepeatedWarning.begins(self._lasting, alike, sentence, self._monotonic()):
             self._write(logging.WARNING, "cluster", sentence)
 
