@@ -539,12 +539,16 @@ class Consumer:
             )
             if in_flight is None:
                 return None
+            self.delivery.calling = True
             message = next(in_flight.taking, None)
             if message is not None:
+                self.delivery.last = message
+                self.delivery.calling = False  # last: from here on nothing can come between
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
             self.delivery.pop()
             self.delivery.delivered_more(in_flight)
+            self.delivery.calling = False
         return None
 
     def ack(self, message: Message | None = None) -> None:
@@ -630,11 +634,15 @@ class Consumer:
             in_flight = self.delivery.take(left_s, DeliveryMode.LIST, num_messages)
             if in_flight is None:
                 return Messages((), None)
+            self.delivery.calling = True
             taken = in_flight.take(num_messages)
             if taken:
                 self.delivery.delivered_more(in_flight)
-                return Messages(taken, in_flight.claim)
+                messages = self.delivery.last = Messages(taken, in_flight.claim)
+                self.delivery.calling = False
+                return messages
             self.delivery.finish(in_flight)
+            self.delivery.calling = False
         return Messages((), None)
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
@@ -649,14 +657,15 @@ class Consumer:
         """
         self.delivery.raise_if_closed()
         while (in_flight := self.delivery.take(timeout_s, DeliveryMode.LIST)) is not None:
+            self.delivery.calling = True
             taken = in_flight.take(in_flight.total)
+            messages = Messages(taken, in_flight.claim)
+            batch = Batch(in_flight.claim, messages, in_flight.start, in_flight.end)
             if taken:
-                yield Batch(
-                    in_flight.claim,
-                    Messages(taken, in_flight.claim),
-                    in_flight.start,
-                    in_flight.end,
-                )
+                self.delivery.last = messages
+            self.delivery.calling = False
+            if taken:
+                yield batch
             self.delivery.finish(in_flight)
 
     def run(
@@ -805,6 +814,7 @@ class Consumer:
             if self.delivery.closed:
                 return
             self.delivery.closed = True
+        self.delivery.unlock()
         coordinator = self._coordinator
         if release and not coordinator.ended.is_set():
             in_flight = self.delivery.pop()

@@ -15,8 +15,8 @@ from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
-from kafka_marshal.client.message import Claim
-from kafka_marshal.errors import ConsumerClosed
+from kafka_marshal.client.message import Claim, Message, Messages
+from kafka_marshal.errors import ConsumerClosed, MarshalError
 
 CHUNK: Final = 1_000
 """The most messages of one claim to deliver before it is another claim's turn; `TURN_MS` in
@@ -45,13 +45,20 @@ class Delivery:
         self._may_begin = coordinator.ownership.may_begin
         environment = coordinator.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
-        self._steady_ms, self._new_lock = environment.steady_ms, environment.threads.lock
+        self._steady_ms, self._threads = environment.steady_ms, environment.threads
+        self._new_lock = environment.threads.lock
         self.in_flight: InFlight | None = None
         """What is being given out."""
         self._way = DeliveryMode.LOOP
         """How it is given out."""
         self._listed: InFlight | None = None
         """What was given as lists before somebody polled: done when more is asked for otherwise."""
+        self.calling = False
+        """A call is taking messages, or an exception of a signal's handler has ended it midway."""
+        self._caller = ""
+        """The name of the thread that made this call."""
+        self.last: Message | Messages | None = None
+        """What `poll` or a list delivered last."""
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
         self.stopped = False
@@ -78,12 +85,19 @@ class Delivery:
 
         The rest of a chunk that was delivered in another mode becomes its own chunk.
         """
-        if way is not DeliveryMode.POLL and self._listed is not None:
-            self.finish(self._listed)
-            self._listed = None
-        if self.in_flight is not None and self._way is not way:
-            self._split(self.in_flight, way)
-        return self.in_flight or self._next(timeout_s, way, maximum)
+        self.calling = True
+        try:
+            if way is not DeliveryMode.POLL and self._listed is not None:
+                self.finish(self._listed)
+                self._listed = None
+            if self.in_flight is not None and self._way is not way:
+                self._split(self.in_flight, way)
+            taken = self.in_flight or self._next(timeout_s, way, maximum)
+        except MarshalError:
+            self.calling = False
+            raise
+        self.calling = False
+        return taken
 
     def stop(self) -> None:
         """Deliver nothing more, not even of the current chunk. A signal handler may call it."""
@@ -123,6 +137,32 @@ class Delivery:
         self.raise_failure()
         if self.closed:
             raise ConsumerClosed("the consumer is closed; make another one to go on")
+        if self.calling and self._threads.current_name == self._caller:
+            self._recover()
+
+    def unlock(self) -> None:
+        """Let other threads fetch: an exception may have ended a call that was fetching."""
+        if self.calling:
+            self._fetcher.unlock()
+
+    def _recover(self) -> None:
+        """Take up what a call of this thread has lost: a signal's handler raised an exception.
+
+        Kafka's client then drops the messages that it has fetched. Others were taken from a buffer,
+        or counted as delivered, and never reached the application.
+        """
+        self._fetcher.recover()
+        current, undelivered = self.in_flight, False
+        if current is not None and self._way is not DeliveryMode.LOOP:
+            delivered = self.last is not None and _end_of(self.last) == current.delivered_end
+            undelivered = current.left < current.total and not delivered
+        if undelivered:
+            self.in_flight = None
+        ownership = self._coordinator.ownership
+        self._coordinator.call(
+            lambda: ownership.interrupted(current, self._listed, undelivered=undelivered)
+        )
+        self.calling = False
 
     def _split(self, before: InFlight, way: DeliveryMode) -> None:
         """Deliver the rest of the current chunk in another mode."""
@@ -154,6 +194,7 @@ class Delivery:
 
     def _next(self, timeout_s: float | None, way: DeliveryMode, maximum: int) -> InFlight | None:
         deadline = None if timeout_s is None else self.monotonic() + timeout_s
+        self._caller = self._threads.current_name
         while True:
             self.raise_failure()
             if self.closed:
@@ -173,3 +214,8 @@ class Delivery:
                 return None
             if deadline is not None and self.monotonic() >= deadline:
                 return None
+
+
+def _end_of(last: Message | Messages) -> int:
+    """The offset after what was delivered."""
+    return (last if isinstance(last, Message) else last[-1]).offset + 1

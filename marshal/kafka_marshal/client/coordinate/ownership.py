@@ -705,6 +705,41 @@ class Ownership:
             tenure.forget(chunks)
             self.look_at(tenure)
 
+    def interrupted(
+        self, current: InFlight | None, listed: InFlight | None, *, undelivered: bool
+    ) -> None:
+        """A call of the application was interrupted while it took messages: nothing is skipped.
+
+        Args:
+            current: the chunk that is being delivered.
+            listed: a chunk whose lists are done when the application asks for more.
+            undelivered: whether messages of `current` count as delivered and were not.
+        """
+        for tenure in self._tenures:
+            position = tenure.next
+            for in_flight in tenure.chunks:
+                if in_flight.finished or in_flight.handled or in_flight in (current, listed):
+                    position = max(position, in_flight.end)
+                elif in_flight.left == in_flight.total:  # it never became the current one
+                    tenure.forget([in_flight])
+                else:
+                    if in_flight.committed is None:  # the application has asked for more since
+                        in_flight.finish()
+                    position = max(position, in_flight.end)
+            self._fetcher.seek(tenure.fetched, position)
+            self.look_at(tenure)
+        if current is None or not undelivered:
+            return
+        if self._me.mode is Mode.AT_LEAST_ONCE:
+            self.redeliver([current])
+            return
+        unsure = self._tenures.of(current.claim)
+        if unsure is None:
+            return
+        if current.claim.range is None and unsure.machine.wants:
+            self.carry_out(self.session.member.release(current.claim.key, self.now_ms))
+        self._abandon_grant(unsure, release=True)
+
     def begin_alone(self, deliveries: int | None) -> None:
         """Deliver ranges one at a time that were delivered this often; None ends it."""
         self._alone_from = deliveries
@@ -751,21 +786,23 @@ class Ownership:
         The releases name the first offset that is not known to be processed.
         """
         for tenure in self._tenures:
-            if tenure.abandoned:
-                continue
-            tenure.abandoned = True
-            self._fetcher.drop(tenure.fetched)
-            for in_flight in tenure.chunks:
-                in_flight.abandon()
-            owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.delivered_end
-            # The part of a range that was not begun is given back, and not lost.
-            lost_end = begun if release and tenure.claim.range else tenure.allowed_end
-            if reached < lost_end:
-                self._observers.abandoned(tenure.claim, range(reached, lost_end))
-            tenure.next = tenure.allowed_end = reached
-            if owned and release:
-                self.carry_out(tenure.machine.hand_back(reached, begun, self.now_ms))
-            self._forget_if_drained(tenure)
+            if not tenure.abandoned:
+                self._abandon_grant(tenure, release=release)
+
+    def _abandon_grant(self, tenure: OwnedPartition, *, release: bool) -> None:
+        tenure.abandoned = True
+        self._fetcher.drop(tenure.fetched)
+        for in_flight in tenure.chunks:
+            in_flight.abandon()
+        owned, reached, begun = tenure.claim.owned, tenure.reached(), tenure.delivered_end
+        # The part of a range that was not begun is given back, and not lost.
+        lost_end = begun if release and tenure.claim.range else tenure.allowed_end
+        if reached < lost_end:
+            self._observers.abandoned(tenure.claim, range(reached, lost_end))
+        tenure.next = tenure.allowed_end = reached
+        if owned and release:
+            self.carry_out(tenure.machine.hand_back(reached, begun, self.now_ms))
+        self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
         """Messages that were delivered one by one are done, up to this one. Any thread may call it.

@@ -109,6 +109,12 @@ class Buffers(Generic[K, M]):
         """`size_of` returns the bytes of several messages."""
         self.bounds = bounds or BufferLimits()
         self._offset_of, self._size_of = offset_of, size_of
+        self.clear()
+
+    # --- claims come and go -----------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget all tenures and their messages, whatever state they are in."""
         self._new: list[tuple[K, _Buffer[M], _Fetched[M]]] = []
         """Messages that arrived since the sizes were last measured."""
         self._full: set[K] = set()
@@ -119,8 +125,6 @@ class Buffers(Generic[K, M]):
         """Lanes with messages that may be delivered."""
         self._ready: dict[Hashable, list[K]] = {}
         """For each lane in `_turns`, its tenures with messages that may be delivered."""
-
-    # --- claims come and go -----------------------------------------------------------------------
 
     def open(self, key: K, position: int, lane: Hashable | None = None) -> None:
         """Take the tenure's messages from `position` on, and drop those that are there.

@@ -175,8 +175,8 @@ class Fetcher:
         """Kafka's client must be configured for ranges before it fetches anything more."""
         self._ended = self._closed = False
         self._woken = False
-        self._polling = threads.lock()
-        """Held by the polling thread."""
+        self._polling = threads.rlock()
+        """Held by the polling thread. `recover` finds out whether that is the calling one."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
         self._thread: Thread | None = None
@@ -344,7 +344,7 @@ class Fetcher:
             one.paused = one.paused if paused is None else paused
             if position is not None:
                 if position < one.position:  # taken back, and allowed as it was before
-                    one.allowed.insert(0, range(position, one.position))
+                    one.allowed = joined(one.allowed, range(position, one.position))
                 one.position, one.moved = position, True
             self._buffers.drop(one)
 
@@ -366,6 +366,36 @@ class Fetcher:
     def _open_buffer(self, one: FetchedPartition) -> None:
         lane = one.topic_partition if one.ranged else None
         self._buffers.open(one, one.position, lane)
+
+    def unlock(self) -> None:
+        """The calling thread no longer polls: an exception may have come before it unlocked."""
+        with suppress(RuntimeError):  # it does not hold the lock any more
+            while True:
+                self._polling.release()
+
+    def recover(self) -> None:
+        """Begin anew: an exception may have come between two steps of a fetch in this thread.
+
+        Everything that was fetched is dropped. `seek` opens each tenure again.
+        """
+        self.unlock()
+
+        def anew() -> None:
+            held = [TopicPartition(*one.topic_partition) for one in self._assigned.values()]
+            with suppress(KafkaException):  # Kafka's client does not have one of them
+                self._consumer.resume(held)
+            self._consumer.unassign()
+            for one in opened:
+                one.assigned = one.held = False
+                one.retry_at, one.notified = None, 0
+            self._assigned.clear()
+            self._ranges.unassigned()
+
+        with self._polling:
+            with self._lock:
+                opened = [one for each in self._of_partition.values() for one in each]
+                self._buffers.clear()
+            self._commands.appendleft(anew)  # before the command that was not completed
 
     def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
         """Commit the group's offsets to Kafka, without waiting for the outcome."""
@@ -586,7 +616,8 @@ class Fetcher:
 
     def _obey(self) -> None:
         while self._commands:
-            self._commands.popleft()()
+            self._commands[0]()
+            self._commands.popleft()  # only now: an exception may end this midway
 
     def _settle(self, partition: tuple[str, int]) -> None:
         """Fetch for this partition the tenure that was opened first and wants messages."""

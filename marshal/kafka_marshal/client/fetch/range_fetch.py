@@ -130,6 +130,11 @@ class RangeFetch:
             self.consumer.incremental_unassign([TopicPartition(*shared.topic_partition)])
             shared.next = None
 
+    def unassigned(self) -> None:
+        """Kafka's client has no partition any more."""
+        for shared in self.shared.values():
+            shared.next = None
+
     def passed(self, partition: tuple[str, int], end: int, run: Sequence[Fetched] = ()) -> None:
         """These are all messages between what was fetched of a shared partition and `end`."""
         shared = self.shared.get(partition)

@@ -122,6 +122,9 @@ class _FetchesNothing:
 
     incremental_unassign = pause = resume = incremental_assign
 
+    def unassign(self) -> None:
+        """Nothing was fetched."""
+
     def poll(self, timeout: float = 0.0, /) -> Message | None:
         """Returns None: it receives nothing."""
         self._sleep(max(0.0, timeout))

@@ -1,0 +1,107 @@
+"""A signal's handler raises an exception within a call that takes messages, and is survived.
+
+That is a Ctrl-C in a notebook, or a limit of time by `SIGALRM`. Python runs such a handler when a
+function is called or has returned. Here it raises at one of these places after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kafka_marshal.client.api.consumer import Consumer
+from tests.client.api.test_at_most_once import ranges, receipts
+from tests.client.doubles import Kafka, until
+
+CLIENT = "kafka_marshal/client/"
+MESSAGE = "kafka_marshal/client/message.py"
+"""Where the application is that looks at a message."""
+MESSAGES = 12
+BATCH = 4
+
+
+class Interrupted(BaseException):
+    """What the handler raises."""
+
+
+@contextmanager
+def interrupted_at(place: int) -> Iterator[None]:
+    """Raise at this place among those that this thread comes to."""
+    left = place
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        file = frame.f_code.co_filename
+        if event in ("call", "c_return") and CLIENT in file and not file.endswith(MESSAGE):
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                raise Interrupted
+
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def by_poll(consumer: Consumer) -> Sequence[int]:
+    message = consumer.poll(0.02)
+    return [] if message is None else [message.offset]
+
+
+def by_list(consumer: Consumer) -> Sequence[int]:
+    return [message.offset for message in consumer.consume(3, 0.02)]
+
+
+def by_batch(consumer: Consumer) -> Sequence[int]:
+    for batch in consumer.batches(0.02):
+        return [message.offset for message in batch.messages]
+    return []
+
+
+WAYS: dict[str, Callable[[Consumer], Sequence[int]]] = {
+    "poll": by_poll,
+    "list": by_list,
+    "batch": by_batch,
+}
+
+
+def lost(kafka: Kafka) -> set[int]:
+    """What receipts list."""
+    listed = ranges(receipts(kafka))
+    return {offset for begin, end, _ in listed for offset in range(begin, end)}
+
+
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("place", [1, 5, 12, 20, 33, 47, 60, 80])
+def test_nothing_is_skipped_in_silence(place: int, way: str, semantics: str) -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=MESSAGES)
+    found: list[int] = []
+    with kafka.consumer(semantics=semantics, batch=BATCH, window=BATCH) as consumer:
+        consumer.add_topic("events")
+        until(lambda: bool(consumer.claims))
+        with suppress(Interrupted), interrupted_at(place):
+            while len(found) < MESSAGES:
+                found += WAYS[way](consumer)
+                consumer.ack()
+
+        def came() -> bool:
+            found.extend(WAYS[way](consumer))
+            consumer.ack()
+            return MESSAGES - 1 in found or not consumer.claims  # released
+
+        until(came)
+    missing = set(range(MESSAGES)) - set(found)
+    if semantics == "at_most_once":
+        assert missing <= lost(kafka) | set(range(max([BATCH - 1, *found]) + 1, MESSAGES))
+        assert len(set(found)) == len(found)
+    else:
+        assert not missing
