@@ -14,7 +14,7 @@ from kafka_marshal.admin.position_targets import plan, wish
 from kafka_marshal.admin.set_positions import SetPositionsOperation, SetPositionsResult
 from kafka_marshal.admin.view import View
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.admin_client import ClusterClient, NotAuthorized
 from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.core.claims.pause_work import left_undone
 from kafka_marshal.core.messages import (
@@ -218,6 +218,12 @@ def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: 
     ]
     judgement = validate_log(records, RULES)
     assert judgement.explained, judgement.unexplained
+
+
+def test_a_topic_that_the_user_may_not_describe_is_not_called_missing(kafka: Kafka) -> None:
+    kafka.hidden.add("events")
+    with pytest.raises(NotAuthorized, match=r"topic events: .*; the user needs DESCRIBE on it"):
+        set_position(kafka, "events=3")
 
 
 # --- time ---------------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from kafka_marshal.admin.redrive import DeadLetterTopic
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.testing import Broker
+from kafka_marshal.testing.in_memory import InMemoryKafka
 from tests.cli.run import marshal
 from tests.client.appender import Appender
 from tests.client.crew import Stage
@@ -143,3 +146,23 @@ def test_without_such_a_topic_it_does_not_run(stage: Stage) -> None:
     ran = marshal("redrive", "no-such-topic", "--bootstrap", stage.bootstrap)
     assert ran.returncode == 2
     assert "no-such-topic" in ran.stderr
+
+
+def test_letters_to_a_topic_that_the_user_may_not_describe_wait_for_the_right() -> None:
+    """They were passed over as if the topic did not exist, and committed as redriven."""
+    kafka = InMemoryKafka()
+    for topic in ("orders", "seen", "dead"):
+        kafka.create(topic)
+    for topic in ("seen", "orders", "orders"):
+        kafka.append("dead", 0, b"x", tuple(dead(topic, 0, 1)))
+    kafka.hidden.add("orders")
+    letters = DeadLetterTopic(kafka.settings(), "dead", "g")
+    with pytest.raises(BrokerFailed, match=r"topic orders: .*; the user needs DESCRIBE on it"):
+        [letters.why_not(letter) for letter in letters.letters()]
+    with pytest.raises(BrokerFailed, match=r"topic orders: .*; the user needs DESCRIBE on it"):
+        letters.redrive()
+    assert kafka.committed["g", "dead", 0] == 1
+    kafka.hidden.clear()
+    redriven = DeadLetterTopic(kafka.settings(), "dead", "g").redrive()
+    assert (redriven.appended, redriven.passed_over) == (2, [])
+    assert len(kafka.records(topic="orders")) == 2

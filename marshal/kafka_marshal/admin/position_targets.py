@@ -87,14 +87,18 @@ def plan(
     Raises:
         InvalidOption: a partition is named twice, does not exist, or has no such offset; or the
             target is `+N` or `-N` and the log has no current position.
+        NotAuthorized: the user may not describe a topic, so it may exist.
         BrokerFailed: the cluster did not answer.
     """
     wanted: dict[tuple[str, int], str] = {}
-    there = cluster.topics()
+    counts: dict[str, int] = {}
     for one in wishes:
-        count = there.get(one.topic, 0)
-        if not count:
-            raise InvalidOption(f"there is no topic {one.topic}")
+        if one.topic not in counts:
+            seen = cluster.topic(one.topic)
+            if seen is None:
+                raise InvalidOption(f"there is no topic {one.topic}")
+            counts[one.topic] = len(seen.partitions)
+        count = counts[one.topic]
         if one.partition is not None and one.partition >= count:
             raise InvalidOption(f"{one.topic} has partitions 0 to {count - 1}, not {one.partition}")
         for number in range(count) if one.partition is None else (one.partition,):

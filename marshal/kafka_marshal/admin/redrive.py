@@ -179,13 +179,14 @@ class DeadLetterTopic:
         """Why a letter cannot be redriven; None: it can be.
 
         Raises:
+            NotAuthorized: the user may not describe its topic, so the topic may exist.
             BrokerFailed: no broker answered.
         """
         if letter.to_topic is None:
             return "its headers do not say where it came from"
         if letter.to_topic not in self._partitions:
-            known = self._cluster.topics()
-            self._partitions[letter.to_topic] = known.get(letter.to_topic, 0)
+            seen = self._cluster.topic(letter.to_topic)
+            self._partitions[letter.to_topic] = 0 if seen is None else len(seen.partitions)
         if letter.to_partition >= self._partitions[letter.to_topic]:
             return f"there is no {letter.to_topic}:{letter.to_partition}"
         return None

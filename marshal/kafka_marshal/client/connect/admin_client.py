@@ -129,7 +129,10 @@ class ClusterClient:
         return tuple(sorted(self._metadata().brokers))
 
     def topics(self) -> dict[str, int]:
-        """The number of partitions of every topic that this user may describe."""
+        """The number of partitions of every topic that this user may describe.
+
+        A topic that is not among them may exist: `topic` tells a missing topic from a hidden one.
+        """
         return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
 
     def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicDescription | None:
@@ -147,7 +150,7 @@ class ClusterClient:
                 return None
             failed = self._failed(error, f"topic {name}")
             if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                failed = NotAuthorized(str(failed))
+                failed = NotAuthorized(f"{failed}; the user needs DESCRIBE on it")
             raise failed from None
         partitions = {
             one.id: PartitionDescription(

@@ -90,6 +90,8 @@ class InMemoryAdmin:
         }
 
     def _described(self, name: str, operations: list[str] | None) -> Any:
+        if name in self._kafka.hidden:
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
         partitions = self._kafka.topics.get(name)
         if partitions is None or self._kafka.missing(name):
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))

@@ -144,6 +144,8 @@ class Brokers:
         """Called before the admin client accepts a request; may refuse it."""
         self.missing: Callable[[str], object] = lambda _: False
         """Whether the next description of a topic reports that it does not exist."""
+        self.hidden: set[str] = set()
+        """Topics that the clients' user may not describe: they are in no list of topics."""
         self.speaks: Callable[[], None] = lambda: None
         """Called whenever a client polls or sends; may raise an error that ends its thread."""
         self.topic_errors: dict[str, list[KafkaError]] = {}
@@ -440,7 +442,7 @@ class Brokers:
 
     def metadata(self, topic: str = "") -> Any:
         """A broker's metadata of a topic, or of all."""
-        wanted = [topic] if topic else self.topics
+        wanted = [topic] if topic else [name for name in self.topics if name not in self.hidden]
         topics = {name: self._listed(name) for name in wanted}
         for each in self.topic_errors.values():
             del each[:1]
@@ -449,7 +451,9 @@ class Brokers:
 
     def _listed(self, topic: str) -> Any:
         error = next(iter(self.topic_errors.get(topic, [])), None)
-        if topic not in self.topics:
+        if topic in self.hidden:
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        elif topic not in self.topics:
             error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
         numbers = list(self.numbers)
         partitions = {
