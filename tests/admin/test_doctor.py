@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import attrs
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -33,8 +33,9 @@ from kafka_marshal.client.connect.coordination_topic import (
 )
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
 from kafka_marshal.testing import Broker, Cluster
+from kafka_marshal.testing.in_memory import InMemoryKafka
 from tests.cli.run import marshal
 from tests.client.hands import Hands
 
@@ -124,12 +125,29 @@ def test_what_is_not_allowed_is_found_and_what_is_not_told_is_said() -> None:
 
 
 def test_of_a_group_it_is_told_whether_its_consumers_start() -> None:
-    allowed = {"a": frozenset({"READ", "DESCRIBE"}), "b": frozenset({"DESCRIBE"}), "c": None}
+    allowed = {"a": frozenset({"READ", "DESCRIBE"}), "b": frozenset({"DESCRIBE"})}
     [lag] = permissions.on_groups(allowed)
     assert (lag.severity, lag.found.split()[-1]) == (CheckSeverity.WARNING, "b")
     [none] = permissions.on_groups({"d": frozenset()})
     assert said(none) == [("error", "group permissions")]
     assert "do not start" in none.endangers
+
+
+def test_groups_whose_coordinator_does_not_answer_are_unchecked() -> None:
+    """They were listed as fine."""
+    kafka = InMemoryKafka()
+    kafka.append(COORDINATION_TOPIC, 0, b"Heartbeat/1/0/i1/c1/g/orders/0/5")
+
+    def answers(question: str) -> None:
+        if question == "describe_consumer_groups":
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
+
+    assert "group permissions" in examine(kafka.settings(), COORDINATION_TOPIC).fine
+    kafka.answers = answers
+    examined = examine(kafka.settings(), COORDINATION_TOPIC)
+    [finding] = [one for one in examined.findings if one.check == "group permissions"]
+    assert (finding.severity, finding.found.split()[-1]) == (CheckSeverity.UNCHECKED, "g")
+    assert "group permissions" not in examined.fine
 
 
 def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
