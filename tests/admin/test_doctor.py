@@ -31,6 +31,7 @@ from kafka_marshal.client.connect.coordination_topic import (
     retention_needed_ms,
     settings_for,
 )
+from kafka_marshal.client.connect.reader import now_ms
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
@@ -286,15 +287,64 @@ def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them()
 
 def test_a_partition_of_which_less_than_a_pause_is_left_is_named() -> None:
     """Who claims there for the first time cannot know that no pause of before still holds."""
-    now_ms = int(FENCED.pause_max_ms + FENCED.clock_rewind_max_ms) + 1_000
+    at_ms = int(FENCED.pause_max_ms + FENCED.clock_rewind_max_ms) + 1_000
     sample = TopicSample(4)
     for number in (0, 1, 2):  # 3 begins at offset 0
         sample.begins_late(number)
     sample.add(raw(7, claiming("t"), 0, at_ms=999))
     sample.add(raw(7, claiming("t"), 1, at_ms=1_001))
-    [finding] = records.heads(sample, FENCED, now_ms)
+    [finding] = records.heads(sample, FENCED, at_ms)
     assert said(finding) == [("note", "head")]
     assert finding.found == "the head of partition 1, 2 is gone, and less than 24 h 1 min is left"
+
+
+def headless() -> InMemoryKafka:
+    """A log of two partitions, each without its head, and with ten records left."""
+    kafka = InMemoryKafka(2)
+    kafka.broker_ms = now_ms  # the doctor compares it with its own clock
+    for partition in range(2):
+        for number in range(20):
+            kafka.append(COORDINATION_TOPIC, partition, claiming(f"t{number}").encode())
+        kafka.delete_records(COORDINATION_TOPIC, partition, 10)
+    return kafka
+
+
+@pytest.mark.parametrize("records_max", [3, 10, 11])
+@pytest.mark.parametrize("gap", [False, True])
+def test_a_missing_head_is_judged_by_the_first_record_however_few_are_read(
+    records_max: int, gap: bool
+) -> None:
+    """With fewer than there are, it was listed as fine."""
+    kafka = headless()
+    log = kafka.topics[COORDINATION_TOPIC]
+    if gap:
+        log[0].records[10] = None
+    [found] = of_head(kafka, records_max)
+    assert (found.severity, "partition 0, 1" in found.found) == (CheckSeverity.NOTE, True)
+    old_ms = kafka.broker_ms() - 2 * FENCED.pause_max_ms
+    for partition in log:
+        first = partition.records[10 + gap]
+        assert first is not None
+        partition.records[10 + gap] = attrs.evolve(first, timestamp_ms=int(old_ms))
+        if partition is log[0]:
+            [found] = of_head(kafka, records_max)
+            assert "partition 1 is" in found.found
+    if not gap:
+        assert of_head(kafka, records_max) == []
+
+
+def test_a_missing_head_is_unchecked_if_no_record_is_read() -> None:
+    [found] = of_head(headless(), 0)
+    assert (found.severity, found.do) == (CheckSeverity.UNCHECKED, "raise --records")
+    assert of_head(InMemoryKafka(2), 0) == []
+
+
+def of_head(kafka: InMemoryKafka, records_max: int) -> list[CheckFinding]:
+    """The findings about heads; none if these are fine."""
+    examined = examine(kafka.settings(), COORDINATION_TOPIC, records_max=records_max)
+    found = [one for one in examined.findings if one.check == "head"]
+    assert ("head" in examined.fine) == (not found)
+    return found
 
 
 def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:

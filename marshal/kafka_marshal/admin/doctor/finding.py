@@ -39,12 +39,13 @@ class CheckFinding:
 
 def unchecked(check: str, reason: str, permission: str, what: str = "the topic") -> CheckFinding:
     """A check that was not possible, and the permission that it needs."""
+    return not_examined(check, reason, f"examine it as a user who has {permission} on {what}")
+
+
+def not_examined(check: str, reason: str, do: str) -> CheckFinding:
+    """A check that was not possible, and how to make it possible."""
     return CheckFinding(
-        CheckSeverity.UNCHECKED,
-        check,
-        reason,
-        "what is wrong there stays unseen",
-        f"examine it as a user who has {permission} on {what}",
+        CheckSeverity.UNCHECKED, check, reason, "what is wrong there stays unseen", do
     )
 
 

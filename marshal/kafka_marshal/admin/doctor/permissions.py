@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, names, unchecked
+from kafka_marshal.admin.doctor.finding import (
+    CheckFinding,
+    CheckSeverity,
+    names,
+    not_examined,
+    unchecked,
+)
 from kafka_marshal.client.connect.admin_client import TopicDescription
 
 NEEDED: Final[Mapping[str, str]] = {
@@ -43,11 +49,9 @@ def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[CheckFin
     """Yield missing permissions on the groups; None: no coordinator reported them."""
     unanswered = [group for group, operations in allowed.items() if operations is None]
     if unanswered:
-        yield CheckFinding(
-            CheckSeverity.UNCHECKED,
+        yield not_examined(
             "group permissions",
             f"the brokers did not report what is allowed on {names(unanswered)}",
-            "what is wrong there stays unseen",
             "run marshal doctor again when the group coordinators answer",
         )
     for group, operations in sorted(allowed.items()):

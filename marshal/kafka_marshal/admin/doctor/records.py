@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, names, numbers
+from kafka_marshal.admin.doctor.finding import (
+    CheckFinding,
+    CheckSeverity,
+    names,
+    not_examined,
+    numbers,
+)
 from kafka_marshal.admin.doctor.topic_sample import TopicSample
 from kafka_marshal.client.connect.coordination_topic import BECAUSE
 from kafka_marshal.core.state import Rules
@@ -57,6 +63,10 @@ def records(sample: TopicSample) -> Iterator[CheckFinding]:
 
 def heads(sample: TopicSample, rules: Rules, now_ms: float) -> Iterator[CheckFinding]:
     """Partitions that began so lately that a pause of before may still hold (DefiniteWin)."""
+    if sample.heads_not_read:
+        which = numbers(sample.heads_not_read)
+        reason = f"the head of partition {which} is gone, and no record was read"
+        yield not_examined("head", reason, "raise --records")
     needed_ms = rules.pause_max_ms + rules.clock_rewind_max_ms
     short = {
         number

@@ -73,6 +73,8 @@ class TopicSample:
     """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
     begun: dict[int, int | None] = field(factory=dict)
     """Of partitions whose head is gone: the first stamp that is left; None if nothing is."""
+    heads_not_read: set[int] = field(factory=set)
+    """Partitions whose head is gone, and whose first record that is left was not read."""
     gaps: dict[int, tuple[int, int]] = field(factory=dict)
     """For partitions with missing offsets: the first and the end of the first gap."""
     _next: dict[int, int] = field(factory=dict)
@@ -215,6 +217,8 @@ class TopicSample:
 def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
     """Read the newest records of each partition, `records_max` of each at most.
 
+    Where the head is gone, the first record is read as well, unless `records_max` is 0.
+
     Raises:
         BrokerFailed: they cannot be read.
     """
@@ -224,9 +228,16 @@ def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
         extents = tail.extents()
         starts = {n: max(extent.low, extent.high - records_max) for n, extent in extents.items()}
         ends = {n: extent.high for n, extent in extents.items()}
+        before = dict[int, int]()
         for number, extent in extents.items():
             if 0 < extent.low == starts[number]:
                 sample.begins_late(number)
+            elif extent.low > 0:
+                before[number] = extent.low
+        if records_max:
+            sample.begun |= _first_stamps(tail, before, ends)
+        else:
+            sample.heads_not_read |= before.keys()
         for number, start in starts.items():
             sample.begins(number, start)
         for batch in tail.records(starts, ends):
@@ -237,3 +248,17 @@ def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
         return sample
     finally:
         tail.close()
+
+
+def _first_stamps(
+    tail: CoordinationReader, starts: dict[int, int], ends: dict[int, int]
+) -> dict[int, int | None]:
+    """By partition, the timestamp of the first record from `starts` on, Unix milliseconds.
+
+    None if the partition holds no record.
+    """
+    found: dict[int, int] = {}
+    for batch in tail.records(starts, ends, lambda: found.keys() == starts.keys()):
+        for raw in batch:
+            found.setdefault(raw.partition, raw.timestamp_ms)
+    return {number: found.get(number) for number in starts}
