@@ -17,12 +17,14 @@ from confluent_kafka import Producer
 from kafka_marshal import FENCED, decode
 from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.view import NoSuchGroup, View
+from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import Headers, Record
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
 from kafka_marshal.testing import Broker
+from kafka_marshal.testing.in_memory import InMemoryKafka
 from tests.cli.run import marshal
 from tests.client.hands import Hands
 
@@ -83,6 +85,24 @@ def test_groups_are_counted_and_a_pause_and_what_was_left_are_told(hands: Hands)
     assert g.paused_until_ms is not None
     assert (h.group, h.owned, h.owners, h.paused_until_ms) == ("h", 1, 1, None)
     assert [row.state for row in view.rows(now_ms(), "g")] == ["paused", "owned"]
+
+
+def test_a_groups_lag_is_unknown_if_the_user_may_not_describe_one_of_its_topics() -> None:
+    """It was the sum over the others."""
+    kafka = InMemoryKafka()
+    for topic in ("orders", "bills"):
+        kafka.create(topic, messages=10)
+        kafka.append(COORDINATION_TOPIC, 0, f"ClaimingPartition/1/0/i1/c1/g/{topic}/0".encode())
+    cluster = ClusterClient(kafka.settings())
+
+    def lag() -> tuple[int | None, tuple[str, ...]]:
+        with View(kafka.settings(), COORDINATION_TOPIC, RULES) as view:
+            [group] = view.read().group_rows(now_ms(), view.data_ends(cluster))
+        return group.lag, group.lag_unknown
+
+    assert lag() == (20, ())
+    kafka.hidden.add("orders")
+    assert lag() == (None, ("orders",))
 
 
 def test_a_view_of_one_group_says_of_it_what_a_view_of_all_says(hands: Hands) -> None:
@@ -209,9 +229,14 @@ def test_the_commands_list_claims_and_groups(hands: Hands) -> None:
     assert f"{topic}:0  owned  east easti" in listed.stdout
     line = json.loads(marshal("ls", *hands.options, "--json").stdout)
     assert (line["group"], line["owner_client"], line["lag"]) == ("g", "east", 6)
+    hands.wins("g", "missing", 0, "east")
     counted = json.loads(marshal("groups", *hands.options, "--json").stdout)
-    assert (counted["claims"], counted["owned"], counted["lag"]) == (1, 1, 6)
-    assert "1 group in" in marshal("groups", *hands.options).stdout
+    assert (counted["claims"], counted["owned"], counted["lag"]) == (2, 2, None)
+    assert counted["lag_unknown"] == ["missing"]
+    summary, _, row = marshal("groups", *hands.options).stdout.splitlines()
+    assert summary == f"1 group in {hands.topic}"
+    note = "the end of missing is unknown: see whether it exists and the user may DESCRIBE it"
+    assert re.fullmatch(rf"g +{topic}, missing +2 +2 +0 +0 +1 +\? +60s +{note}", row.strip())
     wrong = marshal("ls", "nobody", *hands.options)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.endswith("of group 'nobody'; marshal groups lists those that there are\n")

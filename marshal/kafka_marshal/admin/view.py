@@ -94,7 +94,9 @@ class ListedGroup:
     not_certain: int
     """The number of claims with an uncertain owner."""
     lag: int | None
-    """The sum over all claims with a known end; None without one."""
+    """The sum over all claims; None if the end of one is unknown, or there is no claim."""
+    lag_unknown: tuple[str, ...]
+    """Topics with an unknown end: missing, or the user of these settings may not describe them."""
     paused_until_ms: int | None
     """When the last pause of its claims ends."""
     left_undone: int
@@ -500,6 +502,7 @@ class View:
     def _group_row(self, group: str, rows: list[ListedClaim], now_ms: int) -> ListedGroup:
         count = {state: sum(row.state == state for row in rows) for state in ("owned", "stale")}
         lags = [row.lag for row in rows if row.lag is not None]
+        lag_unknown = sorted({row.topic for row in rows if row.lag is None})
         folds = self.folds.values()
         pauses = [fold.newborn(group).claim.paused_until_ms for fold in folds]
         until_ms = max((at for at in pauses if at is not None and at > now_ms), default=None)
@@ -513,7 +516,8 @@ class View:
             free=sum(row.state in ("free", "paused") for row in rows),
             owners=len({name for row in rows if row.state == "owned" for name in _live(row)}),
             not_certain=sum(row.knowledge != Knowledge.KNOWN.value for row in rows),
-            lag=sum(lags) if lags else None,
+            lag=sum(lags) if lags and not lag_unknown else None,
+            lag_unknown=tuple(lag_unknown),
             paused_until_ms=until_ms,
             left_undone=sum(len(left_undone(fold.work(group))) for fold in folds),
             last_record_ms=max(last, default=None),

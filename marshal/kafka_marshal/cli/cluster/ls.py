@@ -358,7 +358,7 @@ def _group_table(rows: list[ListedGroup], *, narrow: bool) -> Table:
                 Text(f"{number:,}", "bold red" if at == 2 and number else "")
                 for at, number in enumerate(numbers)
             ),
-            _number(row.lag),
+            "?" if row.lag_unknown else _number(row.lag),
             *([] if narrow else [Text(_interval(row)), Text("; ".join(_notes(row)))]),
         )
     return table
@@ -380,6 +380,10 @@ def _notes(row: ListedGroup) -> Iterator[str]:
         yield f"paused for {duration_text(row.paused_until_ms - _now_ms())} more"
     if len(row.intervals_ms) > 1:
         yield "its owners say different heartbeat intervals, and process messages twice"
+    if row.lag_unknown:
+        named, more = row.lag_unknown[:3], len(row.lag_unknown) - 3
+        topics = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+        yield f"the end of {topics} is unknown: see whether it exists and the user may DESCRIBE it"
     if row.left_undone:
         yield f"an administrator did not set {row.left_undone} positions, or is still setting them"
     if row.not_certain:
