@@ -122,11 +122,11 @@ TOPICS: Final = {ProtocolOption.claims: "__marshal", ProtocolOption.groups: "__m
 """The coordination topic, where it is not named."""
 
 
-def refuse_options_of_claims(given: dict[str, bool]) -> None:
-    """Stop the command if an option was given that does not apply to groups."""
+def refuse_options_of_claims(given: dict[str, bool], groups: str = "--protocol groups") -> None:
+    """Stop the command if an option was given that does not apply to `groups`, the other option."""
     for option, is_given in given.items():
         if is_given:
-            fail(f"{option} is for claims, not for --protocol groups")
+            fail(f"{option} is for claims, not for {groups}")
 
 
 def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from kafka_marshal.admin.doctor.groups_log import BECAUSE, examine_groups, of_settings
+from kafka_marshal.cli.app import app
 from kafka_marshal.client.connect.admin_client import (
     ClusterClient,
     PartitionDescription,
@@ -78,9 +80,33 @@ def test_the_doctor_examines_it_on_a_broker(kafka_broker: Broker) -> None:
     cluster.create_topic(GROUPS_TOPIC, 2, 1, {})
     try:
         ran = marshal("doctor", "--groups", "--json", "--bootstrap", kafka_broker.bootstrap)
+        other = marshal(
+            *("doctor", "--groups", "--topic", "groups-good", "--json"),
+            *("--bootstrap", kafka_broker.bootstrap),
+        )
     finally:
         cluster.delete_topic(GROUPS_TOPIC)
+    assert (other.returncode, json.loads(other.stdout)["topic"]) == (0, "groups-good")
     assert ran.returncode == 1
     loud = {each["check"]: each for each in json.loads(ran.stdout)["findings"]}
     assert loud["partitions"]["found"] == "partitions is 2"
     assert {"message.timestamp.type", "retention.ms"} < set(loud)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--probe",),
+        ("--records", "5"),
+        ("--keys", "keys.toml"),
+        ("--heartbeat-interval", "10s"),
+        ("--pause-max", "2d"),
+    ],
+)
+def test_an_option_that_does_not_apply_to_the_log_of_groups_is_refused(
+    option: tuple[str, ...],
+) -> None:
+    """It was ignored."""
+    ran = CliRunner().invoke(app, ["doctor", "--groups", "--bootstrap", "127.0.0.1:1", *option])
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert ran.stderr == f"marshal: {option[0]} is for claims, not for --groups\n"

@@ -13,13 +13,14 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
+    TOPICS,
     Bootstrap,
     Keys,
     LogsInterval,
     Options,
     PauseMax,
     Properties,
-    Topic,
+    ProtocolOption,
     connection,
     console,
     errors,
@@ -27,6 +28,7 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    refuse_options_of_claims,
 )
 from kafka_marshal.errors import MarshalError
 
@@ -34,17 +36,25 @@ if TYPE_CHECKING:
     from kafka_marshal.admin.doctor.doctor import Examination
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan", "unchecked": "magenta"}
+_RECORDS: Final = 20_000
 
 
 def doctor(
     *,
     bootstrap: Bootstrap = None,
-    topic: Topic = "__marshal",
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            show_default="__marshal, or __marshal_groups with --groups",
+            help="The coordination topic, or the log of groups.",
+        ),
+    ] = None,
     heartbeat_interval: LogsInterval = None,
     pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
         int, typer.Option(min=0, help="The number of newest records to read from each partition.")
-    ] = 20_000,
+    ] = _RECORDS,
     probe: Annotated[
         bool,
         typer.Option(
@@ -56,7 +66,7 @@ def doctor(
         bool,
         typer.Option(
             "--groups",
-            help="Check __marshal_groups instead, the log of groups with a controller.",
+            help="Check the log of groups with a controller instead. It reads no records.",
         ),
     ] = False,
     keys: Keys = None,
@@ -72,18 +82,29 @@ def doctor(
 
     Exits 0 if all is well, 1 if it found an error or a warning, 2 if it could not run.
     """
+    if groups:
+        refuse_options_of_claims(
+            {
+                "--heartbeat-interval": heartbeat_interval is not None,
+                "--pause-max": pause_max != PAUSE_MAX_S,
+                "--records": records != _RECORDS,
+                "--probe": probe,
+                "--keys": keys is not None,
+            },
+            "--groups",
+        )
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.admin.doctor.doctor import LOUD, examine
         from kafka_marshal.admin.doctor.groups_log import examine_groups
-        from kafka_marshal.client.groups.event_log import GROUPS_TOPIC
-    examining = GROUPS_TOPIC if groups else topic
-    with one_sentence(MarshalError), errors.status(f"examining {examining}"):
+    if topic is None:
+        topic = TOPICS[ProtocolOption.groups if groups else ProtocolOption.claims]
+    with one_sentence(MarshalError), errors.status(f"examining {topic}"):
         settings = attrs.evolve(
             connection(bootstrap, properties, options), keyring=keyring_of(keys)
         )
         examined = (
-            examine_groups(settings)
+            examine_groups(settings, topic)
             if groups
             else examine(
                 settings,
