@@ -235,7 +235,7 @@ def test_the_commands_list_claims_and_groups(hands: Hands) -> None:
     assert counted["lag_unknown"] == ["missing"]
     summary, _, row = marshal("groups", *hands.options).stdout.splitlines()
     assert summary == f"1 group in {hands.topic}"
-    note = "the end of missing is unknown: see whether it exists and the user may DESCRIBE it"
+    note = "the end of missing is unknown: see that each exists and the user may DESCRIBE it"
     assert re.fullmatch(rf"g +{topic}, missing +2 +2 +0 +0 +1 +\? +60s +{note}", row.strip())
     wrong = marshal("ls", "nobody", *hands.options)
     assert (wrong.returncode, wrong.stdout) == (2, "")

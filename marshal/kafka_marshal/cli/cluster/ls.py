@@ -383,7 +383,7 @@ def _notes(row: ListedGroup) -> Iterator[str]:
     if row.lag_unknown:
         named, more = row.lag_unknown[:3], len(row.lag_unknown) - 3
         topics = ", ".join(named) + (f" and {more} more" if more > 0 else "")
-        yield f"the end of {topics} is unknown: see whether it exists and the user may DESCRIBE it"
+        yield f"the end of {topics} is unknown: see that each exists and the user may DESCRIBE it"
     if row.left_undone:
         yield f"an administrator did not set {row.left_undone} positions, or is still setting them"
     if row.not_certain:
