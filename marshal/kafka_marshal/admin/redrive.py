@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from kafka_marshal.admin.position_targets import is_offset
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.client_errors import with_right
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
@@ -166,7 +167,7 @@ class DeadLetterTopic:
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     return
                 if error is not None:
-                    raise BrokerFailed(self._plainly(error.str()))
+                    raise BrokerFailed(self._plainly(with_right(error, "READ on it")))
                 offset = message.offset()
                 assert offset is not None
                 if offset >= self.ends[number]:

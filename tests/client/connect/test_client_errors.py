@@ -7,9 +7,18 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.client.connect.client_errors import SLICE_S, ClientErrors, refusal
+from kafka_marshal.client.connect.client_errors import (
+    SLICE_S,
+    ClientErrors,
+    not_taken,
+    refusal,
+    with_right,
+)
+from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.errors import NotLetIn
+from kafka_marshal.errors import BrokerFailed, NotLetIn
+from kafka_marshal.testing.in_memory import InMemoryKafka
 
 ONE = Settings({"bootstrap.servers": "b1:9093"})
 THREE = Settings({"bootstrap.servers": "b1:9093,b2:9093,b3:9093"})
@@ -182,6 +191,47 @@ def test_after_an_answer_that_is_an_error_nothing_is_final() -> None:
         client_errors.wait(promised, nothing, HUGE_S)
     client_errors.heard(PASSWORD)
     assert client_errors.refusal is None
+
+
+MAY_NOT = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_what_the_cluster_refuses_the_user_is_said_with_the_right_that_is_needed() -> None:
+    kafka = InMemoryKafka()
+    cluster, settings = ClusterMetadata(kafka.settings()), kafka.settings()
+
+    def refuse(question: str) -> None:
+        raise MAY_NOT
+
+    kafka.answers = refuse
+    requests: dict[str, Callable[[], object]] = {
+        "topic log: {}; the user needs DESCRIBE on it": lambda: cluster.topic("log"),
+        "topic log: {}; the user needs READ on it": lambda: CoordinationReader(settings, "log"),
+        "settings of topic log: {}; the user needs DESCRIBE_CONFIGS on it": (
+            lambda: cluster.topic_settings("log")
+        ),
+        "creating log: {}; the user needs CREATE on it": (
+            lambda: cluster.create_topic("log", 1, 1, {})
+        ),
+        "deleting log: {}; the user needs DELETE on it": lambda: cluster.delete_topic("log"),
+        "committing offsets of group g: {}; the user needs READ on group g and on its topics": (
+            lambda: cluster.commit("g", {("log", 0): 1})
+        ),
+        "committed offsets of group g: {}; the user needs READ on group g and on its topics": (
+            lambda: cluster.committed("g", [("log", 0)])
+        ),
+        "where partitions end: {}; the user needs DESCRIBE on their topics": (
+            lambda: cluster.all_ends([("log", 0)])
+        ),
+    }
+    for sentence, request in requests.items():
+        with pytest.raises(BrokerFailed) as failed:
+            request()
+        refused = "Broker: Topic authorization failed"
+        assert str(failed.value) == f"in-memory:9092: {sentence.format(refused)}"
+    of_a_broker = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Not allowed.")
+    assert with_right(of_a_broker, "READ on it") == "Not allowed; the user needs READ on it"
+    assert not_taken(MAY_NOT.args[0]).endswith("failed; the user needs WRITE on it")
 
 
 def test_a_broker_that_takes_the_question_gets_the_whole_time_to_answer() -> None:

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
     ResourceType,
 )
 
-from kafka_marshal.client.connect.client_errors import ClientErrors, code_of
+from kafka_marshal.client.connect.client_errors import ClientErrors, code_of, rights_of_consumer
 from kafka_marshal.client.connect.reader import (
     CONNECT_S,
     SPREADS_S,
@@ -148,9 +148,9 @@ class ClusterClient:
         except KafkaException as error:
             if code_of(error) in UNKNOWN_TOPIC:
                 return None
-            failed = self._failed(error, f"topic {name}")
+            failed = self._failed(error, f"topic {name}", "DESCRIBE on it")
             if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                failed = NotAuthorized(f"{failed}; the user needs DESCRIBE on it")
+                failed = NotAuthorized(str(failed))
             raise failed from None
         partitions = {
             one.id: PartitionDescription(
@@ -181,7 +181,7 @@ class ClusterClient:
     def topic_settings(self, name: str) -> dict[str, str]:
         """The topic's settings in effect, including the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        with self._plainly(f"settings of topic {name}"):
+        with self._plainly(f"settings of topic {name}", "DESCRIBE_CONFIGS on it"):
             found = self._answer_of_any(
                 lambda within_s: self._admin.describe_configs([resource], request_timeout=within_s)[
                     resource
@@ -206,7 +206,7 @@ class ClusterClient:
         if brokers:
             placed = {"replica_assignment": [[number] for number in brokers]}
         new = NewTopic(name, partitions, config=dict(settings), **placed)
-        with self._plainly(f"creating {name}"):
+        with self._plainly(f"creating {name}", "CREATE on it"):
             try:
                 self._answer(
                     lambda: self._admin.create_topics([new], request_timeout=CONNECT_S)[name]
@@ -218,7 +218,7 @@ class ClusterClient:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
-        with self._plainly(f"deleting {name}"):
+        with self._plainly(f"deleting {name}", "DELETE on it"):
             self._answer(lambda: self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
 
     # --- offsets ----------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class ClusterClient:
         Raises:
             BrokerFailed: there was no answer for one of them.
         """
-        with self._plainly("offsets at a time"):
+        with self._plainly("offsets at a time", "DESCRIBE on their topics"):
             found = self._all_offsets(partitions, OffsetSpec.for_timestamp(at_ms))
         return {one: offset for one, offset in found.items() if offset >= 0}
 
@@ -342,7 +342,7 @@ class ClusterClient:
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools display."""
         wanted = [TopicPartition(*one, offset) for one, offset in sorted(offsets.items())]
-        with self._plainly(f"committing offsets of group {group}"):
+        with self._plainly(f"committing offsets of group {group}", rights_of_consumer(group)):
             answered = self._answer(
                 lambda: self._admin.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
@@ -417,16 +417,16 @@ class ClusterClient:
             raise KafkaException(KafkaError(KafkaError._FAIL, in_words(error))) from error
 
     @contextmanager
-    def _plainly(self, about: str) -> Iterator[None]:
+    def _plainly(self, about: str, right: str = "") -> Iterator[None]:
         try:
             yield
         except KafkaException as error:
-            raise self._failed(error, about) from None
+            raise self._failed(error, about, right) from None
 
-    def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
+    def _failed(self, exception: KafkaException, about: str, right: str = "") -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._admin.poll(0)  # runs the client's pending error callbacks
-        return self._client_errors.failed(exception, about)
+        return self._client_errors.failed(exception, about, right)
 
 
 def _itself(promised: Future[T]) -> Future[T]:

@@ -31,6 +31,9 @@ _CUT_OFF: Final = re.compile(r"(?i)disconnect|transport failure|timed out|unexpe
 _UNTRUSTED: Final = re.compile(r"certificate verify failed")
 _ALERT: Final = re.compile(r"alert (.*certificate.*|unknown ca.*|.*number (?:4[2-68]|116)$)")
 """TLS alerts about our certificate."""
+_NOT_ALLOWED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
 _HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset by peer")
 
 
@@ -95,8 +98,12 @@ class ClientErrors:
         words = f"{self.settings.bootstrap}: {self._refused}"
         return NotLetIn(self.settings.without_secrets(words))
 
-    def failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
-        """A sentence about what failed, with the reason from the callback."""
+    def failed(self, exception: KafkaException, about: str = "", right: str = "") -> BrokerFailed:
+        """A sentence about what failed, with the reason from the callback.
+
+        `right` is what the request requires, like "READ on it". The sentence names it if the
+        cluster does not allow the request.
+        """
         refused = self.refusal
         if refused is not None:
             return refused
@@ -104,6 +111,7 @@ class ClientErrors:
         reason = error.str() if isinstance(error, KafkaError) else str(error)
         if self._text and self._text not in reason:
             reason = f"{reason}: {self._text}"
+        reason = _with_right(reason, code_of(exception), right)
         words = ": ".join(part for part in (self.settings.bootstrap, about, reason) if part)
         return BrokerFailed(self.settings.without_secrets(words))
 
@@ -236,10 +244,30 @@ def _plain(text: str) -> str:
     return _WHEN.sub("", _WHO.sub("", text))
 
 
+def with_right(error: KafkaError, right: str) -> str:
+    """The error, and the right that the user needs if the cluster does not allow the request.
+
+    >>> with_right(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), "READ on it")
+    'Broker: Topic authorization failed; the user needs READ on it'
+    """
+    return _with_right(error.str(), error.code(), right)
+
+
+def _with_right(reason: str, code: int, right: str) -> str:
+    if not right or code not in _NOT_ALLOWED:
+        return reason
+    return f"{reason.removesuffix('.')}; the user needs {right}"
+
+
+def rights_of_consumer(group: str) -> str:
+    """The rights that reading and committing a group's offsets requires."""
+    return f"READ on group {group} and on its topics"
+
+
 def not_taken(error: KafkaError) -> str:
-    """Why a record was not appended; where it or its batch is too large, what to do."""
+    """Why a record was not appended, and what to do if it is too large or not allowed."""
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
-        return error.str()
+        return with_right(error, "WRITE on it")
     return (
         f"{error.str()}: the record, or the batch that it was sent in, is larger than "
         "max.message.bytes of the topic or message.max.bytes of the client; with a lower "

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 )
 
 from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescription
-from kafka_marshal.client.connect.client_errors import code_of
+from kafka_marshal.client.connect.client_errors import code_of, rights_of_consumer
 from kafka_marshal.client.connect.environment import FetchClient
 from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
 from kafka_marshal.errors import BrokerFailed
@@ -62,7 +62,7 @@ class ClusterMetadata(ClusterClient):
         Raises:
             BrokerFailed: one of them could not be looked up.
         """
-        with self._plainly("where partitions end"):
+        with self._plainly("where partitions end", "DESCRIBE on their topics"):
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
             return self._all_offsets(partitions, latest)
 
@@ -95,7 +95,8 @@ class ClusterMetadata(ClusterClient):
         try:
             answered = patiently(ask, environment, patience_s=_COORDINATOR_S, stopped=stopped)
         except KafkaException as error:
-            raise self._failed(error, f"committed offsets of group {group}") from None
+            about = f"committed offsets of group {group}"
+            raise self._failed(error, about, rights_of_consumer(group)) from None
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
 
 

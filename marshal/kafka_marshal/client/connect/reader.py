@@ -15,7 +15,7 @@ from attrs import field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.client_errors import ClientErrors, code_of
+from kafka_marshal.client.connect.client_errors import ClientErrors, code_of, with_right
 from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.settings import Settings
@@ -222,7 +222,7 @@ class CoordinationReader:
         except KafkaException as error:
             if code_of(error) in UNKNOWN_TOPIC:
                 raise NoCoordinationTopic(self.settings.bootstrap, self.topic) from None
-            raise self._failed(error, f"topic {self.topic}") from None
+            raise self._failed(error, f"topic {self.topic}", "READ on it") from None
 
     def partition_count_now(self) -> int:
         """The current number of the topic's partitions."""
@@ -516,7 +516,8 @@ class CoordinationReader:
         which = f"partition {number}" if number >= 0 else "all of it"
         raise (OffsetsGone if error.code() in _GONE else BrokerFailed)(
             self.settings.without_secrets(
-                f"{self.settings.bootstrap}: reading {self.topic}, {which}: {error.str()}"
+                f"{self.settings.bootstrap}: reading {self.topic}, {which}: "
+                f"{with_right(error, 'READ on it')}"
             )
         )
 
@@ -527,10 +528,11 @@ class CoordinationReader:
         except KafkaException as error:
             raise self._failed(error) from None
 
-    def _failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
+    def _failed(self, exception: KafkaException, about: str = "", right: str = "") -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._consumer.poll(0)  # lets the client say what it has on its mind
-        return self._client_errors.failed(exception, about)
+        right = right or f"READ on topic {self.topic}"
+        return self._client_errors.failed(exception, about, right)
 
 
 def _position(message: Message) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from typing import Final, cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
+from kafka_marshal.client.connect.client_errors import rights_of_consumer, with_right
 from kafka_marshal.client.connect.environment import Deadline, FetchClient
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger, Watermarks
@@ -755,10 +756,11 @@ class Fetcher:
             self._on_librdkafka_error(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             # As `ClusterMetadata.committed` says it: which of the two hears of it first is open.
-            where = self._settings.bootstrap
-            raise BrokerFailed(f"{where}: offsets of group {self._group}: {error.str()}")
+            where = f"{self._settings.bootstrap}: offsets of group {self._group}"
+            reason = with_right(error, rights_of_consumer(self._group))
+            raise BrokerFailed(f"{where}: {reason}")
         else:
-            reason = self._settings.without_secrets(error.str())
+            reason = self._settings.without_secrets(with_right(error, "READ on it"))
             topic = message.topic()
             of_topic = "" if topic is None else f"topic {topic}: "
             raise BrokerFailed(f"{self._settings.bootstrap}: {of_topic}{reason}")

@@ -14,7 +14,7 @@ from typing import Final
 from attrs import define
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
-from kafka_marshal.client.connect.client_errors import ClientErrors
+from kafka_marshal.client.connect.client_errors import ClientErrors, with_right
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.coordinate.configuration import StartPolicy
@@ -124,7 +124,7 @@ class AssignedFetch:
         if topic is None or partition is None or (topic, partition) not in self._assigned:
             return
         if error.code() != _RESET:
-            logger.warning("%s:%d: %s", topic, partition, error.str())
+            logger.warning("%s:%d: %s", topic, partition, with_right(error, "READ on it"))
             return
         assigned = self._assigned[topic, partition]
         with suppress(KafkaException):
