@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import resource
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal import scratch
-from kafka_marshal.scratch import OWNER, Scratch
+from kafka_marshal.scratch import OWNER, Scratch, whole_file
 
 OWNING = """
 import sys, time
@@ -151,3 +152,24 @@ def test_a_removal_that_is_cut_short_is_finished_by_the_next_sweep(
         assert (left / OWNER).exists()
         scratch.sweep(temporary)
     assert list(temporary.iterdir()) == []
+
+
+def test_a_file_for_which_there_is_no_room_is_named_and_left_as_it_was(tmp_path: Path) -> None:
+    path, limits = tmp_path / "log", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.write_text("before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised, whole_file(path) as file:
+            file.write("after")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.filename == str(path)
+    assert (path.read_text(), list(tmp_path.glob("*log*"))) == ("before", [path])
+    with whole_file(path) as file:
+        file.write("after")
+    assert path.read_text() == "after"
+
+
+def test_an_error_of_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="elsewhere"), whole_file(tmp_path / "log"):
+        (tmp_path / "elsewhere").read_text()

@@ -14,9 +14,10 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, TextIO
 
 NAME: Final = "kafka-marshal-"
 """A part of the name of each of these folders."""
@@ -96,6 +97,29 @@ class Scratch:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A file to fill with text in UTF-8; it becomes `path` when the block ends without an error.
+
+    After an error or a power cut, `path` is as it was before.
+
+    Raises:
+        OSError: it cannot be written; the error names `path`, also if the disk is full.
+    """
+    try:
+        with Scratch("file", beside=path) as folder:
+            beside = folder / path.name
+            with beside.open("w", encoding="utf-8", newline="\n") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+    except OSError as error:
+        if error.filename is None or NAME in str(error.filename):  # not what the block has opened
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def sweep(parent: Path) -> None:

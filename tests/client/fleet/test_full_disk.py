@@ -18,7 +18,8 @@ import pytest
 
 from kafka_marshal import Consumer
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.errors import InvalidOption, ThreadFailed
+from kafka_marshal.client.coordinate import recording
+from kafka_marshal.errors import COORDINATION_TOPIC, InvalidOption, ThreadFailed
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
 
@@ -121,3 +122,31 @@ def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
     assert "its end cannot be written: No space left on device" in caplog.text
     assert disk.closed
     assert all(reading.closed for reading in kafka.readings)
+
+
+@pytest.mark.parametrize(
+    "broken", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
+)
+def test_a_log_that_was_copied_in_part_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: BaseException
+) -> None:
+    """It was taken for the whole log later, and a correct consumer was accused."""
+    kafka = InMemoryKafka(scheduler=Scheduler(seed=1))
+    for _ in range(3):
+        kafka.append(COORDINATION_TOPIC, 0, b"Nothing/of/ours")
+    lines = iter(["one", "two"])
+
+    def breaks_off(_: object) -> str:
+        if line := next(lines, None):
+            return line
+        raise broken
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recording, "capture_line", breaks_off)
+        with pytest.raises(type(broken)) as raised:
+            recording.write_log(kafka.settings(), COORDINATION_TOPIC, tmp_path)
+    assert not list(tmp_path.iterdir())
+    if isinstance(raised.value, OSError):
+        assert raised.value.filename == str(tmp_path / "log.jsonl")
+    assert recording.write_log(kafka.settings(), COORDINATION_TOPIC, tmp_path) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]

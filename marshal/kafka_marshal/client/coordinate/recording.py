@@ -39,6 +39,7 @@ from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Process, Send
 from kafka_marshal.machines.consumer.member import ClaimEffect, Member
+from kafka_marshal.scratch import whole_file
 from kafka_marshal.validate import run
 from kafka_marshal.validate.reading import LOG_FILE
 from kafka_marshal.validate.run import Fields, Setting
@@ -51,10 +52,11 @@ def write_log(settings: Settings, topic: str, folder: Path) -> int:
     """Write a capture of the whole coordination topic to the folder of the recording.
 
     Records are in the order in which they were appended, as far as the brokers' timestamps show it.
-    Returns their number.
+    Returns their number. If the copy breaks off, there is no file.
 
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
+        OSError: the file cannot be written; the error names it.
     """
     found: list[tuple[int, RawRecord]] = []
     with closing(CoordinationReader(settings, topic)) as tail:
@@ -70,7 +72,7 @@ def write_log(settings: Settings, topic: str, folder: Path) -> int:
                 found.append((at_ms, raw))
     found.sort(key=lambda each: each[0])
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOG_FILE).open("w", encoding="utf-8", newline="\n") as file:
+    with whole_file(folder / LOG_FILE) as file:  # a part would be taken for the whole log
         file.writelines(f"{capture_line(raw)}\n" for _, raw in found)
     return len(found)
 
