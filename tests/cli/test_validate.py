@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,36 @@ def test_a_run_that_is_not_is_told_up_to_the_event_with_its_guard(tmp_path: Path
     again = marshal("validate", tmp_path / "s")
     assert again.returncode == 1
     assert "NotGranted forbids it (R4, AtMostOnce)" in again.stdout
+
+
+def test_a_slice_never_takes_the_place_of_another_file(tmp_path: Path) -> None:
+    """The recording itself was lost in this way."""
+    run = Path(shutil.copy(BROKEN, tmp_path / "run.jsonl"))
+    ran = marshal("validate", run, "--slice", run)
+    said = f"marshal: --slice {run}: exists already; give another --slice, or remove it first\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+    assert run.read_bytes() == BROKEN.read_bytes()
+
+
+def test_a_slice_is_no_part_of_the_run_that_it_is_of(tmp_path: Path) -> None:
+    """Its instances would be in two files, so the folder could not be read any more."""
+    (tmp_path / "log.jsonl").touch()
+    ran = marshal("validate", ".", "--slice", tmp_path / "s.jsonl", cwd=tmp_path)
+    said = f"marshal: --slice {tmp_path / 's.jsonl'} lies within the run: put it elsewhere\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
+@pytest.mark.parametrize(("option", "name"), [("--slice", "s"), ("--trace-out", "s/run.txt")])
+def test_what_cannot_be_written_is_named_and_leaves_no_part(
+    tmp_path: Path, option: str, name: str
+) -> None:
+    run = Path(shutil.copy(BROKEN, tmp_path / "run.jsonl"))
+    command = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", sys.executable]
+    command += ["-m", "kafka_marshal.cli", "validate", str(run), option, str(tmp_path / "s")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = f"marshal: {tmp_path / name}: File too large\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [run]
 
 
 @pytest.mark.tlc

@@ -293,12 +293,14 @@ def fail(sentence: str) -> NoReturn:
     raise typer.Exit(COULD_NOT_RUN)
 
 
-def check_file(option: str, path: Path | None) -> None:
-    """Stop if the file cannot be written, before the work whose result it would hold."""
+def check_new_file(option: str, path: Path | None) -> None:
+    """Stop if the file exists or cannot be written, before the work whose result it would hold."""
     if path is not None and path.is_dir():
         fail(f"{option} {path} is a folder")
     if path is not None and not path.parent.is_dir():
         fail(f"{option} {path}: there is no folder {path.parent}")
+    if path is not None and os.path.lexists(path):
+        fail(f"{option} {path}: exists already; give another {option}, or remove it first")
 
 
 def check_folder(option: str, path: Path | None) -> None:

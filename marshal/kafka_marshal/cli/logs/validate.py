@@ -19,8 +19,8 @@ from kafka_marshal.cli.common import (
     Properties,
     RulesChoice,
     Topic,
-    check_file,
     check_folder,
+    check_new_file,
     connection,
     console,
     errors,
@@ -35,6 +35,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.counterexample import Counterexample, story_text, write
+from kafka_marshal.scratch import whole_file
 from kafka_marshal.validate import (
     Judgement,
     LogJudgement,
@@ -87,7 +88,7 @@ def validate(
             "--slice",
             metavar="FILE",
             show_default=False,
-            help="Write the smallest part that still fails, as a run.",
+            help="Write the smallest part that still fails, as a run; to a new file.",
         ),
     ] = None,
     trace_out: Annotated[
@@ -116,7 +117,9 @@ def validate(
     With --bootstrap, the log is first copied from the cluster into the folder, as log.jsonl, and
     kept.
     """
-    check_file("--slice", slice_out)
+    check_new_file("--slice", slice_out)
+    if slice_out and run.is_dir() and slice_out.resolve().is_relative_to(run.resolve()):
+        fail(f"--slice {slice_out} lies within the run: put it elsewhere")
     check_folder("--trace-out", trace_out)
     with one_sentence(UnreadableSource, OSError):
         if bootstrap is not None or properties is not None or options:
@@ -253,7 +256,7 @@ def _write_slice(part: Slice, slice_out: Path | None) -> None:
     console.print(f"{len(part.events):,} events still fail in the same way.", markup=False)
     if slice_out is None:
         return
-    with slice_out.open("w", encoding="utf-8") as lines:
+    with whole_file(slice_out) as lines:
         lines.writelines(json.dumps(row) + "\n" for row in part.rows())
     console.print(f"wrote {slice_out}", markup=False, soft_wrap=True)
 
