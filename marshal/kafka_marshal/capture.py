@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -110,6 +111,23 @@ class UnreadableSource(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message.strip()))
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse what is no regular file, for readers that open it more than once.
+
+    Call it before the file is opened: opening a named pipe waits until somebody writes to it.
+
+    Raises:
+        UnreadableSource: it is a pipe, a socket or a device.
+        OSError: it does not exist, or cannot be examined.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        raise UnreadableSource(
+            f"{path}: it is a {kind}, and would be read more than once: write it to a file"
+        )
 
 
 def read_capture(path: Path) -> Iterator[RawRecord]:

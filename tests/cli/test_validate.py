@@ -106,3 +106,12 @@ def test_what_cannot_be_validated_is_one_sentence(
     assert ran.returncode == 2
     assert why in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_run_from_a_pipe_is_refused_in_one_sentence() -> None:
+    """Its first 8,192 bytes were lost without a word."""
+    with BROKEN.open("rb") as run, subprocess.Popen(["cat"], stdin=run, stdout=-1) as cat:
+        command = [sys.executable, "-m", "kafka_marshal.cli", "validate", "/dev/stdin"]
+        ran = subprocess.run(command, stdin=cat.stdout, capture_output=True, text=True, check=False)
+    said = "/dev/stdin: it is a pipe, and would be read more than once: write it to a file"
+    assert (ran.returncode, ran.stderr) == (2, f"marshal: {said}\n")

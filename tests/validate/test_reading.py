@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -273,3 +274,14 @@ def test_a_folder_that_contradicts_itself_is_named(fault: str, tmp_path: Path) -
         files[1].write_text(text + json.dumps({"event": "appended", **json.loads(record)}) + "\n")
     with pytest.raises(UnreadableSource, match=str(folder)):
         validate(read_folder(folder))
+
+
+def test_a_run_that_is_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    """To open one without a writer waits for ever, and a second reader misses its beginning."""
+    pipe = tmp_path / "run.jsonl"
+    os.mkfifo(pipe)
+    (tmp_path / "log.jsonl").touch()
+    said = f"^{pipe}: it is a pipe, and would be read more than once: write it to a file$"
+    for read, path in ((is_run, pipe), (read_run, pipe), (read_folder, tmp_path)):
+        with pytest.raises(UnreadableSource, match=said):
+            read(path)

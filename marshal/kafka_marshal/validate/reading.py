@@ -21,6 +21,7 @@ from kafka_marshal.capture import (
     fields_of,
     headers_of,
     record_of,
+    refuse_pipe,
     value_of,
 )
 from kafka_marshal.codec import MalformedRecord, decode, decode_headers
@@ -66,7 +67,7 @@ def is_run(path: Path) -> bool:
     """Whether the file is a recorded run, and not only a log.
 
     Raises:
-        UnreadableSource: it cannot be opened, or is empty.
+        UnreadableSource: it is a pipe, cannot be opened, or is empty.
     """
     if path.is_dir():
         return True
@@ -83,14 +84,12 @@ def read_run(path: Path) -> Run:
     """The run in a file; its events are read from disk on demand.
 
     Raises:
-        UnreadableSource: it cannot be opened, or its first line is no setting. While the events
-            are read: a line is no event.
+        UnreadableSource: it is a pipe, cannot be opened, or its first line is no setting. While the
+            events are read: a line is no event.
     """
     numbered = numbered_lines(path)
     setting = _setting_of(path, numbered)
-    # A pipe can only be read once.
-    starts = _starts(path, setting) if path.is_file() else None
-    return Run(setting, FileEvents(path, setting, numbered), starts)
+    return Run(setting, FileEvents(path, setting, numbered), _starts(path, setting))
 
 
 def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
@@ -109,6 +108,7 @@ def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers."""
     try:
+        refuse_pipe(path)
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 if not line.isspace():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,14 @@ def test_an_empty_source_is_named(tmp_path: Path) -> None:
     assert refused(tmp_path).endswith("the source is empty")
     dumps.write(tmp_path / "d.parquet", dumps.table([]))
     assert refused(tmp_path / "d.parquet").endswith("the source is empty")
+
+
+@pytest.mark.parametrize("given", ["dump.jsonl", "dump.*"])
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path, given: str) -> None:
+    """To open one without a writer waits for ever, and what is read of one is gone."""
+    os.mkfifo(tmp_path / "dump.jsonl")
+    said = "dump.jsonl: it is a pipe, and would be read more than once: write it to a file"
+    assert refused(tmp_path / given).endswith(said)
 
 
 def test_an_empty_part_beside_a_full_one_is_no_trouble(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import IO, Final, cast
 import pyarrow as pa
 from attrs import frozen
 
-from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.capture import UnreadableSource, refuse_pipe
 from kafka_marshal.replay.places import UriPath, place_of, reason_of
 from kafka_marshal.replay.sources.shapes import (
     GZIP,
@@ -54,9 +54,12 @@ def head_of(path: Path) -> FileHead:
     """Read the beginning of a file.
 
     Raises:
-        UnreadableSource: it cannot be opened, or its compression is damaged at the start.
+        UnreadableSource: it is a pipe, cannot be opened, or its compression is damaged at the
+            start.
     """
     try:
+        if not isinstance(path, UriPath):
+            refuse_pipe(path)
         with path.open("rb") as file:
             first = file.read(HEAD_BYTES)
         compression = next(
