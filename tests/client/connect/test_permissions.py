@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.message import Message
 from kafka_marshal.core.messages import NO_HEADERS, ClaimingPartition, Partition
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
+from kafka_marshal.replay.live.sinks import ToTopic
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.testing import QUICK, Broker, Guard
 from tests.cli.run import marshal
 from tests.client.crew import until
@@ -220,6 +224,21 @@ def test_a_fatal_error_gives_each_record_an_outcome_and_the_next_send_says_what_
         with pytest.raises(ProducerFailed, match=r"may WRITE .*: this .* go on with another"):
             producer.send(ProducerRecord("__marshal", b"x"))
         assert producer.buffered_bytes == 0
+
+
+def test_a_topic_for_findings_that_may_not_be_written_is_named_with_the_right_that_is_missing(
+    guarded: Guarded, capfd: pytest.CaptureFixture[str]
+) -> None:
+    heidi = guarded.of("heidi")
+    guarded.allow("heidi", DESCRIBE, *TOPIC)
+    finding = LiveEvent(BEGUN, FindingRow(code="forged", severity="error", sentence="it is"))
+    with closing(ToTopic(heidi, "__marshal")) as told:
+        told.emit(finding)
+        with pytest.raises(BrokerFailed, match=r"^--to-topic __marshal: .*may WRITE topic __mar"):
+            told.settle()
+        with pytest.raises(BrokerFailed, match=r"Cluster authorization.*may WRITE topic __marshal"):
+            told.emit(finding)
+    assert "FATAL" not in capfd.readouterr().err
 
 
 def test_a_comparison_of_clocks_that_is_not_allowed_is_said_and_leaves_the_rest_examined(

@@ -14,9 +14,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_marshal.client.connect.client_errors import not_taken
+from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import APPENDS_ONCE, ONE_AT_A_TIME, Settings
 from kafka_marshal.errors import BrokerFailed, naming
 from kafka_marshal.replay.errors import ReplayError
@@ -24,6 +25,10 @@ from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
 
 FLUSH_S: Final = 30.0
+_NOT_ALLOWED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+)
+"""The errors of a producer whose user may not write; the second one if it may write no topic."""
 
 
 class Sink(Protocol):
@@ -138,14 +143,20 @@ class ToTopic:
         self._open: Counter[int] = Counter()
         """By commit, the number of its records that are not in the topic yet."""
         self._lock = Lock()
+        decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "5"}
         try:
-            decided = {**APPENDS_ONCE, **ONE_AT_A_TIME, **settings.batches(), "linger_ms": "5"}
-            self._producer = Producer(settings.for_client(**decided))
+            self._producer = settings.environment.appender(
+                settings.for_client(**decided), logger=MutedLogger()
+            )
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None
 
     def emit(self, event: LiveEvent) -> None:
-        """Send one record."""
+        """Send one record.
+
+        Raises:
+            BrokerFailed: this record or an earlier one is refused.
+        """
         row = event.row
         names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")
         parts = [getattr(row, name, "") for name in names]
@@ -165,15 +176,25 @@ class ToTopic:
                 )
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                self._poll(0.1)
+            except KafkaException as error:
+                self._poll(0)  # an error that ended the client before has the reason
+                raise self._refused(error.args[0]) from None
 
     def flush(self) -> None:
-        """Let the client send and receive."""
-        self._producer.poll(0)
-        self._check()
+        """Let the client send and receive.
+
+        Raises:
+            BrokerFailed: a record was refused.
+        """
+        self._poll(0)
 
     def settle(self) -> None:
-        """Wait until all earlier reports are in the topic; later ones are not waited for."""
+        """Wait until all earlier reports are in the topic; later ones are not waited for.
+
+        Raises:
+            BrokerFailed: a record was refused, or they are not in the topic within `FLUSH_S`.
+        """
         with self._lock:
             self._commit += 1
             settled = self._commit
@@ -181,8 +202,8 @@ class ToTopic:
         while self._is_open(settled):
             if time.monotonic() > give_up_s:
                 raise BrokerFailed(f"--to-topic {self._topic}: not written within {FLUSH_S:g} s")
-            self._producer.poll(0.05)
-        self._check()
+            self._poll(0.05)
+        self._poll(0)
 
     def close(self) -> None:
         """Close the producer; reports that were not settled may be lost."""
@@ -199,7 +220,20 @@ class ToTopic:
             if not self._open[commit]:
                 del self._open[commit]
 
-    def _check(self) -> None:
+    def _poll(self, timeout_s: float) -> None:
+        """Let the client send and receive; raises BrokerFailed if a record was refused."""
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:  # it can append nothing more, and reports that only here
+            raise self._refused(error.args[0]) from None
         if self._failed is not None:
-            reason = self._settings.without_secrets(not_taken(self._failed))
-            raise BrokerFailed(f"--to-topic {self._topic}: {reason}")
+            raise self._refused(self._failed)
+
+    def _refused(self, error: KafkaError) -> BrokerFailed:
+        """The sentence for the first error, which is the reason for later ones."""
+        with self._lock:
+            self._failed = error = self._failed or error
+        reason = f"--to-topic {self._topic}: {not_taken(error)}"
+        if error.code() in _NOT_ALLOWED:
+            reason += f": see whether the user may WRITE topic {self._topic}"
+        return BrokerFailed(self._settings.without_secrets(reason))

@@ -1,0 +1,68 @@
+"""Outputs of a watch that cannot be written, without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
+from kafka_marshal.replay.live.sinks import ToTopic
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.testing.in_memory import InMemoryKafka
+
+EVENT = LiveEvent(BEGUN, FindingRow(code="forged", severity="error", sentence="it is"))
+
+
+class Refused:
+    """A producer whose user may not write: the chosen call raises."""
+
+    raises: str
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        if self.raises == "produce":
+            text = "Unable to produce message: Broker: Topic authorization failed"
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, text))
+
+    def poll(self, _: float) -> int:
+        if self.raises == "poll":
+            text = "no producer id for pa55word: Broker: Cluster authorization failed"
+            error = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, text, fatal=True)
+            raise KafkaException(error)
+        return 0
+
+    def purge(self) -> None: ...
+
+
+REFUSED: Any = Refused
+
+
+@pytest.mark.parametrize(
+    ("call", "raises", "reason"),
+    [
+        ("emit", "produce", "Unable to produce message: Broker: Topic authorization failed"),
+        ("flush", "poll", "no producer id for ***: Broker: Cluster authorization failed"),
+        ("settle", "poll", "no producer id for ***: Broker: Cluster authorization failed"),
+    ],
+)
+def test_a_topic_that_may_not_be_written_is_named_with_the_right_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, call: str, raises: str, reason: str
+) -> None:
+    """It was a traceback, with the exit code of a watch that found something."""
+    monkeypatch.setattr(Refused, "raises", raises, raising=False)
+    settings = InMemoryKafka().settings({"sasl.password": "pa55word"})
+    environment = attrs.evolve(settings.environment, appender=REFUSED)
+    topic = ToTopic(attrs.evolve(settings, environment=environment), "told")
+    calls = {"emit": lambda: topic.emit(EVENT), "flush": topic.flush, "settle": topic.settle}
+    if call != "emit":
+        topic.emit(EVENT)
+    with pytest.raises(BrokerFailed) as raised:
+        calls[call]()
+    topic.close()
+    said = f"--to-topic told: {reason}: see whether the user may WRITE topic told"
+    assert str(raised.value) == said
