@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -9,8 +11,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent
-from kafka_marshal.replay.live.sinks import ToTopic
+from kafka_marshal.replay.live.sinks import JsonFile, ToTopic
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.testing.in_memory import InMemoryKafka
 
@@ -66,3 +69,15 @@ def test_a_topic_that_may_not_be_written_is_named_with_the_right_that_is_missing
     topic.close()
     said = f"--to-topic told: {reason}: see whether the user may WRITE topic told"
     assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("length", [None, 0])
+def test_a_file_that_another_watch_writes_is_refused(tmp_path: Path, length: int | None) -> None:
+    """Two that began together wrote each line twice."""
+    out, other = tmp_path / "out.jsonl", "another watch writes to it; give another --out$"
+    with closing(JsonFile(out, None)) as first:
+        with pytest.raises(ReplayError, match=f"^{out}: {other}"):
+            JsonFile(out, length)
+        first.emit(EVENT)
+    assert out.read_bytes() == EVENT.json().encode() + b"\n"
+    JsonFile(out, first.length).close()

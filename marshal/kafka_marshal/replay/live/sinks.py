@@ -5,6 +5,7 @@ A sink receives reports, and makes them durable on request. It does not know the
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections import Counter
@@ -74,8 +75,11 @@ class JsonFile:
     def __init__(self, path: Path, length: int | None) -> None:
         """Open the file to continue after `length` bytes; None: it must be new or empty.
 
+        It is locked until it is closed.
+
         Raises:
-            ReplayError: it cannot be written, is shorter than that, or has other content.
+            ReplayError: it cannot be written, another watch writes to it, it is shorter than that,
+                or has other content.
         """
         self.path = path
         try:
@@ -83,6 +87,13 @@ class JsonFile:
             self._file = path.open("ab")
         except OSError as error:
             raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise ReplayError(f"{path}: another watch writes to it; give another --out") from None
+        except OSError:
+            pass  # a file system without locks
         size = path.stat().st_size
         if size < (length or 0):
             self._file.close()
