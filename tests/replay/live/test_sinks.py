@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,13 @@ def test_a_file_that_another_watch_writes_is_refused(tmp_path: Path, length: int
         first.emit(EVENT)
     assert out.read_bytes() == EVENT.json().encode() + b"\n"
     JsonFile(out, first.length).close()
+
+
+def test_a_file_that_cannot_be_cut_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    """To open a pipe waits for a reader, and a device was refused without its name."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    why = "is not a regular file, and --out needs one; --json prints the same lines"
+    for out in (Path(os.devnull), pipe):
+        with pytest.raises(ReplayError, match=f"^{out}: {why}$"):
+            JsonFile(out, None)

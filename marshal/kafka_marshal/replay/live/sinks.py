@@ -78,11 +78,14 @@ class JsonFile:
         It is locked until it is closed.
 
         Raises:
-            ReplayError: it cannot be written, another watch writes to it, it is shorter than that,
-                or has other content.
+            ReplayError: it cannot be written or is no regular file, another watch writes to it, it
+                is shorter than that, or has other content.
         """
         self.path = path
         try:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                why = "is not a regular file, and --out needs one; --json prints the same lines"
+                raise ReplayError(f"{path}: {why}")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab")
         except OSError as error:
@@ -107,7 +110,8 @@ class JsonFile:
                 f"{path}: holds something already, and there is no checkpoint that says how much "
                 f"of it is ours: give another --out"
             )
-        self._file.truncate(length or 0)
+        with naming(path):
+            self._file.truncate(length or 0)
         self.length = length or 0
 
     def emit(self, event: LiveEvent) -> None:
