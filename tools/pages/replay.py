@@ -226,8 +226,9 @@ the time to write grows with all results so far; reading and folding do not.
   `DIR` under the same path.
 - **Refused**, with exit code 2 and the reason, is a `DIR` that was made with other options
   (interval, rules, longest pause, partition count, topic). So is one that another version of this
-  package or of Python, or `marshal watch`, has written, that is damaged, or that another run is
-  using. `--what-if` needs the whole log, so it cannot be combined with `--checkpoint`.
+  package or of Python, or `marshal watch`, has written, or that another run is using. So is one
+  that is damaged, or lacks a file of an earlier run: a job that removes old files must not touch
+  `DIR`. `--what-if` needs the whole log, so it cannot be combined with `--checkpoint`.
 
 States are Python pickles. Reading one creates only the classes that a fold consists of, but trust
 the folder as you trust the program.

@@ -117,9 +117,12 @@ class Engine(Protocol):
         """Run a job, and write its rows into the new folder, as Parquet in its tables' schema."""
 
     def fold_of(
-        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
+        self, files: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> AbstractContextManager[FoldedLog]:
-        """The rows in such folders, and the rows of each state if its log ends there."""
+        """The rows in files of such folders, and the rows of each state if its log ends there.
+
+        It raises CheckpointRefused if a file or a state is damaged.
+        """
 
 
 @contextmanager

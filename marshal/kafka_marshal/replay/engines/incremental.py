@@ -3,8 +3,9 @@
 The folder holds the final rows of every run, and the latest state of every coordinating partition.
 A replay's output consists of both: the rows of all runs, and the rows of each state if the log ends
 now. `Checkpoint`'s manifest lists the files that belong together, and replacing it is the commit. A
-run only writes into its own folder, which has a unique name. So a Spark task that survives its
-driver does no harm. The engine of a run is not recorded: the next one may use another.
+folder that lacks one of them is refused. A run only writes into its own folder, which has a unique
+name. So a Spark task that survives its driver does no harm. The engine of a run is not recorded:
+the next one may use another.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from kafka_marshal.replay.state.partition_state import (
     read_head,
     take_up,
 )
+from kafka_marshal.replay.state.saved_rows import ROWS, RowFiles, committed_rows, row_files
 
-ROWS: Final = "rows"
 STATES: Final = "states"
 SUFFIX: Final = ".state"
 _SKIPPED: Final = -2
@@ -76,8 +77,8 @@ class OpenLog:
         self._checkpoint = checkpoint
         self._committing = False
         self.folder = folder.resolve()
-        self.runs: tuple[str, ...] = tuple(known.beside.get("runs", ())) if known else ()
-        """The folders of all runs that were committed, the first first."""
+        self.rows = committed_rows(folder, known.beside) if known else {}
+        """The rows files of all runs that were committed, by the run's folder, the first first."""
         self.states: dict[int, Path] = {
             partition: self.folder / file
             for partition, file in (known.states if known else {}).items()
@@ -88,19 +89,19 @@ class OpenLog:
 
     def begun(self) -> Path:
         """A folder for a run, which counts for nothing before `commit`."""
-        folder = self.folder / f"run-{len(self.runs) + 1:05}-{uuid.uuid4().hex[:8]}"
+        folder = self.folder / f"run-{len(self.rows) + 1:05}-{uuid.uuid4().hex[:8]}"
         (folder / STATES).mkdir(parents=True)
         return folder
 
-    def commit(self, run: Path) -> None:
-        """Commit: the next run resumes from here."""
-        runs, states = (*self.runs, run.name), states_of(run)
+    def commit(self, run: Path, files: RowFiles) -> None:
+        """Commit a run with its rows files: the next run resumes from here."""
+        rows, states = {**self.rows, run.name: files}, states_of(run)
         for partition, path in states.items():
             self._checkpoint.adopt(partition, str(path.relative_to(self.folder)))
         self._committing = True  # if it breaks, only the file knows what counts
-        self._checkpoint.commit({"runs": list(runs)})
+        self._checkpoint.commit({"runs": list(rows), "rows": rows})
         self._committing = False
-        self.runs, self.states = runs, {**self.states, **states}
+        self.rows, self.states = rows, {**self.states, **states}
 
     def sweep(self) -> None:
         """Remove files of no commit: those of failed runs, and replaced states.
@@ -110,7 +111,7 @@ class OpenLog:
         if self._committing:
             return
         for run in self.folder.glob("run-*"):
-            if run.name not in self.runs:
+            if run.name not in self.rows:
                 remove_tree(run)
                 continue
             for path in (run / STATES).glob("*"):
@@ -288,7 +289,7 @@ def run_resumed(
     Raises:
         UnreadableSource: a line or a row is no record.
         ReplayError: the engine failed for another reason.
-        CheckpointRefused: a state is damaged.
+        CheckpointRefused: a state or an earlier run's rows are damaged.
     """
     next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}
     run = log.begun()
@@ -307,9 +308,14 @@ def run_resumed(
         states = states_of(run)
         heads = tuple(read_head(path) for _, path in sorted(states.items()))
         on_progress("telling how everything stands")
-        folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
+        written = row_files(run)
+        files = [
+            log.folder / name / ROWS / file
+            for name, of_run in {**log.rows, run.name: written}.items()
+            for file in of_run
+        ]
         standing = [*{**log.states, **states}.values()]
-        with engine.fold_of(folders, standing, judging.tables) as fold:
-            yield fold, IncrementalRun(len(log.runs) + 1, heads), lambda: log.commit(run)
+        with engine.fold_of(files, standing, judging.tables) as fold:
+            yield fold, IncrementalRun(len(log.rows) + 1, heads), lambda: log.commit(run, written)
     finally:
         log.sweep()

@@ -48,11 +48,11 @@ class LocalEngine:
 
     @contextmanager
     def fold_of(
-        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
+        self, files: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
         with GatheredRows(tables) as gathered:
-            gather(gathered, folders, states)
+            gather(gathered, files, states)
             yield LocalFoldedLog.of(gathered)
 
     @contextmanager

@@ -19,6 +19,7 @@ from kafka_marshal.replay.one_process.local_fold import GatheredRows
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.state.partition_state import take_up
+from kafka_marshal.replay.state.saved_rows import saved_batches
 
 FED_RECORDS_MAX: Final = 5_000
 """The most records to fold one by one: loading the kernel takes 0.7 s, compiling it once 4 s."""
@@ -122,14 +123,14 @@ def collecting_seldom(for_ever: bool = False) -> Iterator[None]:
             gc.unfreeze()
 
 
-def gather(gathered: GatheredRows, folders: Sequence[Path], states: Sequence[Path]) -> None:
-    """Add the rows in folders of `Engine.fold_into`, and the rows of states if their logs end.
+def gather(gathered: GatheredRows, files: Sequence[Path], states: Sequence[Path]) -> None:
+    """Add the rows in files of `Engine.fold_into`, and the rows of states if their logs end.
 
     Raises:
-        CheckpointRefused: a state is damaged.
+        CheckpointRefused: a file or a state is damaged.
     """
-    for folder in folders:
-        for path in sorted(folder.glob("*.parquet")):
-            gathered.add_file(path)
+    for path in files:
+        for lines in saved_batches(path):
+            gathered.add_lines(lines)
     for path in states:
         gathered.add(take_up(path).ended())

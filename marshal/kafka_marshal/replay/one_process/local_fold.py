@@ -58,7 +58,7 @@ from kafka_marshal.replay.one_process.sorting import (
     sorted_rows,
     write_stream,
 )
-from kafka_marshal.replay.places import parquet_file, parquet_writer
+from kafka_marshal.replay.places import parquet_writer
 
 ROWS_BYTES_MAX: Final = 256 << 20
 """Bytes of rows that wait in memory to be sorted, at most."""
@@ -91,12 +91,6 @@ class GatheredRows:
         """Some more."""
         for table, rows in drained.stored(self._tables):
             self.add_stored(table.name, rows)
-
-    def add_file(self, path: Path) -> None:
-        """The rows of a file in the schema of the tables."""
-        with parquet_file(path) as file:
-            for batch in file.iter_batches():
-                self.add_lines(batch)
 
     def add_lines(self, lines: pa.RecordBatch) -> None:
         """The rows of a batch in the schema of the tables."""

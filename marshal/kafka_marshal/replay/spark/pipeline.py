@@ -11,7 +11,6 @@ the classes of Spark SQL.
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -113,16 +112,15 @@ class SparkEngine:
 
     @contextmanager
     def fold_of(
-        self, folders: Sequence[Path], states: Sequence[Path], tables: TableSet
+        self, files: Sequence[Path], states: Sequence[Path], tables: TableSet
     ) -> Iterator[FoldedLog]:
         """As `Engine`."""
-        if _bytes_in(folders, states) <= ONE_PROCESS_BYTES_MAX:
+        paths = [*files, *states]
+        if sum(path.stat().st_size for path in paths) <= ONE_PROCESS_BYTES_MAX:
             with GatheredRows(tables) as gathered:
-                gather(gathered, folders, states)
+                gather(gathered, files, states)
                 yield LocalFoldedLog.of(gathered)
             return
-        files = [path for folder in folders for path in sorted(folder.glob("*.parquet"))]
-        paths = [*files, *states]
 
         def read(numbers: Iterable[int]) -> Iterator[TableRows]:
             for number in numbers:
@@ -216,8 +214,3 @@ class SparkEngine:
 
 def _one_task(chunks: Sequence[Chunk]) -> bool:
     return sum(chunk.records for chunk in chunks) <= ONE_TASK_RECORDS_MAX
-
-
-def _bytes_in(folders: Sequence[Path], states: Sequence[Path]) -> int:
-    files = (path for folder in folders for path in folder.glob("*.parquet"))
-    return sum(path.stat().st_size for path in itertools.chain(files, states))

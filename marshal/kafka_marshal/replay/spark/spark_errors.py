@@ -11,16 +11,22 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.errors import InvalidOption, SourcesOverlap, SparkFailed
+from kafka_marshal.replay.errors import (
+    CheckpointRefused,
+    InvalidOption,
+    SourcesOverlap,
+    SparkFailed,
+)
 
 _UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
 _CONTRADICTS: Final = re.compile(r"InvalidOption: (--heartbeat-interval.+)")
+_REFUSED: Final = re.compile(r"CheckpointRefused: (.+)")
 _OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Raise an executor's error about a source as its original exception."""
+    """Raise an executor's error about a source or a checkpoint as its original exception."""
     try:
         yield
     except PySparkException as error:
@@ -41,6 +47,8 @@ def _raise_plainly(text: str) -> None:
         raise SourcesOverlap(overlap[1].strip()) from None
     if contradicts := _CONTRADICTS.search(text):
         raise InvalidOption(contradicts[1].strip()) from None
+    if refused := _REFUSED.search(text):
+        raise CheckpointRefused(refused[1].strip()) from None
     reasons = _UNREADABLE.findall(text)
     if reasons:
         raise UnreadableSource(reasons[-1].strip()) from None

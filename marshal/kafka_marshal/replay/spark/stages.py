@@ -28,7 +28,8 @@ from kafka_marshal.replay.one_process.gathering import (
 )
 from kafka_marshal.replay.one_process.sorted_table import row_groups
 from kafka_marshal.replay.one_process.sorting import Sorter, SpillFolder
-from kafka_marshal.replay.places import UriPath, parquet_file, parquet_writer
+from kafka_marshal.replay.places import UriPath, parquet_writer
+from kafka_marshal.replay.state.saved_rows import saved_batches
 
 SORTED_BYTES_MAX: Final = 64 << 20
 """Bytes of pieces that a task sorts in memory, at most: an executor leaves Python little of it."""
@@ -90,13 +91,16 @@ def table_rows(drained: Iterable[Rows], tables: TableSet) -> Iterator[TableRows]
 
 
 def table_rows_in(path: Path, tables: TableSet) -> Iterator[TableRows]:
-    """The rows of a file in the schema of the tables."""
-    with parquet_file(path) as file:
-        for lines in file.iter_batches():
-            for table in tables:
-                rows = lines.column(table.name).drop_null()
-                if len(rows):
-                    yield table.name, rows.cast(table.arrow_type)
+    """The rows of a file in the schema of the tables.
+
+    Raises:
+        CheckpointRefused: it is damaged.
+    """
+    for lines in saved_batches(path):
+        for table in tables:
+            rows = lines.column(table.name).drop_null()
+            if len(rows):
+                yield table.name, rows.cast(table.arrow_type)
 
 
 def to_stored(name: str, rows: pa.StructArray) -> StoredRows:
