@@ -5,6 +5,8 @@ A command turns them into one sentence and exit code 2. This module does not kno
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,12 +46,22 @@ def in_words(error: BaseException) -> str:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add the file's name to an OSError of writing: that of a full disk has none."""
+def naming(path: Path, beside: Path | None = None) -> Iterator[None]:
+    """Add the name of a local file to an OSError of writing: that of a full disk has none.
+
+    A name that the error has already is kept. But if it is that of `beside`, or of a file in it,
+    the file is only written there until it is moved to `path`: that name is replaced. The reason
+    becomes the system's, since Arrow's is a longer sentence.
+    """
     try:
         yield
     except OSError as error:
-        error.filename = str(path)
+        if error.filename is None:
+            reason = str(error) if error.errno is None else os.strerror(error.errno)
+            raise OSError(error.errno or errno.EIO, reason, str(path)) from error
+        written = Path(str(error.filename))
+        if beside is not None and written.is_relative_to(beside):
+            error.filename = str(path / written.relative_to(beside))
         raise
 
 

@@ -14,13 +14,14 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_marshal.errors import naming
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.scratch import Scratch
 
@@ -268,11 +269,27 @@ def parquet_file(path: Path) -> pq.ParquetFile:
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Create a Parquet file; close it."""
-    if isinstance(path, UriPath):
-        name, store = path.arrow
-        return pq.ParquetWriter(name, schema, filesystem=store)
-    return pq.ParquetWriter(path, schema)
+    """Create a Parquet file; close it. Its errors are OSErrors that name the file."""
+    return _NamedParquet(path, schema)
+
+
+class _NamedParquet(pq.ParquetWriter):  # type: ignore[misc]
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        name, store = path.arrow if isinstance(path, UriPath) else (path, None)
+        with self._naming():
+            super().__init__(name, schema, filesystem=store)
+
+    def write_table(self, *table: Any, **options: Any) -> None:
+        with self._naming():
+            super().write_table(*table, **options)
+
+    def close(self) -> None:
+        with self._naming():
+            super().close()
+
+    def _naming(self) -> AbstractContextManager[None]:
+        return self._path._plainly() if isinstance(self._path, UriPath) else naming(self._path)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Final
 import pyarrow as pa
 from attrs import frozen
 
+from kafka_marshal.errors import naming
 from kafka_marshal.replay.engines.folding_ahead import FoldingAhead
 from kafka_marshal.replay.engines.stretches import Stretch
 from kafka_marshal.replay.engines.workers import Workers, forks
@@ -77,6 +78,7 @@ class ReadAndFold:
             few = rows.rows * _FEW <= self.job.chunks[number].records
             options = pa.ipc.IpcWriteOptions(compression=None if few else "lz4")
             with (
+                naming(path),
                 pa.OSFile(str(path), "wb") as file,
                 pa.ipc.new_file(file, rows.schema, options=options) as writer,
             ):

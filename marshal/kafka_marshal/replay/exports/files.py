@@ -5,13 +5,15 @@ As for the folder: an existing file is refused, and a run that fails leaves none
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from kafka_marshal.errors import naming
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.exports.junit import JUnit
 from kafka_marshal.replay.exports.output import refuse_existing, umask
@@ -21,6 +23,9 @@ from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.scratch import Scratch
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 @frozen
@@ -127,8 +132,23 @@ def _placed_file(path: Path, option: str) -> Iterator[IO[str]]:
         raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
     with desk as folder:
         beside = folder / path.name
-        with beside.open("w", encoding="utf-8") as file:
+        raw = _NamedFile(beside, path)
+        with io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8") as file:
             yield file
         refuse_existing(path, option)
         beside.chmod(0o666 & ~umask())
-        beside.rename(path)
+        with naming(path, beside):
+            beside.rename(path)
+
+
+class _NamedFile(io.FileIO):
+    """A new file; errors of writing have the name of its final place."""
+
+    def __init__(self, beside: Path, path: Path) -> None:
+        self._path = path
+        with naming(path, beside):
+            super().__init__(beside, "w")
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with naming(self._path):
+            return super().write(data)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kafka_marshal.errors import naming
 from kafka_marshal.replay.errors import OutputExists, ReplayError
 from kafka_marshal.replay.places import UriPath, reason_of, remove_tree
 from kafka_marshal.scratch import Scratch
@@ -40,15 +41,15 @@ def placed(out: Path, *, there: bool = False) -> Iterator[Path]:
         raise ReplayError(f"{out}: cannot write there: {error.strerror or error}") from None
     beside = desk.path
     try:
-        yield beside
-        for stray in beside.rglob(".*.crc"):
-            stray.unlink()
-        beside.chmod(0o777 & ~umask())  # mkdtemp made it for us alone
-        refuse_existing(out)
-        desk.move_to(out)
+        with naming(out, beside):
+            yield beside
+            for stray in beside.rglob(".*.crc"):
+                stray.unlink()
+            beside.chmod(0o777 & ~umask())  # mkdtemp made it for us alone
+            refuse_existing(out)
+            desk.move_to(out)
     except OSError as error:  # a full disk, for example
-        place = error.filename or out
-        raise ReplayError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise ReplayError(f"{error.filename}: cannot be written: {error.strerror}") from None
     finally:
         desk.close()
 
@@ -60,7 +61,8 @@ def _written_there(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remove_tree(out)
-        raise ReplayError(f"{out}: cannot be written: {reason_of(error)}") from None
+        place = error.filename or out
+        raise ReplayError(f"{place}: cannot be written: {reason_of(error)}") from None
     except BaseException:
         remove_tree(out)
         raise

@@ -12,13 +12,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.places import parquet_writer
 from kafka_marshal.replay.sources.columns import HEADERS, headers_array
 
 TOPIC: Final = "__marshal"
@@ -76,6 +76,7 @@ def dump(
     Raises:
         BrokerFailed: the cluster cannot be reached or refused.
         InvalidOption: `within` is invalid.
+        OSError: a file cannot be written; it is named.
     """
     within = within or RequestedRange()
     target = folder / f"{topic}.parquet"
@@ -90,7 +91,7 @@ def dump(
             ends = tail.offsets_at(within.end, "--to", extents)
         writers = {
             number: opened.enter_context(
-                pq.ParquetWriter(target / f"partition-{number}.parquet", SCHEMA)
+                parquet_writer(target / f"partition-{number}.parquet", SCHEMA)
             )
             for number in tail.partitions
         }

@@ -21,6 +21,7 @@ from kafka_marshal.replay.one_process.sorting import (
     in_batches,
     merged,
 )
+from kafka_marshal.replay.places import parquet_writer
 
 ROWS_AT_ONCE: Final = 4096
 """The most rows of a batch."""
@@ -47,7 +48,7 @@ class SortedTable:
         if not sorter.spilled:
             return cls(rows, sorter.held())
         path = folder.file()
-        with pq.ParquetWriter(path, sorter.schema) as file:
+        with parquet_writer(path, sorter.schema) as file:
             for group in row_groups(sorter.batches()):
                 file.write_table(group)
         return cls(rows, path)

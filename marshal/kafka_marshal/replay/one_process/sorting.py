@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from attrs import field, frozen
 
+from kafka_marshal.errors import naming
 from kafka_marshal.scratch import Scratch
 
 ROWS_AT_ONCE: Final = 8192
@@ -131,6 +132,7 @@ def write_stream(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     """
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with (
+        naming(path),
         pa.OSFile(str(path), "wb") as file,
         pa.ipc.new_stream(file, schema, options=options) as stream,
     ):

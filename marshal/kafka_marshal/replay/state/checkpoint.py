@@ -228,7 +228,7 @@ def replace_whole(path: Path, data: bytes) -> None:
         return
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with naming(path), beside.open("wb") as file:
+        with naming(path, beside), beside.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
