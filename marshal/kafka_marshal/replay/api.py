@@ -22,7 +22,7 @@ from kafka_marshal.replay.engines.engine import (
 )
 from kafka_marshal.replay.engines.incremental import IncrementalRun, OpenLog, open_log, run_resumed
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
+from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports, PlacedFiles
 from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.fold.judging import Judging
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
@@ -253,6 +253,7 @@ def replayed(
         on_engine(choice)
     with (
         _taken(checkpoint, judging, topic) as log,
+        PlacedFiles() as exported,
         placed(out, there=as_tables is not TableFormat.parquet) as folder,
         started(choice, spark, progress, on_tasks) as running,
         _folded(running, found.chunks, judging, log, progress) as (fold, went, commit),
@@ -279,6 +280,7 @@ def replayed(
             (row for table in drawn for row in fold.each(table)),
             log_protocol.catalogue,
             {(row.log, row.coordinating_partition): row.to_ms for row in summary.partitions},
+            exported,
         ):
             pass
         # The next run resumes from here. A process killed before this has changed nothing. One

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from attrs import frozen
 
@@ -76,37 +76,94 @@ class Exports:
         spans: Iterable[SpanRow] = (),
         catalogue: Mapping[str, FindingKind] = CATALOGUE,
         ends_ms: Mapping[tuple[str, int], int] = NO_ENDS,
+        placed: PlacedFiles | None = None,
     ) -> Iterator[None]:
         """Write the files next to their places, and move them there at the end of the block.
 
-        `spans` and `ends_ms` are for Perfetto.
+        Either all are moved or none. `spans` and `ends_ms` are for Perfetto. `placed` also removes
+        the files if something fails later; None: they stay.
+
+        Raises:
+            OutputExists: a file exists by now.
+            OSError: a file cannot be written; it is named.
         """
-        with ExitStack() as files:
-            trace = None
-            if self.perfetto is not None:
-                to = files.enter_context(_placed_file(self.perfetto, "--perfetto"))
-                if self.perfetto.name.endswith(".gz"):
-                    to = files.enter_context(packed(to))
-                trace = Perfetto(to, rules[0] if rules else "", ends_ms)
-                for row in spans:
-                    trace.span(row)
-                findings = _passing(findings, trace.finding)
-            gathered = None
-            if self.junit is not None:
-                gathered = JUnit(catalogue)
-                findings = _passing(findings, gathered.add)
-            if self.sarif is not None:
-                to = files.enter_context(_placed_file(self.sarif, "--sarif"))
-                to.writelines(sarif(findings, version, catalogue))
-            elif self.any:
-                for _ in findings:
-                    pass
-            if self.junit is not None and gathered is not None:
-                to = files.enter_context(_placed_file(self.junit, "--junit"))
-                to.write(gathered.text(logs, rules))
-            if trace is not None:
-                trace.end()
+        with ExitStack() as desks:
+            written: list[_Written] = []
+            with ExitStack() as files:
+
+                def opened(path: Path, option: str) -> IO[str]:
+                    new = _Written(desks.enter_context(_desk(path)) / path.name, path, option)
+                    written.append(new)
+                    return files.enter_context(new.open())
+
+                trace = None
+                if self.perfetto is not None:
+                    to = opened(self.perfetto, "--perfetto")
+                    if self.perfetto.name.endswith(".gz"):
+                        to = files.enter_context(packed(to))
+                    trace = Perfetto(to, rules[0] if rules else "", ends_ms)
+                    for row in spans:
+                        trace.span(row)
+                    findings = _passing(findings, trace.finding)
+                gathered = None
+                if self.junit is not None:
+                    gathered = JUnit(catalogue)
+                    findings = _passing(findings, gathered.add)
+                if self.sarif is not None:
+                    to = opened(self.sarif, "--sarif")
+                    to.writelines(sarif(findings, version, catalogue))
+                elif self.any:
+                    for _ in findings:
+                        pass
+                if self.junit is not None and gathered is not None:
+                    opened(self.junit, "--junit").write(gathered.text(logs, rules))
+                if trace is not None:
+                    trace.end()
             yield
+            for each in written:
+                refuse_existing(each.path, each.option)
+            with PlacedFiles() if placed is None else nullcontext(placed) as moved:
+                for each in written:
+                    moved.move(each.beside, each.path)
+
+
+class PlacedFiles:
+    """Files in their places. A context manager that removes them if its block fails."""
+
+    def __init__(self) -> None:
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for path in self._paths if kind is not None else ():
+            with suppress(OSError):
+                path.unlink()
+
+    def move(self, beside: Path, path: Path) -> None:
+        """Move a file to its place.
+
+        Raises:
+            OSError: it cannot be moved; its place is named.
+        """
+        with naming(path, beside):
+            beside.chmod(0o666 & ~umask())
+            beside.rename(path)
+        self._paths.append(path)
+
+
+@frozen
+class _Written:
+    """A file next to its place."""
+
+    beside: Path
+    path: Path
+    option: str
+
+    def open(self) -> IO[str]:
+        raw = _NamedFile(self.beside, self.path)
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
 
 
 NO_EXPORTS: Final = Exports()
@@ -121,24 +178,13 @@ def _passing(
         yield row
 
 
-@contextmanager
-def _placed_file(path: Path, option: str) -> Iterator[IO[str]]:
-    """A file to fill; it becomes `path` when the block ends well, and is gone otherwise."""
-    parent = path.absolute().parent
+def _desk(path: Path) -> Scratch:
+    """A temporary folder next to a file."""
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        desk = Scratch("export", beside=path)
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        return Scratch("export", beside=path)
     except OSError as error:
         raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
-    with desk as folder:
-        beside = folder / path.name
-        raw = _NamedFile(beside, path)
-        with io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8") as file:
-            yield file
-        refuse_existing(path, option)
-        beside.chmod(0o666 & ~umask())
-        with naming(path, beside):
-            beside.rename(path)
 
 
 class _NamedFile(io.FileIO):
