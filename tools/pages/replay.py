@@ -424,7 +424,7 @@ times and names as properties. `--junit FILE` writes JUnit XML: every log is a t
 code of the catalogue a test case in it. A case fails if there is an error or a warning with that
 code, and is skipped if the chosen rules never report it. Findings of severity info are its output.
 Both follow the rules of the output folder: an existing file is refused, and a run that fails leaves
-none.
+none. Neither may lie within `--out` or `--checkpoint`.
 
 ## Perfetto
 

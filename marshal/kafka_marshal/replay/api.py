@@ -43,6 +43,7 @@ from kafka_marshal.replay.report_data.groups_summary import GroupsSummary
 from kafka_marshal.replay.report_data.summary import Summary
 from kafka_marshal.replay.report_data.whatif import Change
 from kafka_marshal.replay.sources import Chunk, find
+from kafka_marshal.replay.state.checkpoint import check_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -238,7 +239,7 @@ def replayed(
             "one of them out"
         )
     refuse_existing(out)
-    exports.check(out)
+    exports.check(out, checkpoint)
     _check_places(sources, out, checkpoint)
     found = find(
         [str(source) for source in sources],
@@ -326,6 +327,4 @@ def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) ->
                     f"{option} {path} lies within the source {source}: put it elsewhere"
                 )
     if checkpoint is not None:
-        inside, outside = checkpoint.resolve(), out.resolve()
-        if inside.is_relative_to(outside) or outside.is_relative_to(inside):
-            raise InvalidOption(f"--checkpoint {checkpoint} and --out {out} lie in each other")
+        check_apart(checkpoint, out)

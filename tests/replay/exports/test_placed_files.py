@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_marshal.replay import Exports, ReplayError, run
+from kafka_marshal.replay import Exports, InvalidOption, ReplayError, run
 from kafka_marshal.replay.exports.files import PlacedFiles
 from kafka_marshal.replay.state.checkpoint import Checkpoint
 from kafka_marshal.scratch import Scratch
@@ -81,6 +81,15 @@ def test_an_export_that_cannot_be_moved_takes_back_the_others(
     with pytest.raises(ReplayError, match=r"exports/f\.sarif: cannot be written: Permission"):
         replay(tmp_path)
     assert exports_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["checkpoint.json", "run-00001-f.sarif"])
+def test_an_export_in_the_checkpoint_is_refused(name: str, tmp_path: Path) -> None:
+    """Its name may be that of a file of the checkpoint."""
+    path, kept = tmp_path / "kept" / name, tmp_path / "kept"
+    with pytest.raises(InvalidOption, match=f"--sarif {path} lies within --checkpoint {kept}"):
+        run([str(THEFT)], out=tmp_path / "out", checkpoint=kept, exports=Exports(sarif=path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_in_their_place_stay_if_nothing_fails(tmp_path: Path) -> None:

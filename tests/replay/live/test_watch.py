@@ -21,7 +21,7 @@ from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescri
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, InvalidOption
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live import sinks, watch_context
@@ -404,3 +404,19 @@ def test_a_watch_ends_though_no_broker_answers_about_its_topic(
 def test_a_topic_to_tell_to_must_be_there(kafka_broker: Broker, night: str) -> None:
     with pytest.raises(BrokerFailed, match="topic nowhere"):
         watched(kafka_broker, night, to_topic="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("out", "checkpoint"),
+    [("kept/checkpoint.json", "kept"), ("kept/deep/partition-findings.jsonl", "kept"), ("f", "f")],
+)
+def test_an_output_in_the_checkpoint_is_refused_before_anything_is_written(
+    out: str, checkpoint: str, tmp_path: Path
+) -> None:
+    """Its files would be taken for those of the checkpoint, and removed."""
+    file, kept = tmp_path / out, tmp_path / checkpoint
+    watching = WatchOptions(settings_of("localhost:1"), "t", BOTH, checkpoint=kept, out=file)
+    sentence = f"--checkpoint {kept} and --out {file} lie in each other"
+    with pytest.raises(InvalidOption, match=sentence):
+        watch(watching, lambda: True)
+    assert list(tmp_path.iterdir()) == []

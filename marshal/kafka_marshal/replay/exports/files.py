@@ -46,12 +46,12 @@ class Exports:
     def _paths(self) -> tuple[tuple[str, Path | None], ...]:
         return (("--sarif", self.sarif), ("--junit", self.junit), ("--perfetto", self.perfetto))
 
-    def check(self, out: Path) -> None:
+    def check(self, out: Path, checkpoint: Path | None = None) -> None:
         """Refuse outputs that cannot be written, before anything is read.
 
         Raises:
             OutputExists: a file exists already.
-            InvalidOption: it is in the output folder, or two are the same file.
+            InvalidOption: it is in the output folder or the checkpoint, or two are the same file.
         """
         taken: dict[Path, str] = {}
         for option, path in self._paths:
@@ -60,8 +60,11 @@ class Exports:
             if isinstance(place_of(path, option), UriPath):
                 raise InvalidOption(f"{option} {path}: it is written on this machine; give a path")
             refuse_existing(path, option)
-            if path.resolve().is_relative_to(out.resolve()):
-                raise InvalidOption(f"{option} {path} lies within --out {out}: put it elsewhere")
+            for name, folder in (("--out", out), ("--checkpoint", checkpoint)):
+                if folder is not None and path.resolve().is_relative_to(folder.resolve()):
+                    raise InvalidOption(
+                        f"{option} {path} lies within {name} {folder}: put it elsewhere"
+                    )
             if other := taken.get(path.resolve()):
                 raise InvalidOption(f"{other} and {option} are the same file, {path}")
             taken[path.resolve()] = option

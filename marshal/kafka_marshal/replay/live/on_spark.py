@@ -76,7 +76,7 @@ def watch_on_spark(
     Raises:
         CheckpointRefused: the folder does not match the topic or the options.
         BrokerFailed: the cluster cannot be reached, or reading failed permanently.
-        InvalidOption: there is a keyring.
+        InvalidOption: there is a keyring, or the output lies within the checkpoint's folder.
         SparkFailed: Spark did not start, or a task failed for another reason.
         ReplayError: the output cannot be written, or the topic was replaced.
     """

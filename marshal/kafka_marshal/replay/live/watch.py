@@ -49,6 +49,7 @@ def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
     Raises:
         CheckpointRefused: the folder does not match the topic or the options.
         BrokerFailed: the cluster cannot be reached, or reading failed permanently.
+        InvalidOption: the output lies within the checkpoint's folder.
         ReplayError: the output cannot be written, or the topic was replaced.
     """
     with ExitStack() as opened:

@@ -27,7 +27,12 @@ from kafka_marshal.replay.fold.judging import LiveAccount, LiveJudging
 from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CommittedStates, replace_whole
+from kafka_marshal.replay.state.checkpoint import (
+    Checkpoint,
+    CommittedStates,
+    check_apart,
+    replace_whole,
+)
 from kafka_marshal.replay.state.partition_state import read_head
 
 TOPIC_CHECK_S: Final = 30.0
@@ -79,8 +84,11 @@ class WatchContext:
         Raises:
             CheckpointRefused: the folder does not match the topic or the options.
             BrokerFailed: the cluster cannot be reached.
+            InvalidOption: the output lies within the checkpoint's folder.
             ReplayError: the output cannot be written.
         """
+        if watching.checkpoint is not None and watching.out is not None:
+            check_apart(watching.checkpoint, watching.out)
         self._watching = watching
         self.tail = opened.enter_context(
             closing(CoordinationReader(watching.settings, watching.topic))

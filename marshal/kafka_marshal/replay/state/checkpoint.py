@@ -29,7 +29,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kafka_marshal.codec import PARTITION_MAX
-from kafka_marshal.errors import naming
+from kafka_marshal.errors import InvalidOption, naming
 from kafka_marshal.markup import visible
 from kafka_marshal.replay.errors import CheckpointRefused
 from kafka_marshal.replay.places import UriPath, reason_of
@@ -179,6 +179,19 @@ def _is_state_of(partition: int, file: object) -> bool:
         and re.fullmatch(rf"{of_watch}|{of_replay}", file) is not None
         and 0 <= partition <= PARTITION_MAX
     )
+
+
+def check_apart(checkpoint: Path, out: Path) -> None:
+    """Check that neither an output nor a checkpoint folder lies within the other.
+
+    A checkpoint's files are replaced and removed by name, and an output may have such a name.
+
+    Raises:
+        InvalidOption: they lie in each other.
+    """
+    inside, outside = checkpoint.resolve(), out.resolve()
+    if inside.is_relative_to(outside) or outside.is_relative_to(inside):
+        raise InvalidOption(f"--checkpoint {checkpoint} and --out {out} lie in each other")
 
 
 def damaged(folder: Path, name: str) -> CheckpointRefused:
