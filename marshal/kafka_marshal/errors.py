@@ -65,6 +65,11 @@ def naming(path: Path, beside: Path | None = None) -> Iterator[None]:
         raise
 
 
+def empty_path(option: str) -> InvalidOption:
+    """The error for an empty path: a variable of a script that is not set."""
+    return InvalidOption(f"{option} is empty: give a path; . is the current folder")
+
+
 def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:
     """The error of a command whose --heartbeat-interval differs from the interval in the log.
 

@@ -120,6 +120,35 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"marshal: {said}\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("replay", "", "--out", "new"), "SOURCE"),
+        (("replay", CAPTURE, "", "--out", "new"), "SOURCE"),
+        (("replay", CAPTURE, "--out", ""), "--out"),
+        (("replay", CAPTURE, "--out", "new", "--checkpoint", ""), "--checkpoint"),
+        (("shrink", "late_heartbeat_stole", "--from", "", "--out", "new"), "SOURCE"),
+        (("trace", ""), "FILE"),
+        (("validate", ""), "RUN"),
+        (("validate", RUN, "--trace-out", ""), "--trace-out"),
+        (("verify", "M", "--trace-out", ""), "--trace-out"),
+        (("watch", *AT, "--checkpoint", ""), "--checkpoint"),
+        (("broker", "--folder", ""), "--folder"),
+    ],
+    ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else "",
+)
+def test_an_empty_path_is_refused(
+    arguments: tuple[str, ...], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a variable of a script that is not set, and not the current folder."""
+    (tmp_path / "log.jsonl").write_bytes(Path(CAPTURE).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(app, arguments)
+    said = f"marshal: {named} is empty: give a path; . is the current folder\n"
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (2, "", said)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
 def test_a_port_that_is_taken_is_said_before_kafka_fails_at_length() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

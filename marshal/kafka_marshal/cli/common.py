@@ -23,7 +23,7 @@ from kafka_marshal.cli.durations import duration_text, milliseconds_of
 from kafka_marshal.client.connect.settings import Settings, settings_of
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.core.validators import is_text
-from kafka_marshal.errors import MarshalError
+from kafka_marshal.errors import MarshalError, empty_path
 
 
 class Output(Console):
@@ -148,6 +148,17 @@ def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
 def seconds(option: str) -> Callable[[str | float], float]:
     """A parser for an option that holds a duration; a number alone is in seconds."""
     return lambda given: duration(str(given), option) / 1000
+
+
+def path_of(option: str) -> Callable[[str | Path], Path]:
+    """A parser for an option that holds a path: an empty one would be the current folder."""
+
+    def parsed(given: str | Path) -> Path:
+        if given == "":
+            fail(str(empty_path(option)))
+        return Path(given)
+
+    return parsed
 
 
 def _interval(show_default: str) -> Any:

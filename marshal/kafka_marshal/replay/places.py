@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_marshal.errors import naming
+from kafka_marshal.errors import empty_path, naming
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.scratch import Scratch
 
@@ -60,10 +60,12 @@ def place_of(place: str | Path, option: str = "SOURCE") -> Path:
     PosixPath('/a/b')
 
     Raises:
-        InvalidOption: there is no such scheme, or the URI names no bucket or host.
+        InvalidOption: it is empty, there is no such scheme, or the URI names no bucket or host.
     """
     if isinstance(place, UriPath):
         return place
+    if place == "":
+        raise empty_path(option)
     found = _SCHEME.fullmatch(str(place))
     if found is None:
         return Path(place)

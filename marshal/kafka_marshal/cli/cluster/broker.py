@@ -13,7 +13,15 @@ from typing import Annotated
 import typer
 
 from kafka_marshal.cli import interrupted
-from kafka_marshal.cli.common import check_folder, console, errors, fail, needs, one_sentence
+from kafka_marshal.cli.common import (
+    check_folder,
+    console,
+    errors,
+    fail,
+    needs,
+    one_sentence,
+    path_of,
+)
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.java.finder import JavaNotFoundError
 from kafka_marshal.java.jars import JarError
@@ -29,6 +37,8 @@ def broker(
     folder: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
+            parser=path_of("--folder"),
             show_default="a temporary folder",
             help="The folder for its logs; a later broker continues with them.",
         ),

@@ -18,6 +18,7 @@ from kafka_marshal.cli.common import (
     RulesChoice,
     fail,
     one_sentence,
+    path_of,
     rules_with,
 )
 from kafka_marshal.core.group_intervals import OtherInterval
@@ -28,7 +29,10 @@ from kafka_marshal.trace import trace as rows_of
 
 def trace(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A JSONL capture.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", parser=path_of("FILE"), help="A JSONL capture.", show_default=False
+        ),
     ],
     heartbeat_interval: LogsInterval = None,
     force_interval: ForceInterval = False,

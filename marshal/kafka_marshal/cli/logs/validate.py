@@ -28,6 +28,7 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    path_of,
     rules_with,
     seconds,
 )
@@ -63,6 +64,7 @@ def validate(
         Path,
         typer.Argument(
             metavar="RUN",
+            parser=path_of("RUN"),
             show_default=False,
             help="A recorded run (docs/validate.md): a file, or a folder with log.jsonl and "
             "one file of events per process, as a consumer writes it with record_to. Or a "
@@ -95,6 +97,7 @@ def validate(
         Path | None,
         typer.Option(
             metavar="FOLDER",
+            parser=path_of("--trace-out"),
             show_default=False,
             help="Write the result to this folder: RUN.txt, RUN.itf.json and RUN.html.",
         ),

@@ -10,7 +10,7 @@ from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence
+from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence, path_of
 from kafka_marshal.counterexample import Counterexample, story_text, write
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
@@ -31,6 +31,7 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FOLDER",
+            parser=path_of("--trace-out"),
             help="Also write a counterexample to this folder: MODEL.txt, MODEL.itf.json and "
             "MODEL.html.",
             show_default=False,

@@ -34,6 +34,7 @@ from kafka_marshal.cli.common import (
     keyring_of,
     needs,
     one_sentence,
+    path_of,
     refuse_options_of_claims,
     seconds,
 )
@@ -80,6 +81,7 @@ def watch(
         Path | None,
         typer.Option(
             metavar="DIR",
+            parser=path_of("--checkpoint"),
             show_default=False,
             help="The folder from which a later start resumes; created if missing.",
         ),

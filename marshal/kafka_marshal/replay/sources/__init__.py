@@ -74,6 +74,7 @@ def find(
     Raises:
         UnreadableSource: nothing was found; or a file is empty, has an unknown format, holds
             records of several topics, or lacks what a replay needs. The message names it.
+        InvalidOption: a source is empty text, or a URI of an unknown scheme.
     """
     if not sources:
         raise UnreadableSource("no source was given")
