@@ -130,6 +130,22 @@ def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path, engine:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl"]
 
 
+def test_what_could_not_be_judged_is_not_counted_as_judged(tmp_path: Path) -> None:
+    cut, garbage = tmp_path / "cut.jsonl", tmp_path / "garbage.jsonl"
+    lines = THEFT.read_text(encoding="utf-8").splitlines(keepends=True)
+    cut.write_text("".join(lines[99:]), encoding="utf-8")
+    _, printed, _ = replay(cut, "--out", tmp_path / "1")
+    assert "137 records of 1 log, 0 of 8 claims judged, 0 malformed records" in printed
+    page = (tmp_path / "1/report.html").read_text(encoding="utf-8")
+    assert "Under the fenced rules nothing could be judged." in page
+    record = json.loads(lines[0]) | {"value": "nonsense"}
+    garbage.write_text(json.dumps(record), encoding="utf-8")
+    _, printed, _ = replay(garbage, "--out", tmp_path / "2")
+    assert "1 record of 1 log, 0 claims judged, 1 malformed record" in printed
+    page = (tmp_path / "2/report.html").read_text(encoding="utf-8")
+    assert "No record is about a claim, so nothing could be judged." in page
+
+
 @pytest.mark.spark
 def test_an_interrupt_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kafka_marshal.cli", "replay", str(THEFT)]

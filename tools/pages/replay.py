@@ -140,7 +140,8 @@ interval. A position that is set in a pause also makes a claim certain. For a cl
 becomes certain, `claims` holds what is certain, and names what is not; its other tables are empty.
 The finding `head_missing` counts the claims that became certain, with the first and the last offset
 at which one did, and those that never did. It also counts the records whose effect cannot be known
-(`unknowable`, for each partition also in `summary.json`).
+(`unknowable`, for each partition also in `summary.json`). The command prints how many of
+the claims were judged. If not all were, the headline of the page gives the number, too.
 
 - What is certain equals what the whole log would show. Findings that count or compare over the log
   (shares, churn, failover times, lost races, two instances of one client) do so over the records

@@ -113,6 +113,18 @@ def test_an_empty_log_has_a_page_that_says_so() -> None:
     assert "There was no record to replay." in page.read
 
 
+def test_what_nobody_can_know_is_not_told_as_if_nothing_had_happened() -> None:
+    page = page_of(shared().rows(first=3))  # no snapshot
+    assert "The state of no group is known, so nothing could be judged." in page.read
+    assert "expired" not in page.read
+    log = shared()
+    first = len(log.records)
+    page = page_of(log.at(10).snapshots().at(11).expires("m2").rows(first=first - 2))
+    assert "As far as their state is known, 1 group had " in page.read
+    page = Page(render(GroupsReportData("a title", (), None, None, 1, 1, 0)))
+    assert "No record is about a group, so nothing could be judged." in page.read
+
+
 def test_what_is_left_out_for_size_is_a_caveat(
     recorded: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from kafka_marshal.replay.report import render
 from kafka_marshal.replay.report.base import data as d
 from kafka_marshal.replay.report.base import pieces, words
 from kafka_marshal.replay.report.base.scale import Scale
+from kafka_marshal.replay.report.sections import summary
 from kafka_marshal.replay.report.sections.causes import causes
 
 HOSTILE = (
@@ -417,6 +418,57 @@ def test_one_record_is_a_page() -> None:
     page = Page(render(report))
     assert len(list(page.of_class("tenure"))) == 1
     assert "no promise was broken" in page.read
+
+
+@pytest.mark.parametrize(
+    ("rules", "unjudged", "verdict"),
+    [
+        ([d.FENCED], 4, "Under the fenced rules nothing could be judged."),
+        (
+            [d.FENCED],
+            1,
+            "Under the fenced rules no promise was broken on the 3 of 4 claims that could be "
+            "judged.",
+        ),
+        ([d.ORIGINAL], 0, "Under the original’s rules no promise was broken."),
+        (
+            [d.FENCED, d.ORIGINAL],
+            4,
+            "Under the original’s rules no promise was broken. Under the fenced rules nothing "
+            "could be judged. The two rule sets could not be compared.",
+        ),
+        (
+            [d.FENCED, d.ORIGINAL],
+            0,
+            "No promise was broken, under either rule set. The two rule sets agree on every owner "
+            "and position, record by record.",
+        ),
+    ],
+)
+def test_the_headline_promises_nothing_of_claims_that_could_not_be_judged(
+    rules: list[str], unjudged: int, verdict: str
+) -> None:
+    counts = d.Counts(9, 0, 4, 1, 1, 0, 0, unjudged)
+    report = attrs.evolve(EMPTY, rules=tuple(rules), counts=counts)
+    page = Page(f"<p>{summary.verdict(report)}</p>")
+    assert "".join(text for _, text in page.texts) == verdict
+
+
+def test_errors_are_told_with_how_many_claims_could_be_judged() -> None:
+    report = sample.report("d3_late_heartbeat_theft", rules=(d.ORIGINAL,))
+    findings = [attrs.evolve(found, rules=d.FENCED) for found in report.findings]
+    counts = attrs.evolve(report.counts, claims_unjudged=report.counts.claims - 2)
+    report = attrs.evolve(report, rules=(d.FENCED,), findings=tuple(findings), counts=counts)
+    told = f"; 2 of {counts.claims} claims could be judged."
+    assert told in summary.verdict(report)
+
+
+def test_of_a_log_without_a_claim_nothing_is_judged() -> None:
+    counts = d.Counts(1, 1, 0, 0, 0, 1, 0)
+    for rules in ((d.FENCED,), (d.ORIGINAL,), (d.FENCED, d.ORIGINAL)):
+        page = Page(render(attrs.evolve(EMPTY, rules=rules, counts=counts)))
+        assert "No record is about a claim, so nothing could be judged." in page.read
+        assert "no promise was broken" not in page.read.lower()
 
 
 def test_the_page_says_when_it_shows_only_some() -> None:

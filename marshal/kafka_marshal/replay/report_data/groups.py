@@ -71,6 +71,7 @@ def groups_report_data(
         controllerships=tuple(fold.first(CONTROLLERSHIPS, CONTROLLERS_MAX)),
         findings=tuple(finding_of(row, GROUP_CATALOGUE) for row in findings),
         findings_count=fold.counts[FINDINGS.name] + len(of_logs),
+        state_not_known=any(one.code == "state_not_known" for one in fold.findings_counted),
         instead=tuple(map(_instead, instead)),
     )
 

@@ -69,6 +69,7 @@ def report_data(
             senders=len({(s.log, s.instance) for s in summary.senders}),
             findings=summary.rows["findings"],
             divergences=summary.rows["divergences"],
+            claims_unjudged=summary.claims_unjudged,
         ),
         logs=tuple(logs_of(summary.partitions, summary.logs)),
         caveats=summary.caveats,

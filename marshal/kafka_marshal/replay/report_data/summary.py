@@ -141,8 +141,14 @@ class Summary(ReplaySummary):
 
     @property
     def judged(self) -> str:
-        """The number of claims, in words."""
-        return times(self.rows["claims"] // len(self.rules), "claim")
+        """How many of the claims were judged, in words."""
+        claims, unjudged = self.rows["claims"] // len(self.rules), self.claims_unjudged
+        return f"{claims - unjudged:,} of " * bool(unjudged) + times(claims, "claim")
+
+    @property
+    def claims_unjudged(self) -> int:
+        """Claims that were uncertain when the log ended: of the fenced rules, without its head."""
+        return sum(row.claims_never_known or 0 for row in self.partitions)
 
     def _fields(self) -> Json:
         setting: Json = {

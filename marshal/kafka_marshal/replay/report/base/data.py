@@ -313,6 +313,9 @@ class Counts:
     so."""
     divergences: int
     """The same for divergences."""
+    claims_unjudged: int = 0
+    """The claims that were uncertain when the log ended, under the fenced rules: the log does not
+    have its head."""
 
 
 @frozen

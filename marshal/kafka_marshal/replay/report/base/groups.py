@@ -65,5 +65,7 @@ class GroupsReportData:
     """At most some hundreds, the worst first."""
     findings_count: int = 0
     """The number of all findings."""
+    state_not_known: bool = False
+    """Whether a partition's log lacks its head, or has events that this version cannot judge."""
     instead: tuple[InsteadMoves, ...] = ()
     """The moves of other strategies, if requested."""

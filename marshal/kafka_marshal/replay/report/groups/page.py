@@ -142,11 +142,19 @@ def _verdict(data: GroupsReportData) -> Html:
     rebalances = sum(row.rebalances for row in data.groups)
     moves = sum(row.moves for row in data.groups)
     expired = sum(row.expired for row in data.groups)
-    sentences: list[str | Html] = [
-        f"{words.plural(len(data.groups), 'group')} had {words.plural(rebalances, 'rebalance')}, "
-        f"whose targets gave {words.plural(moves, 'partition')} to another member; "
-        f"{words.plural(expired, 'member')} {'was' if expired == 1 else 'were'} expired. "
-    ]
+    sentences: list[str | Html] = []
+    if data.groups:
+        sentences.append(
+            f"{'As far as their state is known, ' if data.state_not_known else ''}"
+            f"{words.plural(len(data.groups), 'group')} had "
+            f"{words.plural(rebalances, 'rebalance')}, "
+            f"whose targets gave {words.plural(moves, 'partition')} to another member; "
+            f"{words.plural(expired, 'member')} {'was' if expired == 1 else 'were'} expired. "
+        )
+    elif data.state_not_known:
+        sentences.append("The state of no group is known, so nothing could be judged. ")
+    else:
+        sentences.append("No record is about a group, so nothing could be judged. ")
     errors = Counter(f.code for f in data.findings if f.severity is Severity.ERROR)
     warnings = Counter(f.code for f in data.findings if f.severity is Severity.WARNING)
     if errors:

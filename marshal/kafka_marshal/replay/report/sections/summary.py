@@ -107,26 +107,23 @@ def verdict(data: ReportData) -> Html:
         return escape("There was no record to replay.")
     by_rules = {rules: _errors(data, rules) for rules in data.rules}
     sentences: list[str | Html] = []
-    if set(data.rules) == {FENCED, ORIGINAL}:
+    if not data.counts.claims and not any(by_rules.values()):
+        sentences.append("No record is about a claim, so nothing could be judged.")
+    elif set(data.rules) == {FENCED, ORIGINAL}:
         original, fenced = by_rules[ORIGINAL], by_rules[FENCED]
         if original and not fenced:
-            sentences.append(
-                join(
-                    [
-                        el("strong", None, f"Under the original’s rules {_wrong(original)}."),
-                        " Over the same records no promise was broken under the fenced rules.",
-                    ]
-                )
-            )
-        elif original or fenced:
-            for whose, errors in (("original’s", original), ("fenced", fenced)):
-                sentences.append(_under(whose, errors))
+            sentences.append(_under(data, ORIGINAL, original))
+            told = _wrong(data, FENCED, fenced)
+            sentences.append(f"Over the same records {told} under the fenced rules.")
+        elif original or fenced or data.counts.claims_unjudged:
+            for rules, errors in ((ORIGINAL, original), (FENCED, fenced)):
+                sentences.append(_under(data, rules, errors))
         else:
             sentences.append("No promise was broken, under either rule set.")
         sentences.append(_parting(data))
     else:
         for rules, errors in by_rules.items():
-            sentences.append(_under("original’s" if rules == ORIGINAL else name(rules), errors))
+            sentences.append(_under(data, rules, errors))
     warnings = sum(n for f, n in _counted(data) if f.severity is Severity.WARNING)
     if warnings:
         sentences.append(
@@ -157,14 +154,20 @@ def _errors(data: ReportData, rules: str) -> _Errors:
     return errors
 
 
-def _under(whose: str, errors: _Errors) -> Html:
+def _under(data: ReportData, rules: str, errors: _Errors) -> Html:
+    whose = "original’s" if rules == ORIGINAL else name(rules)
     tag = "strong" if errors else "span"
-    return el(tag, None, f"Under the {whose} rules {_wrong(errors)}.")
+    return el(tag, None, f"Under the {whose} rules {_wrong(data, rules, errors)}.")
 
 
-def _wrong(kinds: _Errors) -> str:
+def _wrong(data: ReportData, rules: str, kinds: _Errors) -> str:
+    claims = data.counts.claims
+    judged = claims - (data.counts.claims_unjudged if rules == FENCED else 0)
     if not kinds:
-        return "no promise was broken"
+        if not judged:
+            return "nothing could be judged"
+        limit = f" on the {judged:,} of {claims:,} claims that could be judged"
+        return "no promise was broken" + (limit if judged < claims else "")
     wrongs = [
         f"{visible(words.went_wrong(code, broken), 80)} {_times(count)}"
         for (code, broken), count in kinds.most_common(4)
@@ -172,7 +175,8 @@ def _wrong(kinds: _Errors) -> str:
     rest = len(kinds) - len(wrongs)
     if rest > 0:
         wrongs.append(f"{rest} other things went wrong")
-    return ", ".join(wrongs[:-1]) + (" and " if wrongs[1:] else "") + wrongs[-1]
+    limit = f"; {judged:,} of {claims:,} claims could be judged" if judged < claims else ""
+    return ", ".join(wrongs[:-1]) + (" and " if wrongs[1:] else "") + wrongs[-1] + limit
 
 
 def _times(count: int) -> str:
@@ -181,7 +185,11 @@ def _times(count: int) -> str:
 
 def _parting(data: ReportData) -> str:
     if not data.counts.divergences:
-        return "The two rule sets agree on every owner and position, record by record."
+        unjudged = data.counts.claims_unjudged
+        if unjudged and unjudged == data.counts.claims:
+            return "The two rule sets could not be compared."
+        certain = " that is certain" if unjudged else ""
+        return f"The two rule sets agree on every owner and position{certain}, record by record."
     claims = len({d.claim for d in data.divergences})
     owners = sum(d.owners_differ for d in data.divergences)
     all_claims = words.plural(data.counts.claims, "claim")
