@@ -423,7 +423,9 @@ to do, and a result for every finding. A result has a sentence, a level (info is
 location `log/coordinating partition/group/topic/partition` (each percent-encoded), and offsets,
 times and names as properties. `--junit FILE` writes JUnit XML: every log is a test suite, and every
 code of the catalogue a test case in it. A case fails if there is an error or a warning with that
-code, and is skipped if the chosen rules never report it. Findings of severity info are its output.
+code. Findings of severity info are its output. A case is skipped, with the reason, if nobody looked
+for its findings. Then the chosen rules never report it, it needs an option that was not given, or
+nothing in the log could be judged. SARIF has no results for such codes, and does not name them.
 Both follow the rules of the output folder: an existing file is refused, and a run that fails leaves
 none. Neither may lie within `--out` or `--checkpoint`.
 

@@ -281,6 +281,7 @@ def replayed(
             (row for table in drawn for row in fold.each(table)),
             log_protocol.catalogue,
             {(row.log, row.coordinating_partition): row.to_ms for row in summary.partitions},
+            summary.not_looked_at,
             exported,
         ):
             pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -11,11 +11,14 @@ from xml.etree import ElementTree as Xml
 import attrs
 import pytest
 
+from kafka_marshal.authentication import Keyring
+from kafka_marshal.replay import run, run_groups
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
 from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.exports.junit import SENTENCES_MAX, junit
 from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
 from kafka_marshal.replay.model.published import FindingRow
 from tests.replay.findings.test_findings import STORIES, TAKEN, told_of
 
@@ -165,8 +168,78 @@ def test_every_code_is_a_case_that_fails_if_it_is_bad() -> None:
 
 def test_a_code_that_the_rules_never_tell_is_skipped() -> None:
     told = cases([], "fenced")
-    skipped = {code for code, case in told.items() if case.find("skipped") is not None}
-    assert skipped == {code for code, kind in CATALOGUE.items() if kind.rules == "original"}
+    left_out = {code for code, case in told.items() if case.find("skipped") is not None}
+    assert left_out == {code for code, kind in CATALOGUE.items() if kind.rules == "original"}
+
+
+THEFT = Path(__file__).parents[2] / "data/captures/original/d3_late_heartbeat_theft.jsonl"
+GROUPS = Path(__file__).parents[2] / "data/captures/groups/rebalance_storm.jsonl"
+NEEDS_OPTIONS = {
+    "wrong_coordinating_partition": "not looked at: needs --coordination-partitions",
+    "record_not_signed": "not looked at: needs --keys",
+    "record_not_authentic": "not looked at: needs --keys",
+}
+KEYS = Keyring({"k": bytes(32)}, sign_with="k")
+
+
+def skipped(
+    folder: Path, lines: list[str], replay: Callable[..., object] = run, **options: Any
+) -> tuple[dict[str, str], int]:
+    """The cases that were skipped in the replay of one log, and how many the file counts."""
+    source, file = folder / "log.jsonl", folder / "f.xml"
+    source.write_text("".join(lines), encoding="utf-8")
+    replay([str(source)], out=folder / "out", exports=Exports(junit=file), **options)
+    suites = Xml.parse(file).getroot()
+    cases = {str(case.get("name")): case.find("skipped") for case in suites.iter("testcase")}
+    told = {code: str(why.get("message")) for code, why in cases.items() if why is not None}
+    return told, int(suites.get("skipped", ""))
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ({}, NEEDS_OPTIONS.keys()),
+        ({"keyring": KEYS, "coordination_partitions": 4}, set()),
+    ],
+)
+def test_a_check_that_was_not_made_is_skipped_and_says_what_it_needs(
+    tmp_path: Path, options: dict[str, Any], codes: set[str]
+) -> None:
+    lines = THEFT.read_text(encoding="utf-8").splitlines(keepends=True)
+    told, count = skipped(tmp_path, lines, rules="both", **options)
+    assert told == {code: NEEDS_OPTIONS[code] for code in codes}
+    assert count == len(codes)
+
+
+@pytest.mark.parametrize("first", [99, None])
+def test_where_no_claim_could_be_judged_no_promise_passes(
+    tmp_path: Path, first: int | None
+) -> None:
+    lines = THEFT.read_text(encoding="utf-8").splitlines(keepends=True)
+    if first is None:
+        lines = [json.dumps(json.loads(lines[0]) | {"value": "nonsense"})]
+    told, _ = skipped(tmp_path, lines if first is None else lines[first:])
+    judging = {code for code, kind in CATALOGUE.items() if kind.rules != "log"}
+    clocks = set() if first else {"sender_clock_off"}
+    assert told.keys() == judging | clocks | NEEDS_OPTIONS.keys()
+    nothing = "no claim was ever certain, see head_missing" if first else "no record of the log"
+    assert told["forged"].startswith(f"not looked at: {nothing}")
+
+
+def test_under_the_original_rules_a_log_without_its_head_is_judged(tmp_path: Path) -> None:
+    lines = THEFT.read_text(encoding="utf-8").splitlines(keepends=True)
+    told, _ = skipped(tmp_path, lines[99:], rules="both")
+    assert "forged" in told
+    assert "position_moved_back" not in told
+
+
+def test_where_the_state_of_no_group_is_known_no_case_passes(tmp_path: Path) -> None:
+    lines = GROUPS.read_text(encoding="utf-8").splitlines(keepends=True)
+    why = "not looked at: the state of no group is known"
+    of_partitions = {"wrong_coordinating_partition": NEEDS_OPTIONS["wrong_coordinating_partition"]}
+    told, _ = skipped(tmp_path, lines[5:50], run_groups)
+    judging = GROUP_CATALOGUE.keys() - {*OF_THE_INPUT, "state_not_known"}
+    assert told == dict.fromkeys(judging, why) | of_partitions
 
 
 def test_of_a_thousand_findings_a_case_tells_some_and_counts_all() -> None:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from kafka_marshal.errors import naming
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
-from kafka_marshal.replay.exports.junit import JUnit
+from kafka_marshal.replay.exports.junit import LOOKED_AT_ALL, JUnit
 from kafka_marshal.replay.exports.output import refuse_existing, umask
 from kafka_marshal.replay.exports.perfetto import NO_ENDS, Perfetto, SpanRow, packed
 from kafka_marshal.replay.exports.sarif import sarif
@@ -79,12 +79,13 @@ class Exports:
         spans: Iterable[SpanRow] = (),
         catalogue: Mapping[str, FindingKind] = CATALOGUE,
         ends_ms: Mapping[tuple[str, int], int] = NO_ENDS,
+        not_looked_at: Mapping[str, Mapping[str, str]] = LOOKED_AT_ALL,
         placed: PlacedFiles | None = None,
     ) -> Iterator[None]:
         """Write the files next to their places, and move them there at the end of the block.
 
-        Either all are moved or none. `spans` and `ends_ms` are for Perfetto. `placed` also removes
-        the files if something fails later; None: they stay.
+        Either all are moved or none. `spans` and `ends_ms` are for Perfetto, `not_looked_at` is for
+        JUnit. `placed` also removes the files if something fails later; None: they stay.
 
         Raises:
             OutputExists: a file exists by now.
@@ -119,7 +120,7 @@ class Exports:
                     for _ in findings:
                         pass
                 if self.junit is not None and gathered is not None:
-                    opened(self.junit, "--junit").write(gathered.text(logs, rules))
+                    opened(self.junit, "--junit").write(gathered.text(logs, rules, not_looked_at))
                 if trace is not None:
                     trace.end()
             yield

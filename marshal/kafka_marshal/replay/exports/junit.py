@@ -1,7 +1,8 @@
 """Findings as JUnit XML: each log is a test suite, and each finding code a test case.
 
 A case fails if there is an error or a warning with that code. Findings of severity `info` are in
-the case's output, and a code that the chosen rules never report is skipped.
+the case's output. A code that the chosen rules never report is skipped, and so is one that nobody
+looked for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kafka_marshal.replay.model.rows import readable
 
 SENTENCES_MAX: Final = 20
 """Findings of one case to write out, at most; the rest are counted."""
+LOOKED_AT_ALL: Final[Mapping[str, Mapping[str, str]]] = {}
+"""Every check was made."""
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -52,14 +55,23 @@ class JUnit:
         """The next finding."""
         self._cases[row.log, row.code].setdefault(row.severity, _Case(row.severity)).add(row)
 
-    def text(self, logs: Sequence[str], rules: Collection[str]) -> str:
-        """The file: of these logs, judged by these rule sets."""
+    def text(
+        self,
+        logs: Sequence[str],
+        rules: Collection[str],
+        not_looked_at: Mapping[str, Mapping[str, str]] = LOOKED_AT_ALL,
+    ) -> str:
+        """The file: of these logs, judged by these rule sets.
+
+        `not_looked_at` are the codes that nobody looked for, by log, each with the reason.
+        """
         suites = Xml.Element("testsuites", name="kafka-marshal")
         totals = dict.fromkeys(("tests", "failures", "skipped"), 0)
         for log in logs:
             suite = Xml.SubElement(suites, "testsuite", name=_text(log))
             for kind in self._catalogue.values():
-                self._case(suite, log, kind, rules)
+                why = not_looked_at.get(log, {}).get(kind.code)
+                self._case(suite, log, kind, rules, why)
             counts = {
                 "tests": len(suite),
                 "failures": len(suite.findall("testcase/failure")),
@@ -76,7 +88,12 @@ class JUnit:
         return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
     def _case(
-        self, suite: Xml.Element, log: str, kind: FindingKind, rules: Collection[str]
+        self,
+        suite: Xml.Element,
+        log: str,
+        kind: FindingKind,
+        rules: Collection[str],
+        why_not: str | None,
     ) -> None:
         case = Xml.SubElement(suite, "testcase", classname=_text(log), name=kind.code)
         found = self._cases.get((log, kind.code), {})
@@ -90,6 +107,8 @@ class JUnit:
             )
         elif kind.rules not in (*rules, "each", "log"):
             Xml.SubElement(case, "skipped", message=f"only reported under the rules {kind.rules}")
+        elif why_not is not None and not found:
+            Xml.SubElement(case, "skipped", message=f"not looked at: {why_not}")
         good = [c.text() for severity, c in found.items() if severity not in (ERROR, WARNING)]
         if good:
             Xml.SubElement(case, "system-out").text = _text("\n".join(good))
@@ -104,9 +123,14 @@ def _text(text: str) -> str:
     return _NOT_XML.sub(lambda match: f"\\x{ord(match[0]):02x}", readable(text))
 
 
-def junit(findings: Iterable[FindingRow], logs: Sequence[str], rules: Collection[str]) -> str:
-    """The text of a JUnit file."""
+def junit(
+    findings: Iterable[FindingRow],
+    logs: Sequence[str],
+    rules: Collection[str],
+    not_looked_at: Mapping[str, Mapping[str, str]] = LOOKED_AT_ALL,
+) -> str:
+    """The text of a JUnit file; see `JUnit.text`."""
     gathered = JUnit()
     for row in findings:
         gathered.add(row)
-    return gathered.text(logs, rules)
+    return gathered.text(logs, rules, not_looked_at)

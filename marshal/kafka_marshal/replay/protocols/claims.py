@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.codec import MalformedRecord, decode
+from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.findings.records.inputs import log_findings
@@ -23,6 +24,8 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import GROUPS, PARTITIONS, SENDERS, TENURES, Rows
 from kafka_marshal.replay.protocols.log_protocol import (
+    NEEDS_PARTITIONS,
+    NO_EVENT,
     Again,
     Progress,
     RunFacts,
@@ -30,6 +33,7 @@ from kafka_marshal.replay.protocols.log_protocol import (
     of_empty_files,
     of_formats,
     of_run,
+    unreadable,
 )
 from kafka_marshal.replay.report import render
 from kafka_marshal.replay.report_data.small import report_data
@@ -110,6 +114,7 @@ class ClaimsAccount:
                     (self.fold, judging, self.of_logs), (other, otherwise, also_of_logs)
                 )
             summary = attrs.evolve(summary, what_if=changed)
+        summary = attrs.evolve(summary, not_looked_at=_not_looked_at(summary, self.protocol))
         on_progress("writing the report")
         return summary, render(report_data(self.fold, summary, self.of_logs, facts.topic))
 
@@ -159,6 +164,38 @@ def _intervals_s(groups: list[GroupCountsRow], judging: JudgingOptions) -> tuple
     """The heartbeat intervals by which groups were judged when the log ended, the longest last."""
     found = {row.heartbeat_interval_ms for row in groups}
     return tuple(ms / 1000 for ms in sorted(found or {judging.heartbeat_interval_ms}))
+
+
+def _not_looked_at(summary: Summary, protocol: ClaimsProtocol) -> dict[str, dict[str, str]]:
+    """By log, the codes that were not looked for, with the reason."""
+    of_all: dict[str, str] = {}
+    if protocol.judging.coordination_partitions is None:
+        of_all["wrong_coordinating_partition"] = NEEDS_PARTITIONS
+    if protocol.keyring is None:
+        of_all |= dict.fromkeys(("record_not_signed", "record_not_authentic"), "needs --keys")
+    found = {}
+    for log in summary.logs:
+        found[log] = dict(of_all)
+        if log not in {sender.log for sender in summary.senders}:
+            found[log]["sender_clock_off"] = "no record says when the broker appended it"
+        unjudged = {rules: _unjudged(summary, log, rules) for rules in summary.rules}
+        for kind in CATALOGUE.values():
+            why = [unjudged[rules] for rules in summary.rules if kind.rules in (rules, "each")]
+            if why and None not in why:
+                found[log][kind.code] = str(why[0])
+    return found
+
+
+def _unjudged(summary: Summary, log: str, rules: str) -> str | None:
+    """Why nothing of a log could be judged under a rule set; None if something was."""
+    if unreadable(summary, log):
+        return NO_EVENT
+    claims = sum(row.claims for row in summary.groups if (row.log, row.rules) == (log, rules))
+    of_log = (row for row in summary.partitions if row.log == log)
+    uncertain = sum(row.claims_never_known or 0 for row in of_log)
+    if rules == RuleSet.FENCED.value and claims and uncertain >= claims:
+        return "no claim was ever certain, see head_missing"
+    return None if claims else "no record is about a claim"
 
 
 def _caveats(

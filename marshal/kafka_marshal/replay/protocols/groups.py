@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import attrs
 from attrs import field, frozen
 
 from kafka_marshal.capture import UnreadableSource
@@ -13,7 +14,7 @@ from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.group_codec.events import decode_event
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.findings.catalogue import FindingKind
-from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE
+from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
 from kafka_marshal.replay.groups.groups_fold import GroupsJudging
 from kafka_marshal.replay.groups.whatif import what_if
 from kafka_marshal.replay.model.folded_log import FoldedLog
@@ -28,6 +29,8 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PARTITIONS
 from kafka_marshal.replay.protocols.log_protocol import (
+    NEEDS_PARTITIONS,
+    NO_EVENT,
     Again,
     Progress,
     RunFacts,
@@ -35,6 +38,7 @@ from kafka_marshal.replay.protocols.log_protocol import (
     of_empty_files,
     of_formats,
     of_run,
+    unreadable,
 )
 from kafka_marshal.replay.report.groups.page import render
 from kafka_marshal.replay.report_data.groups import groups_report_data
@@ -160,6 +164,7 @@ class GroupsAccount:
             groups=tuple(self.fold.each(GROUP_STATES)),
             what_if=changed,
         )
+        summary = attrs.evolve(summary, not_looked_at=self._not_looked_at(summary))
         data = groups_report_data(
             self.fold,
             title_of(summary.sources, summary.logs, facts.topic),
@@ -169,3 +174,21 @@ class GroupsAccount:
             instead=changed or (),
         )
         return summary, render(data)
+
+    def _not_looked_at(self, summary: GroupsSummary) -> dict[str, dict[str, str]]:
+        """By log, the codes that were not looked for, with the reason."""
+        of_all: dict[str, str] = {}
+        if self.protocol.judging.coordination_partitions is None:
+            of_all["wrong_coordinating_partition"] = NEEDS_PARTITIONS
+        counted = self.fold.findings_counted
+        unknown = {one.log for one in counted if one.code == "state_not_known"}
+        unknown -= {row.log for row in summary.groups}
+        judged = [*(GROUP_CATALOGUE.keys() - {*OF_THE_INPUT, "state_not_known"})]
+        found = {}
+        for log in summary.logs:
+            found[log] = dict(of_all)
+            if unreadable(summary, log):
+                found[log] |= dict.fromkeys(judged, NO_EVENT)
+            elif log in unknown:
+                found[log] |= dict.fromkeys(judged, "the state of no group is known")
+        return found

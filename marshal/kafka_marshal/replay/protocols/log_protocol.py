@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -126,6 +126,15 @@ def basics(
         if went is None
         else {"run": went.run, "folded": went.folded, "skipped": went.skipped},
     )
+
+
+NEEDS_PARTITIONS: Final = "needs --coordination-partitions"
+NO_EVENT: Final = "no record of the log could be read"
+
+
+def unreadable(summary: ReplaySummary, log: str) -> bool:
+    """Whether no record of the log is one of the protocol."""
+    return all(row.malformed == row.records for row in summary.partitions if row.log == log)
 
 
 # --- caveats that do not depend on a protocol -----------------------------------------------------

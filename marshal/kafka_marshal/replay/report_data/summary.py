@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING, FindingKind
 from kafka_marshal.replay.model.folded_log import CountedFindings
@@ -61,6 +61,8 @@ class ReplaySummary:
     version: str
     checkpoint: Mapping[str, int] | None = None
     """For a run with a checkpoint: its number, records it folded, records it skipped."""
+    not_looked_at: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    """By log, the finding codes that were not looked for, with the reason. Not in the JSON."""
 
     @property
     def errors(self) -> int:
