@@ -187,6 +187,31 @@ def test_whoever_stops_reading_is_not_told_that_something_was_found(argument: st
     assert (ran.returncode, ran.stderr) == (2, b"")
 
 
+TRACE = ("trace", CAPTURE, "--heartbeat-interval", "4")
+MISTAKE = ("trace", "missing", "--heartbeat-interval", "4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirected", "code", "said"),
+    [
+        (MISTAKE, "2>/dev/full", 2, ""),
+        (MISTAKE, "2>&-", 2, ""),
+        (TRACE, ">/dev/full", 2, "marshal: cannot go on: No space left on device\n"),
+        (TRACE, ">/dev/full 2>&1", 2, ""),
+        (TRACE, "<&- >&-", 0, ""),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_where_nothing_can_be_printed_the_exit_code_stays_true(
+    arguments: tuple[str, ...], redirected: str, code: int, said: str
+) -> None:
+    """1 would mean that something was found. A stream that the caller closed may be left alone."""
+    shell = ("sh", "-c", f'exec "$@" {redirected}', "sh")
+    command = [*shell, sys.executable, "-m", "kafka_marshal.cli", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", said)
+
+
 def test_the_command_says_its_version() -> None:
     ran = marshal("--version")
     assert (ran.returncode, ran.stdout) == (0, f"kafka-marshal {version('kafka-marshal')}\n")

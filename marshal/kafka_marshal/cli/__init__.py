@@ -17,17 +17,14 @@ COULD_NOT_RUN: Final = 2
 
 def main() -> None:
     """Run the command; exits with its code."""
+    _open_streams()
     gc.set_threshold(50_000)  # what imports make stays; to look through it was a tenth of a start
     try:
         from kafka_marshal.cli.app import app_of
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
             raise
-        sys.stderr.write(
-            f"marshal: the command needs {error.name}; "
-            "install it with: pip install 'kafka-marshal[cli]'\n"
-        )
-        sys.exit(COULD_NOT_RUN)
+        _stop(f"the command needs {error.name}; install it with: pip install 'kafka-marshal[cli]'")
     signal.signal(signal.SIGINT, interrupted)
     shown = sys.stdout
     try:
@@ -75,7 +72,25 @@ def interrupted(signum: int, _: object) -> NoReturn:
 
 
 def _stop(why: str) -> NoReturn:
-    sys.stderr.write(f"marshal: {why}\n")
-    # What is still buffered for a full or closed stdout must not complain at the exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    try:
+        sys.stderr.write(f"marshal: {why}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(2)
+    _discard(1)
     sys.exit(COULD_NOT_RUN)
+
+
+def _open_streams() -> None:
+    """Discard what goes to a standard stream that the caller has closed; Python has None there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: the stream's own
+            os.set_inheritable(number, True)
+            stream = os.fdopen(number, mode, encoding="utf-8", errors="backslashreplace")
+            setattr(sys, name, stream)
+
+
+def _discard(stream: int) -> None:
+    """Discard what is still buffered for a full or closed stream, so the exit does not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
