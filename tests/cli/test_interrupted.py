@@ -161,3 +161,22 @@ def test_an_interrupt_while_text_is_executed_ends_a_command_as_everywhere(tmp_pa
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (2, "marshal: interrupted\n")
+
+
+STARTING = """
+import os, signal, sys
+from kafka_marshal.cli import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_an_interrupt_while_a_command_is_still_imported_ends_it_as_everywhere() -> None:
+    ran = run(STARTING, "replay", "nowhere")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")

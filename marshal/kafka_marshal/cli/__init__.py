@@ -19,16 +19,10 @@ def main() -> None:
     """Run the command; exits with its code."""
     _open_streams()
     gc.set_threshold(50_000)  # what imports make stays; to look through it was a tenth of a start
-    try:
-        from kafka_marshal.cli.app import app_of
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
-            raise
-        _stop(f"the command needs {error.name}; install it with: pip install 'kafka-marshal[cli]'")
-    signal.signal(signal.SIGINT, interrupted)
     shown = sys.stdout
     try:
-        app_of(sys.argv[1:])()
+        signal.signal(signal.SIGINT, interrupted)  # before the imports, which take a while
+        _run()
     except KeyboardInterrupt:
         _stop("interrupted")
     except SystemExit as stop:
@@ -51,6 +45,16 @@ def main() -> None:
         raise
     finally:
         gc.freeze()  # an interpreter that ends looks for garbage several times, and would find none
+
+
+def _run() -> None:
+    try:
+        from kafka_marshal.cli.app import app_of
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
+            raise
+        _stop(f"the command needs {error.name}; install it with: pip install 'kafka-marshal[cli]'")
+    app_of(sys.argv[1:])()
 
 
 _ABORTED: Final = 130
