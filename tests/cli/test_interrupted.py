@@ -15,6 +15,7 @@ import pytest
 
 from kafka_marshal.admin.view import View
 from kafka_marshal.testing import Broker
+from tests.cli.run import CAPTURES
 from tests.client.hands import Hands
 
 READING = """
@@ -170,13 +171,38 @@ from kafka_marshal.cli import main
 class Finder:
     def find_spec(self, name, *_):
         if name == "typer":
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.{kind})
 
 sys.meta_path.insert(0, Finder())
 main()
 """
 
 
-def test_an_interrupt_while_a_command_is_still_imported_ends_it_as_everywhere() -> None:
-    ran = run(STARTING, "replay", "nowhere")
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_while_a_command_is_still_imported_ends_it_as_everywhere(kind: str) -> None:
+    ran = run(STARTING, "replay", "nowhere", kind=kind)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
+
+
+REPLAYING = """
+import os, signal
+from kafka_marshal.cli import main
+from kafka_marshal.replay import api
+
+def interrupted(*_):  # the log is folded, and the output is not there yet
+    os.kill(os.getpid(), signal.{kind})
+
+api.check_protocol = interrupted
+main()
+"""
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+def test_a_replay_that_is_interrupted_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    capture = CAPTURES / "d3_late_heartbeat_theft.jsonl"
+    ran = run(REPLAYING, "replay", str(capture), "--out", str(tmp_path / "out"), kind=kind)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
+    assert list(tmp_path.iterdir()) == []

@@ -27,10 +27,10 @@ _HEAD = """\
     marshal replay SOURCE... [--heartbeat-interval 4] [--rules fenced|original|both] --out DIR
 
 reads recorded logs of a coordination topic, folds them under the rules you choose, and writes
-tables, `summary.json` and `report.html` to the new folder `DIR`. It never overwrites: an
-existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints the number
-of findings by code, and the three worst in words. `--quiet` prints only errors, and `--json` only
-`summary.json`.
+tables, `summary.json` and `report.html` to the new folder `DIR`. It never overwrites: an existing
+`DIR` is refused, and a run that fails leaves none. Ctrl-C and SIGTERM end it with exit code 2, and
+it leaves none either. It prints the number of findings by code, and the three worst in words.
+`--quiet` prints only errors, and `--json` only `summary.json`.
 
 `--protocol groups` replays logs of groups with a controller, `__marshal_groups`. Sources, engines,
 `--checkpoint`, SARIF and JUnit are the same; tables, findings, `summary.json` and the page are

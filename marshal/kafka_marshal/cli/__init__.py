@@ -1,7 +1,8 @@
 """The command `marshal`: parses options, and turns results into an exit code.
 
 This room knows the terminal. Exit codes: 0 fine, 1 found something, 2 could not run. What a command
-does is in the rooms below; here an error of theirs becomes one sentence and a 2.
+does is in the rooms below; here an error of theirs becomes one sentence and a 2. So does Ctrl-C or
+SIGTERM, unless a command has its own handlers.
 """
 
 import gc
@@ -21,7 +22,8 @@ def main() -> None:
     gc.set_threshold(50_000)  # what imports make stays; to look through it was a tenth of a start
     shown = sys.stdout
     try:
-        signal.signal(signal.SIGINT, interrupted)  # before the imports, which take a while
+        for number in (signal.SIGINT, signal.SIGTERM):  # before the imports, which take a while
+            signal.signal(number, interrupted)
         _run()
     except KeyboardInterrupt:
         _stop("interrupted")

@@ -98,5 +98,6 @@ def marshal(
 ) -> None:
     """Verify, replay and trace the coordination of Kafka consumers through a log.
 
-    Exit codes: 0 nothing found, 1 found something, 2 could not run.
+    Exit codes: 0 nothing found, 1 found something, 2 could not run, or was interrupted by Ctrl-C or
+    SIGTERM.
     """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 
 from kafka_marshal.java import class_data
+from kafka_marshal.replay.options import SparkMaster
 from kafka_marshal.replay.spark import session
 
 
@@ -40,3 +44,47 @@ def test_classes_that_java_kept_are_for_its_own_class_path_alone(
     for option in ("--driver-class-path mine.jar", "--conf spark.driver.extraClassPath=mine.jar"):
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{option} pyspark-shell")
         assert session._kept_classes() == ()
+
+
+class StartedContext:
+    """A Spark context during whose start a signal arrives."""
+
+    stopped = False
+
+    def __init__(self, conf: SparkConf) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Stop it."""
+        self.stopped = True
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_signal_while_spark_starts_waits_until_it_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    started: list[StartedContext] = []
+    asked: list[int] = []
+
+    def ask(number: int, _: object) -> None:
+        asked.append(number)
+        if ends:
+            raise KeyboardInterrupt
+
+    def context(conf: SparkConf) -> StartedContext:
+        started.append(StartedContext(conf))
+        assert asked == []
+        return started[-1]
+
+    monkeypatch.setattr(session, "SparkContext", context)
+    monkeypatch.setattr(session, "SparkConf", lambda: SparkConf(loadDefaults=False))
+    monkeypatch.setattr(session, "_forget_gateway", lambda: None)
+    before = signal.signal(signal.SIGTERM, ask)
+    try:
+        with pytest.raises(KeyboardInterrupt) if ends else nullcontext():
+            session._start(SparkMaster("local[1]"), {}, tmp_path)
+        assert signal.getsignal(signal.SIGTERM) is ask
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert asked == [signal.SIGTERM]
+    assert [each.stopped for each in started] == [ends]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from kafka_marshal.cli import interrupted
 from kafka_marshal.cli.common import (
     check_folder,
     console,
@@ -65,7 +63,6 @@ def broker(
     check_folder("--folder", folder)
     _check_port(port)
     make_topics = _topics(topic, messages) if topic else None
-    signal.signal(signal.SIGTERM, interrupted)
     kafka = Broker(port=port, folder=folder, java_options=QUICK)
     with one_sentence(BrokerError, JarError, JavaNotFoundError), suppress(KeyboardInterrupt):
         try:

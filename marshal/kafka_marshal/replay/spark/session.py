@@ -184,10 +184,13 @@ def _start(master: SparkMaster, settings: Mapping[str, str], printed: Path) -> S
         cause = _cause(error, printed)
         _forget_gateway()
         raise SparkFailed(f"Spark did not start ({master}): {cause}") from None
-    if interrupts:
+    try:
+        for number in interrupts:
+            signal.raise_signal(number)
+    except BaseException:
         context.stop()
         _forget_gateway()
-        raise KeyboardInterrupt
+        raise
     return context
 
 
@@ -214,21 +217,24 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_deferred() -> Iterator[list[int]]:
-    """Collect interrupts while the JVM starts; otherwise it would never be stopped.
+    """Collect SIGINT and SIGTERM while the JVM starts; otherwise it would never be stopped.
 
     PySpark then installs its own handler, which calls the JVM in the middle of another call; the
-    earlier handler is restored.
+    earlier handler is restored. A signal without a handler in Python keeps its effect.
     """
     interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    both = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in both.items() if callable(handler)}
+    for number in handlers:
+        signal.signal(number, lambda number, _: interrupts.append(number))
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _forget_gateway() -> None:
