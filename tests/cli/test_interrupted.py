@@ -5,6 +5,8 @@ The signal comes from within the process, at a place that is chosen: so no test 
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -133,6 +135,60 @@ def test_whoever_only_looks_stops_in_order(hands: Hands) -> None:
     hands.wins("g", hands.data(), 0)
     ran = run(READING, "ls", "g", *hands.options)
     assert (ran.returncode, ran.stderr) == (2, "marshal: interrupted\n")
+
+
+SILENT = """
+import os, signal, threading
+from kafka_marshal.admin.view import View
+from kafka_marshal.cli import main
+from kafka_marshal.errors import BrokerFailed
+
+def asked(*_):  # a call in C keeps its thread from signal handlers
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.{kind}])
+    os.kill(os.getpid(), signal.{kind})
+    threading.Event().wait(3)
+    raise BrokerFailed("no answer")
+
+View.data_ends = asked
+main()
+"""
+
+
+@pytest.mark.parametrize(("json", "kind"), [((), "SIGINT"), (("--json",), "SIGTERM")])
+def test_a_live_view_ends_well_at_once_while_a_broker_is_silent(
+    hands: Hands, json: tuple[str, ...], kind: str
+) -> None:
+    hands.wins("g", hands.data(), 0)
+    ran = run(SILENT, "ls", "g", *hands.options, "--watch", *json, kind=kind)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    ran = run(SILENT, "ls", "g", *hands.options, *json, kind=kind)
+    assert (ran.returncode, ran.stderr) == (2, "marshal: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        (("list",), signal.SIGINT, 2),
+        (("list", "--watch"), signal.SIGTERM, 0),
+        (("describe", "g", "--watch", "--json"), signal.SIGINT, 0),
+    ],
+)
+def test_a_live_view_of_groups_ends_well_at_once_while_a_controller_is_silent(
+    command: tuple[str, ...], number: signal.Signals, code: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as controller:
+        at = f"127.0.0.1:{controller.getsockname()[1]}"
+        asks = [sys.executable, "-m", "kafka_marshal.cli", "group", *command, "--controller", at]
+        with subprocess.Popen(asks, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            asked, _ = controller.accept()
+            with asked:
+                asked.recv(1)  # it waits for the answer now
+                running.send_signal(number)
+                try:
+                    _, complaint = running.communicate(timeout=10)  # before it gives up by itself
+                finally:
+                    running.kill()
+    assert (running.returncode, complaint) == (code, b"marshal: interrupted\n" if code else b"")
 
 
 IMPORTING = """

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -338,6 +338,13 @@ def fleet_rules(
     """The fenced rules with a fleet's interval (None: the default) and longest pause."""
     rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
     return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """End the block at Ctrl-C or SIGTERM, even within a request; the command then ends well."""
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 class Stop:

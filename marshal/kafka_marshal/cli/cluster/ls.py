@@ -6,8 +6,10 @@ import json as json_text
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import attrs
 import typer
@@ -25,13 +27,13 @@ from kafka_marshal.cli.common import (
     LogsInterval,
     Options,
     Properties,
-    Stop,
     Topic,
     console,
     duration,
     errors,
     fleet_rules,
     for_tables,
+    until_interrupted,
 )
 from kafka_marshal.cli.durations import duration_text
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from kafka_marshal.admin.view import ListedClaim, ListedGroup, View
     from kafka_marshal.client.connect.admin_client import ClusterClient
 
+T = TypeVar("T")
 _STATES: Final = {
     "owned": "green",
     "stale": "bold red",
@@ -104,7 +107,8 @@ def ls(
             errors.print(f"Note: {_no_record_yet(view, group)}")
 
         def rows() -> list[ListedClaim]:
-            return view.rows(_now_ms(), group, view.data_ends(cluster, group))
+            ends = _answer(lambda: view.data_ends(cluster, group))
+            return view.rows(_now_ms(), group, ends)
 
         if json:
             for sentence in unauthentic(view):
@@ -130,7 +134,8 @@ def groups(
     with _viewed(*where) as (view, cluster):
 
         def rows() -> list[ListedGroup]:
-            return view.group_rows(_now_ms(), view.data_ends(cluster))
+            ends = _answer(lambda: view.data_ends(cluster))
+            return view.group_rows(_now_ms(), ends)
 
         if json:
             _print_json(rows, view, watch)
@@ -164,6 +169,23 @@ def _viewed(
         yield view, ClusterClient(view.settings)
 
 
+def _answer(ask: Callable[[], T]) -> T:
+    """What a broker answers. Another thread waits for it, so that Ctrl-C ends the wait.
+
+    librdkafka waits in C, for 15 s if a broker is silent, and Python then runs no signal handler.
+    """
+    answer: Future[T] = Future()
+
+    def asked() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:
+            answer.set_exception(error)
+
+    Thread(target=asked, daemon=True).start()
+    return answer.result()
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -171,10 +193,10 @@ def _now_ms() -> int:
 def _each_second(view: View) -> Iterator[None]:
     """Follow the log; once a second give way, to show how it stands."""
     show_at = grown_at = time.monotonic()
-    for _ in view.follow(Stop()):
+    for _ in view.follow(lambda: False):
         now = time.monotonic()
         if now >= grown_at + _LOOK_FOR_GROWTH_S:
-            view.check_partitions()
+            _answer(view.check_partitions)
             grown_at = now
         if now >= show_at:
             yield
@@ -185,7 +207,8 @@ def _show(table: Callable[[], RenderableType], view: View, watch: bool) -> None:
     if not watch:
         for_tables().print(table())
         return
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+    live = Live(console=console, auto_refresh=False, screen=console.is_terminal)
+    with until_interrupted(), live:
         for _ in _each_second(view):
             live.update(table(), refresh=True)
 
@@ -195,15 +218,16 @@ def _print_json(
 ) -> None:
     """A line each; of those that are watched a line each when it has changed."""
     told_before: dict[object, object] = {}
-    for _ in _each_second(view) if watch else (None,):
-        for row in rows():
-            values = attrs.asdict(row)
-            name = tuple(values.get(part) for part in ("group", "topic", "topic_partition"))
-            steady = {key: value for key, value in values.items() if key != "age_ms"}
-            if told_before.get(name) != steady:
-                told_before[name] = steady
-                sys.stdout.write(json_text.dumps(values) + "\n")
-        sys.stdout.flush()
+    with until_interrupted() if watch else nullcontext():
+        for _ in _each_second(view) if watch else (None,):
+            for row in rows():
+                values = attrs.asdict(row)
+                name = tuple(values.get(part) for part in ("group", "topic", "topic_partition"))
+                steady = {key: value for key, value in values.items() if key != "age_ms"}
+                if told_before.get(name) != steady:
+                    told_before[name] = steady
+                    sys.stdout.write(json_text.dumps(values) + "\n")
+            sys.stdout.flush()
 
 
 def _claims(rows: list[ListedClaim], view: View, group: str | None) -> RenderableType:

@@ -21,7 +21,6 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Commands,
-    Stop,
     console,
     duration,
     errors,
@@ -30,6 +29,7 @@ from kafka_marshal.cli.common import (
     needs,
     one_sentence,
     seconds,
+    until_interrupted,
 )
 from kafka_marshal.cli.durations import duration_text
 from kafka_marshal.core.groups.assignment import STRATEGIES
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _AT: Final = "127.0.0.1:9393"
 _START: Final = "`marshal controller` starts one, and --controller names another"
 _REFRESH_S: Final = 1.0
-_LOOK_S: Final = 0.1
 _WHERE: Final = {"latest": -1, "earliest": -2}
 """How a request writes them."""
 Described: TypeAlias = dict[str, Any]
@@ -333,22 +332,16 @@ def _show(
         found = ask()
         _print_json(found, {}) if json else for_tables().print(shown(found))
         return
-    stop, told = Stop(), dict[str, Described]()
-    if json:
-        for _ in _each_second(stop):
-            _print_json(ask(), told)
-        return
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
-        for _ in _each_second(stop):
-            live.update(shown(ask()), refresh=True)
-
-
-def _each_second(stop: Stop) -> Iterator[None]:
-    while not stop():
-        yield
-        until_s = time.monotonic() + _REFRESH_S
-        while not stop() and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
+    told = dict[str, Described]()
+    with until_interrupted():
+        if json:
+            while True:
+                _print_json(ask(), told)
+                time.sleep(_REFRESH_S)
+        with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+            while True:
+                live.update(shown(ask()), refresh=True)
+                time.sleep(_REFRESH_S)
 
 
 def _print_json(found: list[Described], told: dict[str, Described]) -> None:
