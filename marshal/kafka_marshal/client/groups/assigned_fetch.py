@@ -3,11 +3,15 @@
 Kafka's client prefetches by itself, up to one limit for all partitions. The calling thread takes
 the messages. A partition whose tenure ends is unassigned, which drops its fetched messages. So none
 is delivered for a finished tenure. This module does not know how ownership is decided.
+
+A signal's handler may raise in any call. Kafka's client then drops what it fetched in that call.
+The caller repeats `begin` or `stop`, or calls `begin_anew` if it was `fetched`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -33,6 +37,8 @@ class _Assigned:
     claim: Claim
     offset: int
     """The next offset; NO_POSITION until the first message, if no offset was committed."""
+    delivered: int
+    """The offset after the last delivered message, or the start, as `offset`."""
 
 
 class AssignedFetch:
@@ -71,13 +77,35 @@ class AssignedFetch:
 
     def begin(self, claim: Claim) -> None:
         """Fetch a partition from the claim's position on."""
-        self._assigned[claim.topic, claim.partition] = _Assigned(claim, claim.position)
+        if (claim.topic, claim.partition) in self._assigned:  # an interrupted call did it
+            self._unassign(claim.topic, claim.partition)
+        begun = _Assigned(claim, claim.position, claim.position)
+        self._assigned[claim.topic, claim.partition] = begun
         self._assign(claim.topic, claim.partition, claim.position)
 
     def stop(self, topic: str, partition: int) -> None:
         """Stop fetching a partition, and drop its fetched messages."""
-        if self._assigned.pop((topic, partition), None) is not None:
-            self._client.incremental_unassign([TopicPartition(topic, partition)])
+        if (topic, partition) in self._assigned:
+            self._unassign(topic, partition)
+            self._assigned.pop((topic, partition), None)
+
+    def delivered(self, messages: Iterable[Message]) -> None:
+        """The application has received these messages."""
+        for one in messages:
+            assigned = self._assigned.get((one.topic, one.partition))
+            if assigned is not None and assigned.claim is one.claim:
+                assigned.delivered = one.offset + 1
+
+    def begin_anew(self) -> None:
+        """Drop what was fetched and not delivered, and fetch it again.
+
+        If there was no committed offset and nothing was fetched, that is from the start policy's
+        offset on.
+        """
+        for (topic, partition), assigned in self._assigned.items():
+            self._unassign(topic, partition)
+            assigned.offset = assigned.delivered
+            self._assign(topic, partition, assigned.offset)
 
     def fetched(self, maximum: int, timeout_s: float) -> list[Message]:
         """Fetched messages, in offset order for each partition; none if none came in time.
@@ -97,6 +125,8 @@ class AssignedFetch:
             assigned = self._assigned.get(partition_of(one))
             if assigned is None or offset < assigned.offset:
                 continue
+            if assigned.delivered == state.NO_POSITION:
+                assigned.delivered = offset
             assigned.offset = offset + 1
             found.append(Message(one, assigned.claim))
         if found:
@@ -114,6 +144,10 @@ class AssignedFetch:
         with suppress(KafkaException):
             self._client.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s)
             self._errors.answered()
+
+    def _unassign(self, topic: str, partition: int) -> None:
+        with suppress(KafkaException):  # an interrupted call did it
+            self._client.incremental_unassign([TopicPartition(topic, partition)])
 
     def _assign(self, topic: str, partition: int, offset: int) -> None:
         if offset == state.NO_POSITION:
@@ -137,5 +171,7 @@ class AssignedFetch:
                 *(topic, partition, first, end, assigned.offset, instead),
             )
             assigned.offset = instead
-        self._client.incremental_unassign([TopicPartition(topic, partition)])
+            # A later one waits: some that were fetched before may not be delivered yet.
+            assigned.delivered = min(assigned.delivered, instead)
+        self._unassign(topic, partition)
         self._assign(topic, partition, assigned.offset)

@@ -194,6 +194,12 @@ class GroupConsumer:
         """Messages that were fetched while none could be delivered."""
         self._in_hand: list[Message] = []
         """The messages that the last `poll` returned. The next one marks them as done."""
+        self._is_taking = False
+        """Messages are on their way to the application. If it is set when a call begins, a signal's
+        handler raised in the call before, and the application did not receive them."""
+        self._is_stepping = False
+        """The membership or the connection is changing. If it is set when a step begins, a signal's
+        handler raised in the step before, so not all effects were carried out."""
         self._uncommitted: dict[tuple[TopicPartition, int], int] = {}
         """The next offset after done messages, by partition and tenure; without committed ones."""
         self._revoked: list[Claim] = []
@@ -262,10 +268,17 @@ class GroupConsumer:
         deadline = self._environment.deadline(timeout_s)
         while True:
             self._follow()
+            if self._is_taking:
+                self._buffered.clear()
+                self._fetch.begin_anew()
+            self._is_taking = True
             messages = self._taken(max_messages, min(LOOK_S, deadline.left_s))
             if messages or not deadline.left_s:
                 self._in_hand = messages
+                # A call after this one could be interrupted.
+                self._is_taking = False
                 return messages
+            self._is_taking = False
 
     def keep_alive(self) -> bool:
         """Send what is due to the controller, during long work; no partition is revoked meanwhile.
@@ -348,6 +361,7 @@ class GroupConsumer:
     # --- the group --------------------------------------------------------------------------------
 
     def _leave(self, deadline: Deadline) -> None:
+        self._recover()
         for tp in [*self._claims]:
             self._stop(tp)
         self._run_callbacks()
@@ -383,13 +397,41 @@ class GroupConsumer:
 
     def _step(self, *, may_let_go: bool) -> None:
         """Receive answers, then send what is due."""
-        self._receive()
+        self._recover()
+        self._is_stepping = True
+        self._take_answers()
         # The application may still process messages of claims that were revoked meanwhile.
         may_let_go = may_let_go and not self._revoked
         self._carry_out(self._membership.tick(self._now_ms(), may_let_go=may_let_go))
+        self._is_stepping = False
         self._see_whether_served()
 
     def _receive(self) -> None:
+        self._recover()
+        self._is_stepping = True
+        self._take_answers()
+        self._is_stepping = False
+
+    def _recover(self) -> None:
+        """Make good for a step that a signal's handler interrupted; may be interrupted as well.
+
+        Answers or requests may be lost, so it connects again. The membership knows what this member
+        holds.
+        """
+        if not self._is_stepping:
+            return
+        self._disconnect()
+        self._membership.connection_lost(self._now_ms())
+        member = self._membership.member
+        held = {tp: at for tp, at in member.at.items() if tp in member.holds}
+        for tp, claim in [*self._claims.items()]:
+            if tp not in held or held[tp].tenure != claim.epoch:
+                self._stop(tp)
+        for tp in sorted(held.keys() - self._claims.keys()):
+            self._begin(PartitionStarted(tp, held[tp]))
+        self._is_stepping = False
+
+    def _take_answers(self) -> None:
         while self._connection is not None:
             try:
                 answer = self._connection.receive(0)
@@ -481,22 +523,27 @@ class GroupConsumer:
         topic, partition = begun.tp
         key = ClaimKey(self._group_id, topic, partition)
         claim = Claim(key, topic, partition, begun.at.tenure, begun.at.offset)
-        self._claims[begun.tp] = claim
-        self._assigned.append(claim)
         self._fetch.begin(claim)
+        # No call comes between these, so no signal's handler does.
+        assigned, claims = [*self._assigned, claim], {**self._claims, begun.tp: claim}
+        self._assigned, self._claims = assigned, claims
 
     def _stop(self, tp: TopicPartition) -> None:
         """Deliver nothing more of it, even if it was fetched."""
-        claim = self._claims.pop(tp, None)
+        claim = self._claims.get(tp)
         if claim is None:
             return  # closing
         claim.lost = Lost.TAKEN
         self._fetch.stop(tp.topic, tp.partition)
         self._buffered = deque(one for one in self._buffered if one.claim is not claim)
-        if claim in self._assigned:
-            self._assigned.remove(claim)  # the application never knew
+        claims, assigned, revoked = {**self._claims}, [*self._assigned], [*self._revoked]
+        del claims[tp]
+        if claim in assigned:
+            assigned.remove(claim)  # the application never knew
         else:
-            self._revoked.append(claim)
+            revoked.append(claim)
+        # No call comes between these, so no signal's handler does.
+        self._claims, self._assigned, self._revoked = claims, assigned, revoked
 
     def _run_callbacks(self) -> None:
         """Run the callbacks, and commit what is done of partitions that move.
@@ -523,16 +570,19 @@ class GroupConsumer:
         while self._revoked:
             revoked = [*self._revoked]
             _call(self._on_revoked, revoked)
+            if not self._is_closed:
+                self._commit_revoked(revoked)
+            # Last: if a signal's handler interrupts it, the release waits until it is repeated.
             del self._revoked[: len(revoked)]
-            if self._is_closed:
-                continue
-            tps = {TopicPartition(claim.topic, claim.partition) for claim in revoked}
-            try:
-                self._commit(tps.__contains__, CLOSE_S)
-            except Fenced as error:
-                self._fenced |= {TopicPartition(*each) for each in error.partitions}
-            except (OutcomeUnknown, RequestRefused) as error:
-                logger.warning("%s: a later commit tries again", error)
+
+    def _commit_revoked(self, revoked: Claims) -> None:
+        tps = {TopicPartition(claim.topic, claim.partition) for claim in revoked}
+        try:
+            self._commit(tps.__contains__, CLOSE_S)
+        except Fenced as error:
+            self._fenced |= {TopicPartition(*each) for each in error.partitions}
+        except (OutcomeUnknown, RequestRefused) as error:
+            logger.warning("%s: a later commit tries again", error)
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -555,6 +605,9 @@ class GroupConsumer:
         self._connection.wait(timeout_s)
 
     def _in_hand_is_done(self) -> None:
+        if self._is_taking:
+            self._in_hand = []
+        self._fetch.delivered(self._in_hand)
         for message in self._in_hand:
             tp = TopicPartition(message.topic, message.partition)
             self._uncommitted[tp, message.tenure] = message.offset + 1
@@ -614,8 +667,9 @@ class GroupConsumer:
             RequestRefused: the controller refuses this member for good.
         """
         self._answered.clear()
-        self._membership.ask(api, body)
+        self._membership.withdraw()  # what an interrupted call asked
         try:
+            self._membership.ask(api, body)
             while not self._answered:
                 if self._membership.failure is not None:
                     raise self._refused(api, self._membership.failure)

@@ -253,9 +253,8 @@ class Membership:
         self._look_elsewhere(now_ms)
 
     def _look_elsewhere(self, now_ms: int) -> None:
-        if self._here in self._servers:
-            self._servers.remove(self._here)
-            self._servers.append(self._here)
+        # In one step: a signal's handler may raise in between.
+        self._servers = sorted(self._servers, key=lambda one: one == self._here)
         self._disconnected(now_ms + AGAIN_MS)
         self.controller = None
 
@@ -505,8 +504,8 @@ class Membership:
             if is_old(before, told):
                 self._look_elsewhere(now_ms)
                 return []
+            self._told_wishes = None  # first: interrupted before that, it would never register
             self.member, self._lease_until_ms = after_answer(before, told), _LONG_AGO
-            self._told_wishes = None
             if code is not ErrorCode.UNKNOWN_MEMBER_ID:
                 self._look_elsewhere(now_ms)
             return self._changes(before, given_up=True)
