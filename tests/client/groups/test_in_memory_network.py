@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import attrs
 import pytest
 
 from kafka_marshal import GroupConsumer
@@ -219,6 +220,60 @@ def test_a_member_that_finds_no_room_logs_why_and_is_served_when_there_is_some(
                     second.rewind({("orders", 0): 0}, timeout_s=1.0)
             while not second.claims:
                 second.poll(0.1)
+
+
+class Silent:
+    """A connection to a server that stands still: the operating system accepts, and none reads."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """It goes into a buffer."""
+
+    def receive(self, timeout_s: float) -> bytes:
+        self._scheduler.sleep(timeout_s)
+        raise TimeoutError
+
+    def wait(self, timeout_s: float) -> None:
+        self._scheduler.sleep(timeout_s)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def test_a_member_that_was_served_logs_no_reason_of_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """There was no such group before this member created it."""
+    with Scheduler(1) as scheduler:
+        kafka = InMemoryKafka(1, scheduler)
+        kafka.create("orders")
+        service = ControllerService(kafka.settings(), ControllerOptions(host="a", port=1))
+        scheduler.begin("controller", lambda: service.run(lambda: False))
+        with GroupConsumer(
+            settings=kafka.settings(),
+            controllers="a:1",
+            group_id="g",
+            client_id="m",
+            session_timeout_s=6.0,
+        ) as consumer:
+            consumer.add_topic("orders")
+            while not consumer.claims:
+                consumer.poll(0.1)
+            assert consumer._connection is not None
+            consumer._connection.close()
+            consumer._environment = attrs.evolve(
+                consumer._environment, connect=lambda *_: Silent(scheduler)
+            )
+            consumer._connection._stream = Silent(scheduler)
+            for _ in range(140):
+                consumer.poll(0.1)
+            lines = [one for one in caplog.records if getattr(one, "event", "") == "unserved"]
+            assert [one.getMessage() for one in lines] == [
+                f"group g serves member {consumer._member_id} no messages for 6 s: "
+                "its controller does not answer any more"
+            ]
 
 
 def test_a_claim_that_was_never_assigned_is_not_revoked() -> None:

@@ -74,6 +74,8 @@ membership."""
 Claims = Sequence[Claim]
 _SERVED: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 """Codes that refuse nothing."""
+_SERVES: Final = frozenset({"RegisterConsumer", "Heartbeat"})
+"""Requests that only the group's controller answers, and only to a member that it serves."""
 _OF_COMMITS: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -450,6 +452,8 @@ class GroupConsumer:
                         answer.code,
                     )
                 )
+            elif answer.api.name in _SERVES:  # what was reported before is over
+                self._was_refused, self._trouble = False, "its controller does not answer any more"
             self._carry_out(self._membership.answered(answer, self._now_ms()))
 
     def _see_whether_served(self) -> None:
