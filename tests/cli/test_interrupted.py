@@ -262,3 +262,39 @@ def test_a_replay_that_is_interrupted_leaves_nothing(
     ran = run(REPLAYING, "replay", str(capture), "--out", str(tmp_path / "out"), kind=kind)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
     assert list(tmp_path.iterdir()) == []
+
+
+CONTROLLING = """
+import asyncio, os, signal, threading
+from kafka_marshal.cli import main
+from kafka_marshal.client.groups.controller import ControllerService
+
+def interrupt():
+    os.kill(os.getpid(), signal.{kind})
+
+def connects(self, *arguments):
+    if {signals} == 1:
+        interrupt()
+        raise SystemExit(7)
+
+def serves(self, stopped, listening):
+    async def stops():
+        loop = asyncio.get_running_loop()
+        assert not stopped()
+        interrupt()
+        assert stopped()
+        closes = loop.run_in_executor(None, threading.Event().wait, 60)
+        loop.call_soon(interrupt)
+        await closes
+    asyncio.run(stops())
+
+ControllerService.__init__, ControllerService.run = connects, serves
+main()
+"""
+NO_BROKER = ("--bootstrap", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+def test_a_controller_that_is_interrupted_while_it_connects_ends_at_once(kind: str) -> None:
+    ran = run(CONTROLLING, "controller", *NO_BROKER, kind=kind)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")

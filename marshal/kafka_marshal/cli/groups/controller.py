@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import resource
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from kafka_marshal.cli import interrupted
 from kafka_marshal.cli.common import (
     Bootstrap,
     Options,
@@ -180,10 +182,8 @@ def controller(
                     OpenTelemetryControllerObserver,
                 )
             observers.append(OpenTelemetryControllerObserver())
-        stop = Stop(
-            first="stopping: giving the claims back; a second Ctrl-C ends it at once",
-            second="its claims become stale, and others take over after 2 s",
-        )
+        # Nothing is claimed yet, so a signal ends the command at once.
+        signal.signal(signal.SIGTERM, interrupted)
         running = ControllerService(
             settings,
             ControllerOptions(
@@ -203,6 +203,10 @@ def controller(
             ),
             observers,
             claim_observers,
+        )
+        stop = Stop(
+            first="stopping: giving the claims back; a second Ctrl-C ends it at once",
+            second="its claims become stale, and others take over after 2 s",
         )
         running.run(stop, lambda *at: console.print(str(Address(*at)), markup=False))
 
