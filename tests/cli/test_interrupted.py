@@ -283,7 +283,7 @@ def serves(self, stopped, listening):
         assert not stopped()
         interrupt()
         assert stopped()
-        closes = loop.run_in_executor(None, threading.Event().wait, 60)
+        closes = loop.run_in_executor(None, threading.Event().wait, 40)
         loop.call_soon(interrupt)
         await closes
     asyncio.run(stops())
@@ -298,3 +298,16 @@ NO_BROKER = ("--bootstrap", "127.0.0.1:1")
 def test_a_controller_that_is_interrupted_while_it_connects_ends_at_once(kind: str) -> None:
     ran = run(CONTROLLING, "controller", *NO_BROKER, kind=kind)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+def test_a_second_interrupt_ends_a_controller_though_a_thread_gives_claims_back(kind: str) -> None:
+    began_s = time.monotonic()
+    ran = run(CONTROLLING, "controller", *NO_BROKER, signals=2, kind=kind)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines() == [
+        "marshal: stopping: giving the claims back; a second Ctrl-C ends it at once",
+        "marshal: its claims become stale, and others take over after 2 s",
+        "marshal: interrupted",
+    ]
+    assert time.monotonic() - began_s < 30

@@ -353,9 +353,12 @@ class Stop:
     It installs its signal handlers when it is created.
     """
 
-    def __init__(self, *, first: str = "", second: str = "") -> None:
-        """Take the sentences to print at the first and at the second signal."""
-        self._asked = False
+    def __init__(self, *, first: str = "", second: str = "", waits: bool = True) -> None:
+        """Take the sentences to print at the first and at the second signal.
+
+        Without `waits` the second one ends the process without waiting for its threads.
+        """
+        self._asked, self._waits = False, waits
         self._first, self._second = first, second
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
@@ -366,8 +369,14 @@ class Stop:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         sentence = self._second if self._asked else self._first
-        if sentence:
-            errors.print(f"marshal: {sentence}")
+        try:
+            if sentence:
+                errors.print(f"marshal: {sentence}")
+            if self._asked and not self._waits:
+                errors.print("marshal: interrupted")
+        finally:
+            if self._asked and not self._waits:
+                os._exit(COULD_NOT_RUN)
         if self._asked:
             interrupted(number, frame)
         self._asked = True

@@ -134,7 +134,7 @@ def controller(
 
     Without TLS, anybody who reaches the port may use all groups.
 
-    Exits 0 after a stop, 2 if it could not run or continue.
+    Exits 0 after a stop, 2 if it could not run or continue, or if a second signal ended it.
     """
     with needs("kafka"):
         import attrs
@@ -207,6 +207,7 @@ def controller(
         stop = Stop(
             first="stopping: giving the claims back; a second Ctrl-C ends it at once",
             second="its claims become stale, and others take over after 2 s",
+            waits=False,
         )
         running.run(stop, lambda *at: console.print(str(Address(*at)), markup=False))
 
