@@ -246,3 +246,25 @@ def test_a_send_that_is_interrupted_leaves_nothing_open(monkeypatch: pytest.Monk
         assert producer.buffered_bytes == 0
     errors = [type(sent.error) for (sent,) in notes.of("delivered")]
     assert sorted(errors, key=str) == sorted([type(None), OutcomeUnknown, NotAppended], key=str)
+
+
+@pytest.mark.parametrize("of", [Producer, RecordWriter])
+def test_a_close_that_is_interrupted_leaves_no_response_open(
+    of: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C, while `with` waits for outcomes after the first one."""
+    wait, interruptions = "flush" if of is Producer else "_left_after", iter([True])
+    original = getattr(of, wait)
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(interruptions, False):
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(of, wait, interrupted)
+    if of is RecordWriter:
+        monkeypatch.setattr(Producer, "flush", lambda *_: False)
+    with pytest.raises(KeyboardInterrupt), Producer("127.0.0.1:1") as producer:
+        response = producer.send(ProducerRecord("orders", b"1"))
+    assert response.done()
+    assert isinstance(response.error, OutcomeUnknown)

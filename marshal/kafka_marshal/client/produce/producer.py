@@ -326,7 +326,7 @@ class Producer:
         """Take no more records, and wait for pending ones; then every response is done.
 
         Records without an outcome by then are given up, with OutcomeUnknown: they may have been
-        appended, or not.
+        appended, or not. Ctrl-C during the wait gives them up at once.
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
@@ -337,8 +337,12 @@ class Producer:
             self._closed = True
             self._room.notify_all()
         deadline = self._environment.deadline(timeout_s)
-        self.flush(deadline.left_s)
-        self._writer.close(deadline.left_s)
+        try:
+            self.flush(deadline.left_s)
+            self._writer.close(deadline.left_s)
+        except BaseException:  # Ctrl-C
+            self._writer.close(0.0)
+            raise
 
     def _noted(self, sentence: str) -> None:
         """Report something about the cluster."""
