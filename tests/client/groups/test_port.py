@@ -553,3 +553,23 @@ def test_of_a_host_one_line_a_minute_is_written(caplog: pytest.LogCaptureFixture
         "b: hung up: it is odd",
         "a: hung up: it is odd (and 2 more since the last line)",
     ]
+
+
+def test_an_outage_is_written_when_it_begins_and_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    observer = LoggingControllerObserver(clock)
+    refused = "a:1: Connect to a:1 failed: Connection refused (after {}ms in state CONNECT)"
+    for number in range(20):
+        clock.now_s = number / 2
+        observer.note(refused.format(number))
+    for clock.now_s in (20.0, 60.0):
+        observer.answered(AnsweredRequest("Heartbeat", ErrorCode.NONE, 0.1, "h"))
+    observer.note(refused.format(0))
+    assert [record.getMessage() for record in caplog.records] == [
+        refused.format(0),
+        f"over, logged 20 times within 9.5 s: {refused.format(0)}",
+        refused.format(0),
+    ]
+    assert {record.__dict__["event"] for record in caplog.records} == {"cluster"}

@@ -14,6 +14,7 @@ from typing import Final
 from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -22,6 +23,10 @@ QUIET_S: Final = 60.0
 """The minimum time between two log lines about closed connections of one host, in seconds."""
 HOSTS_MAX: Final = 1_000
 """The most hosts to remember for that."""
+
+
+_NO_CONSUMER: Final = ConsumerIdentity("", "", "")
+"""A controller's lines are of no consumer."""
 
 
 class HungUp(StrEnum):
@@ -138,6 +143,8 @@ class LoggingControllerObserver(ControllerObserver):
     def __init__(self, monotonic: Callable[[], float] = REAL.monotonic) -> None:
         self._monotonic = monotonic
         self._silenced: dict[str, _Silenced] = {}
+        self._cluster = LoggingObserver(lambda: _NO_CONSUMER, monotonic)
+        """Knows which problems with the cluster last."""
 
     def hung_up(self, host: str, why: HungUp, detail: str) -> None:
         """One line a minute and host, with how many were not written before it."""
@@ -165,6 +172,11 @@ class LoggingControllerObserver(ControllerObserver):
             what = "this process controls it no more"
         logger.info("groups of partition %d: %s", partition, what, extra=fields)
 
+    def answered(self, request: AnsweredRequest) -> None:
+        """A line for each problem with the cluster that is over by now."""
+        self._cluster.look()
+
     def note(self, sentence: str) -> None:
-        """A line."""
-        logger.warning("%s", sentence, extra={"event": "cluster"})
+        """A line when a problem begins; see `LoggingObserver.note`."""
+        self._cluster.look()
+        self._cluster.note(sentence)
