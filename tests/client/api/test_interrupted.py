@@ -78,6 +78,7 @@ def lost(kafka: Kafka) -> set[int]:
     return {offset for begin, end, _ in listed for offset in range(begin, end)}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("place", [1, 5, 12, 20, 33, 47, 60, 80])
