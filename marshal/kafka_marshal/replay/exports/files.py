@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Self
+from typing import IO, Any, Final, Self
 
 from attrs import frozen
 
@@ -23,9 +23,6 @@ from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.places import UriPath, place_of
 from kafka_marshal.scratch import Scratch
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 
 @frozen
@@ -199,6 +196,6 @@ class _NamedFile(io.FileIO):
         with naming(path, beside):
             super().__init__(beside, "w")
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         with naming(self._path):
             return super().write(data)
