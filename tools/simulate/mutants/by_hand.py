@@ -61,7 +61,7 @@ BY_HAND: Final = (
     Edit(_OWNERSHIP, "Ownership._withhold", "if end < before and in_flight.left:", "if False:"),
     Edit(
         _OWNERSHIP,
-        "Ownership._abandon_grants",
+        "Ownership._abandon_grant",
         "hand_back(reached",
         "hand_back(tenure.claim.position",
     ),

@@ -370,9 +370,8 @@ class Fetcher:
 
     def unlock(self) -> None:
         """The calling thread no longer polls: an exception may have come before it unlocked."""
-        with suppress(RuntimeError):  # it does not hold the lock any more
-            while True:
-                self._polling.release()
+        with suppress(RuntimeError):  # it does not hold the lock
+            self._polling.release()
 
     def recover(self) -> None:
         """Begin anew: an exception may have come between two steps of a fetch in this thread.

@@ -407,7 +407,13 @@ class ScheduledLock:
         return True
 
     def release(self) -> None:
-        """Release the lock, and let another thread acquire it."""
+        """Release the lock, and let another thread acquire it.
+
+        Raises:
+            RuntimeError: it is as `threading.RLock`, and another thread holds it, or none.
+        """
+        if self._again and self.holder is not self._scheduler.current:
+            raise RuntimeError("cannot release un-acquired lock")
         self.count -= 1
         if self.count == 0:
             self.holder = None
