@@ -26,10 +26,6 @@ from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
 
 FLUSH_S: Final = 30.0
-_NOT_ALLOWED: Final = frozenset(
-    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-)
-"""The errors of a producer whose user may not write; the second one if it may write no topic."""
 
 
 class Sink(Protocol):
@@ -249,6 +245,6 @@ class ToTopic:
         with self._lock:
             self._failed = error = self._failed or error
         reason = f"--to-topic {self._topic}: {not_taken(error)}"
-        if error.code() in _NOT_ALLOWED:
+        if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:  # it may write no topic
             reason += f": see whether the user may WRITE topic {self._topic}"
         return BrokerFailed(self._settings.without_secrets(reason))

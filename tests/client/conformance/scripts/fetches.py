@@ -42,6 +42,10 @@ def a_fetch_begins_anywhere(side: Side) -> None:
         fetcher.incremental_assign([TopicPartition(topic, 0, offset)])
         side.read(fetcher, [(topic, 0)])
         fetcher.incremental_unassign([TopicPartition(topic, 0)])
+    for _ in range(2):
+        fetcher.incremental_assign([TopicPartition(topic, 0, 4)])
+        side.read(fetcher, [(topic, 0)])
+        fetcher.unassign()
 
 
 def partitions_are_read_each_in_order(side: Side) -> None:
