@@ -50,6 +50,34 @@ def interrupted_at(place: int) -> Iterator[None]:
         sys.setprofile(None)
 
 
+def test_what_another_partition_delivered_at_the_same_offset_does_not_count() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=1)
+    kafka.create("others", messages=1)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        consumer.add_topic("others")
+        first = consumer.poll(10.0)
+        assert first is not None
+        left = 2  # the first finds that the chunk of `first` is at its end
+
+        def look(frame: FrameType, event: str, function: Any) -> None:
+            nonlocal left
+            if frame.f_code is Consumer.poll.__code__ and event == "c_return" and function is next:
+                left -= 1
+                if not left:
+                    sys.setprofile(None)
+                    raise Interrupted
+
+        sys.setprofile(look)
+        with pytest.raises(Interrupted):
+            consumer.poll(10.0)
+        found = consumer.poll(10.0)
+        while found is not None and found.topic == first.topic:
+            found = consumer.poll(10.0)
+        assert found is not None
+
+
 def by_poll(consumer: Consumer) -> Sequence[int]:
     message = consumer.poll(0.02)
     return [] if message is None else [message.offset]

@@ -154,8 +154,7 @@ class Delivery:
         self._fetcher.recover()
         current, undelivered = self.in_flight, False
         if current is not None and self._way is not DeliveryMode.LOOP:
-            delivered = self.last is not None and _end_of(self.last) == current.delivered_end
-            undelivered = current.left < current.total and not delivered
+            undelivered = current.left < current.total and not self._delivered_all(current)
         if undelivered:
             self.in_flight = None
         ownership = self._coordinator.ownership
@@ -163,6 +162,14 @@ class Delivery:
             lambda: ownership.interrupted(current, self._listed, undelivered=undelivered)
         )
         self.calling = False
+
+    def _delivered_all(self, current: InFlight) -> bool:
+        """Whether the application received all of it that counts as delivered."""
+        last = self.last
+        if last is None or last.claim is not current.claim:
+            return False
+        message = last if isinstance(last, Message) else last[-1]
+        return message.offset + 1 == current.delivered_end
 
     def _split(self, before: InFlight, way: DeliveryMode) -> None:
         """Deliver the rest of the current chunk in another mode."""
@@ -214,8 +221,3 @@ class Delivery:
                 return None
             if deadline is not None and self.monotonic() >= deadline:
                 return None
-
-
-def _end_of(last: Message | Messages) -> int:
-    """The offset after what was delivered."""
-    return (last if isinstance(last, Message) else last[-1]).offset + 1
