@@ -50,6 +50,11 @@ def alive(pid: int) -> bool:
     return True
 
 
+def thread_states(pid: int) -> set[str]:
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return {thread.read_text().rpartition(")")[2].split()[0] for thread in threads}
+
+
 def wait_until_gone(pid: int, folder: Path) -> None:
     deadline = time.monotonic() + 60
     while (alive(pid) or folder.exists()) and time.monotonic() < deadline:
@@ -93,6 +98,10 @@ def test_a_broker_keeps_its_log_and_address_over_a_kill_and_stands_still_while_p
         assert broker.bootstrap == bootstrap
         append(broker, "kept", b"after")
         assert read(broker, "kept", 2) == [b"before", b"after"]
+        for _ in range(20):
+            broker.pause()
+            assert thread_states(broker.pid) == {"T"}
+            broker.resume()
         broker.pause()
         admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000})
         with pytest.raises(KafkaException):

@@ -152,9 +152,12 @@ class Server:
         self._paused = False
 
     def pause(self) -> None:
-        """Stop it with SIGSTOP: connections stay open, but nothing answers."""
+        """Stop it with SIGSTOP: connections stay open, but nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
         self._paused = True
+        # The signal is delivered before every thread stands still, and such a thread may answer.
+        if self._process is not None and self._process.poll() is None:
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Continue it after `pause`."""
