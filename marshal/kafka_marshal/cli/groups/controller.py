@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import resource
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kafka_marshal.cli import interrupted
 from kafka_marshal.cli.common import (
     Bootstrap,
     Options,
@@ -182,8 +180,6 @@ def controller(
                     OpenTelemetryControllerObserver,
                 )
             observers.append(OpenTelemetryControllerObserver())
-        # Nothing is claimed yet, so a signal ends the command at once.
-        signal.signal(signal.SIGTERM, interrupted)
         running = ControllerService(
             settings,
             ControllerOptions(
