@@ -167,15 +167,14 @@ conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="-
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/reference/rpc.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, the replay's pages in docs/reference, docs/simulation.md and spec/README.md, docs/reference/rpc.md, docs/pictures
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m tools.pages.models
 	$(BIN)/python -m tests.client.conformance.page
+	$(BIN)/python -m tools.pages.replay
 	@mkdir -p build
-	$(BIN)/python -m tools.pages.replay > build/replay.md
-	mv build/replay.md docs/replay.md
 	$(BIN)/python -m tools.pages.simulation > build/simulation.md
 	mv build/simulation.md docs/simulation.md
 	$(BIN)/python -m tools.pages.mutants > build/simulated-mutants.md

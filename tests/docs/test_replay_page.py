@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.pages.replay import manual
+import pytest
+from tools.pages.replay import PAGES, REFERENCE
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.tables import PUBLISHED
@@ -10,9 +11,10 @@ from kafka_marshal.replay.model.tables import PUBLISHED
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_the_page_about_tables_and_findings_is_what_the_code_says() -> None:
-    page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
-    assert page == manual(), "python -m tools.pages.replay > docs/replay.md"
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_about_formats_tables_and_findings_are_what_the_code_says(name: str) -> None:
+    page = (REFERENCE / name).read_text(encoding="utf-8")
+    assert page == PAGES[name](), "python -m tools.pages.replay"
 
 
 def test_every_column_and_every_code_has_a_meaning() -> None:

@@ -1,7 +1,7 @@
 """The catalogue of finding codes: severity, the property affected, when each is reported.
 
 Codes are stable: scripts look for them. Properties have their names in the specification.
-`docs/replay.md` prints this catalogue.
+`docs/reference/findings.md` is printed from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The catalogue of finding codes for groups with a controller: severity, and what to do.
 
 Codes are stable, like those about claims. Findings about the input (gaps, duplicates, malformed
-records) have the same codes as there. `docs/replay.md` prints this catalogue.
+records) have the same codes as there. `docs/reference/findings.md` is printed from it.
 """
 
 from __future__ import annotations

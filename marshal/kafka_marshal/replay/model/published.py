@@ -1,6 +1,6 @@
 """The rows of the tables that a replay writes, and the meaning of each column.
 
-`docs/replay.md` is printed from here. This module does not know how rows are computed, nor how they
+`docs/reference/replay-tables.md` is printed from here. This module does not know how rows are computed, nor how they
 are stored (`rows`).
 """
 
