@@ -1,6 +1,6 @@
 ------------------------------ MODULE Export -------------------------------
 (***************************************************************************)
-(* A hole through which a model hands values to the conformance tests.     *)
+(* The operator by which a model exports values to the conformance tests.  *)
 (* Run by TLC alone it does nothing.  The package overrides it with a Java *)
 (* operator that writes one value a line, so a model calls it from an      *)
 (* ACTION_CONSTRAINT: once for each edge.                                  *)

@@ -1,7 +1,7 @@
 -------------------------------- MODULE Admin --------------------------------
 (***************************************************************************)
-(* An administrator that sets the position of several claims: all of them, *)
-(* or none, or it says which.                                              *)
+(* An administrator that sets the positions of several claims: all of      *)
+(* them, or none, or it reports which.                                     *)
 (*                                                                         *)
 (* A log has no transactions, so it goes through phases.  It pauses the    *)
 (* group, claims every partition, and writes no position before it has     *)

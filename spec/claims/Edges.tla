@@ -1,6 +1,7 @@
 ------------------------------- MODULE Edges -------------------------------
 (***************************************************************************)
-(* What a model's instances do, exported and held against the Python.      *)
+(* What a model's instances do, exported and compared with the Python      *)
+(* code.                                                                   *)
 (*                                                                         *)
 (* Extended beside an MC module, whose bounds it takes as they are.  Each  *)
 (* row is one of                                                           *)

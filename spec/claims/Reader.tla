@@ -1,6 +1,7 @@
 ------------------------------- MODULE Reader -------------------------------
 (***************************************************************************)
-(* What somebody knows of a claim who began to read in the middle.         *)
+(* What a reader knows of a claim if it began to read in the middle of the *)
+(* log.                                                                    *)
 (*                                                                         *)
 (* Retention cuts the head of a log, and a long log is joined near its     *)
 (* end.  A reader that missed the winning record must never take a guess   *)

@@ -1,7 +1,7 @@
 ----------------------------- MODULE SetPosition -----------------------------
 (***************************************************************************)
 (* Administrators that set the positions of several claims of one group,   *)
-(* and what can come between.                                              *)
+(* and what may happen in between.                                         *)
 (*                                                                         *)
 (* All claims are in one log: the records of every claim carry its key,    *)
 (* and a ReleaseGroup reaches all of them.  Time is free: a record says    *)

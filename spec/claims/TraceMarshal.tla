@@ -1,6 +1,7 @@
 ---------------------------- MODULE TraceMarshal ----------------------------
 (***************************************************************************)
-(* Is there a behaviour that explains a recorded run?                      *)
+(* Decides whether a behaviour of the specification explains a recorded    *)
+(* run.                                                                    *)
 (*                                                                         *)
 (* A run is the log, and what each recorded instance did: what it sent,    *)
 (* what it read, what it processed, in the order in which it happened.     *)

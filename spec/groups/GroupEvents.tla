@@ -1,7 +1,7 @@
 ----------------------------- MODULE GroupEvents -----------------------------
 (***************************************************************************)
-(* The events of groups as values, the records that carry them, and what a *)
-(* list of them comes to.                                                  *)
+(* The events of groups as values, the records that carry them, and the    *)
+(* state to which a list of them leads.                                    *)
 (*                                                                         *)
 (* What an event does is Group.tla's.                                      *)
 (***************************************************************************)

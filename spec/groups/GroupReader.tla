@@ -1,6 +1,6 @@
 ------------------------------ MODULE GroupReader ----------------------------
 (***************************************************************************)
-(* What somebody knows of a partition of `__marshal_groups` who began to   *)
+(* What a reader knows of a partition of `__marshal_groups` if it began to *)
 (* read in the middle, and where a controller lets others begin.           *)
 (*                                                                         *)
 (* Retention cuts the head of the log.  A controller therefore writes      *)

@@ -1,6 +1,6 @@
 --------------------------- MODULE ClaimInvariant ---------------------------
 (***************************************************************************)
-(* What is true of a claim before its first record, and after every one.   *)
+(* What holds of a claim before its first record, and after each record.   *)
 (*                                                                         *)
 (* `make prove` assumes it of the claim before a record and proves it of   *)
 (* the claim after it, for any record.  Names are equal there.  `last` is  *)

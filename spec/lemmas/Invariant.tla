@@ -1,6 +1,6 @@
 ----------------------------- MODULE Invariant -----------------------------
 (***************************************************************************)
-(* What is always true: of a claim, of a tenure, of its owner, and of the  *)
+(* What always holds: of a claim, of a tenure, of its owner, and of the    *)
 (* records in flight.                                                      *)
 (*                                                                         *)
 (* These are the conjuncts by which `make prove` shows Mutex, AtMostOnce,  *)

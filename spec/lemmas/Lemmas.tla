@@ -1,6 +1,6 @@
 ------------------------------- MODULE Lemmas -------------------------------
 (***************************************************************************)
-(* What must be accepted: this record, in this state, does that.           *)
+(* What must be accepted: the effect of this record in this state.         *)
 (*                                                                         *)
 (* Safety only forbids, so a rule that refuses too much breaks no safety.  *)
 (* Each lemma is about one step: a claim before a record, the record, and  *)

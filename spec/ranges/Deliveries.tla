@@ -1,7 +1,7 @@
 ----------------------------- MODULE Deliveries ------------------------------
 (***************************************************************************)
-(* How often the messages of a range were given to somebody who then fell  *)
-(* silent with them.                                                       *)
+(* How often the messages of a range were delivered to a holder that then  *)
+(* fell silent with them.                                                  *)
 (*                                                                         *)
 (* A record is not needed for that: the log has it.  Whose range is taken  *)
 (* from it because it was silent may have begun any message of it, so each *)

@@ -1,8 +1,8 @@
 ------------------------------- MODULE Ranges -------------------------------
 (***************************************************************************)
-(* What one record of the log does to the ranges of one claim: several     *)
-(* consumers share a partition, each with ranges of offsets that are its   *)
-(* own, claimed before the messages exist.                                 *)
+(* What one record of the log does to the ranges of one claim.  Several    *)
+(* consumers share a partition, and each holds ranges of offsets, which it *)
+(* claims before the messages exist.                                       *)
 (*                                                                         *)
 (* Ranges lie on top of the claim and never change it.  The five messages  *)
 (* of Claim.tla do to the claim what they always did; one new message,     *)

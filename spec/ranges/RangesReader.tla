@@ -1,6 +1,7 @@
 ---------------------------- MODULE RangesReader ----------------------------
 (***************************************************************************)
-(* What somebody knows of ranges who began to read in the middle.          *)
+(* What a reader knows of ranges if it began to read in the middle of the  *)
+(* log.                                                                    *)
 (*                                                                         *)
 (* Ranges cannot be inferred from what is left of a log: any record of the *)
 (* head may hold an offset.  So they are carried.  A heartbeat of the      *)

@@ -1,8 +1,9 @@
 ----------------------------- MODULE MCDeliveries -----------------------------
 (***************************************************************************)
 (* Participants at work, and a reader that counts how often each message   *)
-(* was given to one that fell silent with it.  Is it as often as that, and *)
-(* no less often than the message was begun in vain?                       *)
+(* was delivered to a participant that fell silent with it.  Is the count  *)
+(* exact, and no lower than the number of times that the message was begun *)
+(* in vain?                                                                *)
 (***************************************************************************)
 EXTENDS MCParticipant, Deliveries
 

@@ -2,7 +2,7 @@
 (***************************************************************************)
 (* Bounds for the explorer of the Python machines: everything at once,     *)
 (* which `make spec` leaves out because it takes minutes, and a small      *)
-(* world for what no other world asks.                                     *)
+(* world for cases that no other world has.                                *)
 (***************************************************************************)
 EXTENDS MCFenced
 

@@ -1,6 +1,7 @@
 --------------------------- MODULE MCGroupLiveness ---------------------------
 (***************************************************************************)
-(* What happens in the end to a group whose members stop coming and going. *)
+(* What eventually happens to a group whose members stop joining and       *)
+(* leaving.                                                                *)
 (*                                                                         *)
 (* Members and controllers are those of GroupWorld.tla.  A member asks     *)
 (* when a heartbeat told it to register; heartbeats themselves are not     *)

@@ -1,7 +1,7 @@
 ---------------------------- MODULE MCInvariant ----------------------------
 (***************************************************************************)
-(* Each conjunct of what is always true, broken on purpose: a mistake of   *)
-(* the reducer or of a consumer, in a world that is just large enough.     *)
+(* Each conjunct of the invariant, broken on purpose: a mistake of the     *)
+(* reducer or of a consumer, in a world that is just large enough.         *)
 (***************************************************************************)
 EXTENDS MCFaults
 

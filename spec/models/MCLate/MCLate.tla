@@ -1,7 +1,7 @@
 ------------------------------- MODULE MCLate -------------------------------
 (***************************************************************************)
 (* Readers that begin late, in measured time, in a log of honest records   *)
-(* that nobody has to have written in turn.                                *)
+(* in any order.                                                           *)
 (*                                                                         *)
 (* The worlds of MCSuffix reach a late reader through consumers, so few    *)
 (* of them have a clock that steps back, a pause, an administrator and a   *)

@@ -1,7 +1,7 @@
 ----------------------------- MODULE MCLiveness ----------------------------
 (***************************************************************************)
-(* What happens in the end, and on which assumption it rests: for each of  *)
-(* them there is a model that leaves it out and must fail.                 *)
+(* What happens eventually, and on which assumptions: for each assumption, *)
+(* a model without it must fail.                                           *)
 (*                                                                         *)
 (* Time is measured.  Each can send only a few records, so a world gives an*)
 (* instance that stays up enough of them to be refused as often as others  *)

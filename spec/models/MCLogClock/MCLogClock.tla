@@ -1,9 +1,9 @@
 ----------------------------- MODULE MCLogClock ----------------------------
 (***************************************************************************)
-(* Time to take over, where the survivor's clock is set wrong and nobody   *)
-(* else writes.  It is judged by the log's clock: the time of the last     *)
-(* record that was read, and how long ago that was.  An own clock that is  *)
-(* behind by more than that delays a takeover by as much.                  *)
+(* Time to take over, if the survivor's clock is wrong and nobody else     *)
+(* writes.  It judges by the log's clock: the time of the last record that *)
+(* it read, and how long ago that was.  If its own clock is behind by more *)
+(* than that, a takeover is delayed by as much.                            *)
 (***************************************************************************)
 EXTENDS MCLiveness
 

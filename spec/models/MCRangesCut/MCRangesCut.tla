@@ -1,9 +1,10 @@
 ----------------------------- MODULE MCRangesCut -----------------------------
 (***************************************************************************)
-(* MCRanges, and once the log loses its end, as after an unclean election  *)
-(* of a leader.  What was sent before may still land: late, and of offsets *)
-(* that are other records by now.  Processes read again from where it was  *)
-(* cut; what they were granted stays, and what they have said of it.       *)
+(* MCRanges with a log that loses its end once, as after an unclean leader *)
+(* election.  What was sent before may still land: late, and about offsets *)
+(* that now have other records.  Processes read again from where the log   *)
+(* was cut.  They keep what they were granted, and what they have reported *)
+(* of it.                                                                  *)
 (***************************************************************************)
 EXTENDS MCRanges
 

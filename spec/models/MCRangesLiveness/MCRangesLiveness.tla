@@ -1,7 +1,7 @@
 --------------------------- MODULE MCRangesLiveness --------------------------
 (***************************************************************************)
-(* At least once, what exists is passed in the end: consumers that share a *)
-(* claim by ranges process it, or die, and one of them does not die.       *)
+(* At least once, every message is eventually passed: consumers that share *)
+(* a claim by ranges process it or die, and one of them does not die.      *)
 (*                                                                         *)
 (* There is no log here.  Everybody sees the present, and a record has its *)
 (* effect when it is built; records that are late are the concern of       *)

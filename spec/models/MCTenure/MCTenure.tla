@@ -1,9 +1,9 @@
 ------------------------------ MODULE MCTenure ------------------------------
 (***************************************************************************)
-(* Who processed what: a ghost that the environment does not have, for two *)
-(* properties that counts cannot say.  A tenure that passes a message has  *)
-(* processed it itself, and no tenure processes beyond the furthest        *)
-(* position of its own and a window.                                       *)
+(* Who processed what: a ghost variable for two properties that counts     *)
+(* cannot express.  A tenure that passes a message has processed it        *)
+(* itself, and no tenure processes beyond its own furthest position and a  *)
+(* window.                                                                 *)
 (***************************************************************************)
 EXTENDS MCFenced
 

@@ -1,7 +1,7 @@
 ------------------------------ MODULE MCWorlds ------------------------------
 (***************************************************************************)
-(* Worlds in which two things meet that the other modules have one by one. *)
-(* Bounds only; what is promised is in Properties.tla.                     *)
+(* Worlds that combine two situations which the other modules have one at  *)
+(* a time. Bounds only; what is promised is in Properties.tla.             *)
 (***************************************************************************)
 EXTENDS MCFaults
 
