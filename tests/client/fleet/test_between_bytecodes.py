@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +15,10 @@ import pytest
 from tools.simulate.fine.__main__ import EXPLAINED, WORLDS, run
 from tools.simulate.fine.locks import Site, sites
 
-from kafka_marshal import Consumer
-from kafka_marshal.client.coordinate.commits import Commit
 from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
-from kafka_marshal.testing.in_memory import InMemoryKafka, Interruptions, Scheduler
+from kafka_marshal.testing.in_memory import Interruptions, Scheduler
 
 RUNS = 300
 """Within which a lock that is left out is found here; most are found within ten."""
@@ -146,31 +143,6 @@ def test_what_is_explained_is_there() -> None:
 
 
 # --- what was found -------------------------------------------------------------------------------
-
-
-def test_a_commit_waits_by_the_clock_of_the_run_for_who_settles_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It waited for a lock of its own, and the run stood still."""
-    scheduler = Scheduler(1)
-    kafka = InMemoryKafka(scheduler=scheduler)
-    kafka.create("orders", messages=5)
-
-    def settled(commit: Commit, *of: Callable[..., bool]) -> bool:
-        if commit.future.cancelled() or not commit.future.set_running_or_notify_cancel():
-            return True
-        scheduler.sleep(5.0)
-        commit.future.set_result(None)
-        return True
-
-    with Consumer(settings=kafka.settings(), group_id="g", client_id="c1") as consumer:
-        consumer.add_topic("orders")
-        assert consumer.poll(timeout_s=10.0)
-        with monkeypatch.context() as patched:
-            patched.setattr(Commit, "settled", settled)
-            began_s = scheduler.clock.monotonic()
-            consumer.commit(timeout_s=1.0)
-            assert scheduler.clock.monotonic() >= began_s + 5.0
 
 
 def test_a_lag_is_none_where_the_end_is_not_known_any_more() -> None:

@@ -218,7 +218,7 @@ def is_closed_once_it_stopped(patch: Patch) -> None:
 
 def commits_without_waiting(patch: Patch) -> None:
     """A commit returns when the heartbeat is sent, whatever becomes of it."""
-    patch.setattr(Commit, "settled", lambda it, *_: it.future.set_result(None) is None)
+    patch.setattr(Commit, "settled", lambda it, *_: it.answer.set_result(None) is None)
 
 
 def commits_one_by_one(patch: Patch) -> None:

@@ -29,7 +29,6 @@ from kafka_marshal.client.api.subscription import Subscription, Wanted, checked
 from kafka_marshal.client.connect.coordination_topic import (
     create_coordination_topic as make_coordination_topic,
 )
-from kafka_marshal.client.connect.environment import LOOK_S
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.metadata import NoSuchTopic
 from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
@@ -595,25 +594,23 @@ class Consumer:
         coordinator, deadline = self._coordinator, self._environment.deadline(timeout_s)
         commit = Commit()
         if asynchronous:
-            commit.future.cancel()
+            commit.answer.cancel()
         coordinator.do(partial(coordinator.ownership.commit, message, commit))
         if asynchronous:
             return
         try:
-            coordinator.wait(commit.future, deadline)
+            coordinator.wait(commit.answer, deadline)
         except ConsumerClosed:
             # After `stop` it ends once everything is given up, and the releases say how far it is.
             if self.delivery.closed:
                 raise
             commit = Commit()
             coordinator.ownership.commit(message, commit)
-        if commit.future.cancel():
+        if commit.answer.cancel():
             raise OutcomeUnknown(
                 commit.progress_of(commit.left) or f"nothing was begun within {timeout_s:g} s"
             )
-        while not commit.future.done():  # another thread is settling it
-            self._environment.threads.sleep(LOOK_S)
-        commit.future.result()
+        commit.answer.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """Return the available messages of one claim as a list, at most `num_messages`.

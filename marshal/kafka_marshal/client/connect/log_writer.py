@@ -149,7 +149,7 @@ class RecordWriter:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = settings.environment.threads.event()
-        self._lock = settings.environment.threads.lock()
+        self._lock = settings.environment.threads.rlock()
         self._busy = settings.environment.threads.condition(self._lock)
         """Notified when an append begins, or at the end."""
         self._open: dict[Callable[[Outcome], object], None] = {}

@@ -3,6 +3,10 @@
 A consumer makes all of these through `Environment.threads`, and they are what `threading` and
 `queue` offer under these names. A scheduler that takes their place sees each point at which one
 thread waits for another, and decides who goes on. The room does not know what any thread does.
+
+A signal's handler may raise an exception into a thread that waits. `threading.Event` and
+`threading.Condition` then release a lock that the thread does not hold, perhaps another thread's,
+and a `Future` keeps one that nobody releases. Those of this module do neither.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 T = TypeVar("T")
 
@@ -113,7 +118,7 @@ class Threads(Protocol):
         """A lock that its holder may acquire again."""
 
     def condition(self, lock: Any, /) -> Condition:
-        """A condition over a lock that `lock` or `rlock` made."""
+        """A condition over a lock that `rlock` made."""
 
     def event(self) -> ThreadEvent:
         """An event that is not set."""
@@ -123,6 +128,115 @@ class Threads(Protocol):
 
     def queue(self) -> Queue[Any]:
         """An empty queue without a bound."""
+
+
+@define(eq=False)
+class Answer(Generic[T]):
+    """What one thread answers another one: a value or an error, or nobody waits for it any more."""
+
+    _outcome: dict[str, tuple[T | None, BaseException | None, bool]] = field(factory=dict)
+    """At most one, by the word `outcome`: of several threads that set it the first one does."""
+    _awaited: list[ThreadEvent] = field(factory=list)
+
+    def set_result(self, value: T) -> None:
+        """Answer with a value, unless it was answered or cancelled."""
+        self._end((value, None, False))
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answer with an error, unless it was answered or cancelled."""
+        self._end((None, error, False))
+
+    def cancel(self) -> bool:
+        """Nobody waits for it any more; False if it was answered before."""
+        self._end((None, None, True))
+        return self.cancelled()
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled before it was answered."""
+        return self.done() and self._outcome["outcome"][2]
+
+    def done(self) -> bool:
+        """Whether it was answered or cancelled."""
+        return bool(self._outcome)
+
+    def tell(self, event: ThreadEvent) -> None:
+        """Set this event when it is done."""
+        self._awaited.append(event)
+        if self.done():
+            event.set()
+
+    def result(self) -> T:
+        """The value, or raises the error. It must be answered."""
+        value, error, _ = self._outcome["outcome"]
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
+
+    def _end(self, outcome: tuple[T | None, BaseException | None, bool]) -> None:
+        self._outcome.setdefault("outcome", outcome)
+        for event in self._awaited:
+            event.set()
+
+
+class _Event:
+    """`threading.Event` without a lock."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: list[threading.Lock] = []
+        """Each is held until the event is set."""
+
+    def set(self) -> None:
+        self._is_set = True
+        while self._waiting:
+            with suppress(IndexError, RuntimeError):  # another thread sets it, too
+                self._waiting.pop().release()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        held = threading.Lock()
+        held.acquire()
+        self._waiting.append(held)
+        if not self._is_set:
+            held.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        with suppress(ValueError):
+            self._waiting.remove(held)
+        return self._is_set
+
+
+class _Condition:
+    """`threading.Condition` over a reentrant lock."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self._waiting: list[threading.Lock] = []
+        """Each is held until the next `notify`."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        held = threading.Lock()
+        held.acquire()
+        self._waiting.append(held)
+        mine = (1, threading.get_ident())  # how often the lock is held, and by which thread
+        try:
+            mine = self._lock._release_save()
+            return held.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            # As `threading.Condition` does it. Unlike `acquire` no signal can end it midway.
+            self._lock._acquire_restore(mine)
+            with suppress(ValueError):
+                self._waiting.remove(held)
+
+    def notify(self, n: int = 1) -> None:
+        """Wake all: an exception may have ended the wait of any one."""
+        del n
+        self.notify_all()
+
+    def notify_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for held in waiting:
+            held.release()
 
 
 @frozen
@@ -147,8 +261,8 @@ class OperatingSystemThreads:
     sleep = staticmethod(time.sleep)
     lock = staticmethod(threading.Lock)
     rlock = staticmethod(threading.RLock)
-    condition = staticmethod(threading.Condition)
-    event = staticmethod(threading.Event)
+    condition = staticmethod(_Condition)
+    event = staticmethod(_Event)
     semaphore = staticmethod(threading.Semaphore)
 
     def queue(self) -> Queue[Any]:

@@ -7,12 +7,12 @@ commit ends, and with which result. It does not know how the log is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
 from typing import Final
 
 from attrs import define, field
 
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
+from kafka_marshal.client.connect.threads import Answer
 from kafka_marshal.client.message import Claim, token_in_words
 from kafka_marshal.errors import ClaimLost
 from kafka_marshal.machines.consumer.effects import Lost
@@ -36,14 +36,14 @@ class Commit:
     >>> commit.settled(nothing, nothing), commit.left == [claim]
     (False, True)
     >>> claim.committed = 12
-    >>> commit.settled(nothing, nothing), commit.future.result()
+    >>> commit.settled(nothing, nothing), commit.answer.result()
     (True, None)
     """
 
     done: dict[Claim, int] = field(factory=dict)
     """The position to commit for each claim."""
-    future: Future[None] = field(factory=Future, init=False)
-    """Ends when the log holds all positions, or cannot any more. Cancelled if no one waits for it.
+    answer: Answer[None] = field(factory=Answer, init=False)
+    """Comes when the log holds all positions, or cannot any more. Cancelled if no one waits for it.
     """
 
     @property
@@ -54,27 +54,25 @@ class Commit:
     def settled(self, awaited: Callable[[Claim], bool], may_land: Callable[[Claim], bool]) -> bool:
         """Whether the commit has ended, also because no one waits for it any more.
 
-        Its future fails with ClaimLost if a claim is gone before its position was in the log. It
-        fails with OutcomeUnknown if it is unknown which position the log holds.
+        Its answer is ClaimLost if a claim is gone before its position was in the log. It
+        is OutcomeUnknown if it is unknown which position the log holds.
 
         Args:
             awaited: returns whether the claim's release was sent and is about to be read back.
             may_land: returns whether the claim's release was sent, and its outcome is still open.
         """
-        if self.future.cancelled():
+        if self.answer.cancelled():
             return True
         left = self.left
         if any(claim.owned or awaited(claim) for claim in left):
             return False
         lost = [claim for claim in left if claim.lost not in UNKNOWN and not may_land(claim)]
-        if not self.future.set_running_or_notify_cancel():
-            return True
         if lost:
-            self.future.set_exception(ClaimLost(self.progress_of(lost)))
+            self.answer.set_exception(ClaimLost(self.progress_of(lost)))
         elif left:
-            self.future.set_exception(OutcomeUnknown(self.progress_of(left)))
+            self.answer.set_exception(OutcomeUnknown(self.progress_of(left)))
         else:
-            self.future.set_result(None)
+            self.answer.set_result(None)
         return True
 
     def progress_of(self, claims: Collection[Claim]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -22,7 +21,7 @@ from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.partition_watcher import PartitionWatcher
 from kafka_marshal.client.connect.reader import Watermarks
-from kafka_marshal.client.connect.threads import Queue, Thread
+from kafka_marshal.client.connect.threads import Answer, Queue, Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.inputs import (
@@ -173,22 +172,22 @@ class Coordinator:
             MarshalError: the error that ended it.
         """
         self.raise_failure()
-        future: Future[T] = Future()
+        answer = Answer[T]()
 
         def called() -> None:
             try:
-                future.set_result(do())
+                answer.set_result(do())
             except OSError:
                 # The machine has moved, and what cannot be recorded is not sent: the consumer ends.
                 raise
             except BaseException as error:
-                future.set_exception(error)
+                answer.set_exception(error)
 
         self.post(CallRequested(called))
-        self.wait(future)
-        return future.result()
+        self.wait(answer)
+        return answer.result()
 
-    def wait(self, future: Future[T], deadline: Deadline | None = None) -> None:
+    def wait(self, answer: Answer[T], deadline: Deadline | None = None) -> None:
         """Wait until the coordinator has answered, or until the deadline.
 
         Raises:
@@ -196,7 +195,7 @@ class Coordinator:
             MarshalError: the error that ended it.
         """
         answered = self._threads.event()
-        future.add_done_callback(lambda _: answered.set())
+        answer.tell(answered)
         while not answered.wait(CALL_S):
             if self.ended.is_set():
                 self.raise_failure()

@@ -848,7 +848,7 @@ class Ownership:
         for commit in self._commits:
             if not commit.settled(self._awaited, self._may_land):
                 left.append(commit)
-            elif not commit.future.cancelled():
+            elif not commit.answer.cancelled():
                 self._settle_commit(commit)
         self._commits = left
 

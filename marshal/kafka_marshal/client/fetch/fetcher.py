@@ -141,7 +141,7 @@ class Fetcher:
         self._consumer = self._connected({})
         environment = settings.environment
         self._monotonic, threads = environment.monotonic, environment.threads
-        self._lock = threads.lock()
+        self._lock = threads.rlock()
         self._arrived = threads.condition(self._lock)
         self._emptied = threads.condition(self._lock)
         self._buffers: Buffers[FetchedPartition, Fetched] = Buffers(offset_of, _size_of, bounds)
@@ -178,6 +178,9 @@ class Fetcher:
         self._woken = False
         self._polling = threads.rlock()
         """Held by the polling thread. `recover` finds out whether that is the calling one."""
+        self._is_fetching = False
+        """Between the steps of a fetch. If it is set when a fetch begins, a signal's handler raised
+        in the one before."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
         self._thread: Thread | None = None
@@ -379,23 +382,25 @@ class Fetcher:
         Everything that was fetched is dropped. `seek` opens each tenure again.
         """
         self.unlock()
-
-        def anew() -> None:
-            held = [TopicPartition(*one.topic_partition) for one in self._assigned.values()]
-            with suppress(KafkaException):  # Kafka's client does not have one of them
-                self._consumer.resume(held)
-            self._consumer.unassign()
-            for one in opened:
-                one.assigned = one.held = False
-                one.retry_at, one.notified = None, 0
-            self._assigned.clear()
-            self._ranges.unassigned()
-
         with self._polling:
+            self._is_fetching = True
             with self._lock:
-                opened = [one for each in self._of_partition.values() for one in each]
                 self._buffers.clear()
-            self._commands.appendleft(anew)  # before the command that was not completed
+
+    def _begin_anew(self) -> None:
+        """Assign nothing: nobody knows which steps of the last fetch were carried out."""
+        with self._lock:
+            opened = [one for each in self._of_partition.values() for one in each]
+        opened += self._assigned.values()
+        held = [TopicPartition(*partition) for partition in self._assigned]
+        with suppress(KafkaException):  # Kafka's client does not have one of them
+            self._consumer.resume(held)
+        self._consumer.unassign()
+        for one in opened:
+            one.assigned = one.held = False
+            one.retry_at, one.notified = None, 0
+        self._assigned.clear()
+        self._ranges.unassigned()
 
     def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
         """Commit the group's offsets to Kafka, without waiting for the outcome."""
@@ -601,6 +606,14 @@ class Fetcher:
 
     def _fetch(self, timeout_s: float) -> bool:
         """Run pending commands, and add what was fetched; returns whether there was anything."""
+        if self._is_fetching:
+            self._begin_anew()
+        self._is_fetching = True
+        came = self._obey_and_fetch(timeout_s)
+        self._is_fetching = False
+        return came
+
+    def _obey_and_fetch(self, timeout_s: float) -> bool:
         self._obey()
         if not self._has_room():
             return False

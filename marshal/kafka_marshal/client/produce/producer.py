@@ -151,7 +151,7 @@ class Producer:
         who = ConsumerIdentity("", connect.values.get("client.id", ""), "")
         self._logs = LoggingObserver(lambda: who, self._environment.monotonic)
         self._observers = Observers([self._logs, *observers])
-        self._lock = self._environment.threads.lock()
+        self._lock = self._environment.threads.rlock()
         self._room = self._environment.threads.condition(self._lock)
         """Notified when the buffer has more space, a response is complete, or the producer ends."""
         self._buffered = 0

@@ -1,0 +1,118 @@
+"""A signal's handler may raise into a thread that waits, and no lock is left in a wrong state."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from kafka_marshal.client.connect import threads
+from kafka_marshal.client.connect.threads import OPERATING_SYSTEM, Answer
+
+FILES = (threads.__file__, threading.__file__)
+PLACES = 30
+
+
+class Interrupted(BaseException):
+    """What the handler raises."""
+
+
+def interrupts(do: Callable[[], object], place: int) -> bool:
+    """Whether an exception at this place, among those at which handlers run, ended the call."""
+    left = place
+
+    def look(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_filename in FILES:
+            left -= 1
+            if not left:
+                sys.setprofile(None)
+                raise Interrupted
+
+    sys.setprofile(look)
+    try:
+        do()
+    except Interrupted:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def elsewhere(do: Callable[[], object]) -> None:
+    """Do it in another thread, which must not wait for ever."""
+    thread = threading.Thread(target=do, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive()
+
+
+def test_a_wait_for_a_condition_may_be_interrupted_anywhere() -> None:
+    lock = OPERATING_SYSTEM.rlock()
+    condition = OPERATING_SYSTEM.condition(lock)
+
+    def wait() -> None:
+        with lock:
+            condition.wait(0.001)
+
+    def notify() -> None:
+        with lock:
+            condition.notify()
+
+    assert {interrupts(wait, place) for place in range(1, PLACES)} == {True, False}
+    elsewhere(notify)
+    assert not interrupts(wait, PLACES)
+
+
+def test_a_condition_gives_a_lock_back_as_often_as_it_is_held() -> None:
+    lock = OPERATING_SYSTEM.rlock()
+    condition, came = OPERATING_SYSTEM.condition(lock), []
+
+    def notify() -> None:
+        with lock:
+            condition.notify_all()
+
+    with lock, lock:
+        threading.Thread(target=notify).start()
+        came.append(condition.wait(10.0))
+    elsewhere(notify)
+    assert came == [True]
+
+
+def test_a_wait_for_an_event_may_be_interrupted_anywhere() -> None:
+    event = OPERATING_SYSTEM.event()
+    found = {interrupts(lambda: event.wait(0.001), place) for place in range(1, PLACES)}
+    assert found == {True, False}
+    elsewhere(event.set)
+    assert event.wait()
+
+
+def test_an_event_wakes_every_thread_that_waits() -> None:
+    event, woken = OPERATING_SYSTEM.event(), list[bool]()
+    waiting = [threading.Thread(target=lambda: woken.append(event.wait(10.0))) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    event.set()
+    for thread in waiting:
+        thread.join()
+    assert woken == [True] * 3
+
+
+@pytest.mark.parametrize("place", range(1, PLACES))
+def test_who_answers_waits_for_nobody_that_was_interrupted(place: int) -> None:
+    answer, event = Answer[int](), OPERATING_SYSTEM.event()
+    interrupts(lambda: answer.tell(event), place)
+    elsewhere(lambda: answer.set_result(7))
+    assert answer.result() == 7
+
+
+def test_an_answer_counts_once() -> None:
+    answer, cancelled = Answer[int](), Answer[int]()
+    answer.set_result(1)
+    answer.set_exception(KeyError())
+    assert (answer.result(), answer.cancel(), answer.cancelled()) == (1, False, False)
+    assert (cancelled.cancel(), cancelled.cancelled(), cancelled.done()) == (True, True, True)
