@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.capture import UnreadableSource, record_of
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.ranges.state import Ranges
@@ -30,6 +30,7 @@ from kafka_marshal.validate import (
     run_of,
     slice_of,
     story_of,
+    validate_log,
 )
 from kafka_marshal.validate.participants import SharedPart, move_of
 from kafka_marshal.validate.run import Fields
@@ -366,6 +367,19 @@ def test_without_the_head_of_the_log_that_is_reported() -> None:
     [sentence] = judgement.unjudged
     assert "the log does not hold all records" in sentence
     assert unexplained([*run, {**unknown, "known": True}]).guard is Forbidden.CLAIM_UNKNOWN
+
+
+@pytest.mark.parametrize("semantics", [ALO, AMO])
+def test_the_log_alone_accuses_nobody_who_shares(semantics: Semantics) -> None:
+    """Participants share one name, so what the name has read goes back, and past its records."""
+    lines = [line for line in rows(semantics) if line.get("event") == "appended"]
+    log = sorted((record_of(line, "log") for line in lines), key=lambda raw: raw.offset)
+    judgement = validate_log(log)
+    assert judgement.unexplained is None
+    assert judgement.shared == sum(
+        b"ClaimingRange/" in raw.value or b"/ranges/" in raw.value for raw in log if raw.value
+    )
+    assert judgement.malformed == 0 < judgement.judged
 
 
 # --- how a fault is shown -------------------------------------------------------------------------

@@ -7,7 +7,9 @@ consistent with its records. A larger one would only leave fewer views for the n
 no view fits, this choice was not the reason.
 
 Records without headers are the original's, which may send any record at any time. They are folded,
-counted as strangers', and need no explanation. Facts that a log alone cannot show are not checked:
+counted as strangers', and need no explanation. So are those of participants of a shared claim: all
+of them write under one name, so their log does not show who had read what. Facts that a log alone
+cannot show are not checked:
 
 - whether a request was read back before the next one (the instance may have given up waiting);
 - whether an owner, or an instance that has stopped, claims (its release may have been lost);
@@ -39,6 +41,8 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.machines.consumer.consumer import Forbidden
+from kafka_marshal.machines.ranges.participant import ANCHOR
+from kafka_marshal.range_codec import is_claiming_range
 from kafka_marshal.validate.explain import Guard, Impossible, Objection, Unexplained
 from kafka_marshal.validate.instances import content
 
@@ -59,6 +63,8 @@ class LogJudgement:
     """The number of those without headers: the original's."""
     unjudged: int = 0
     """The number of those that cannot be judged, since the head of the log is missing."""
+    shared: int = 0
+    """The number of those that participants of shared claims sent, which nobody judged."""
     malformed: int = 0
     """The number of those that are no messages."""
 
@@ -191,6 +197,9 @@ def _take(
     where: str,
 ) -> Unexplained | None:
     last, log.last = log.last, raw
+    if is_claiming_range(raw.value):
+        judgement.shared += 1
+        return None
     try:
         record = raw.decoded()
     except MalformedRecord:
@@ -220,7 +229,9 @@ def _take(
         broken = log.release(record)
     else:
         history = log.history(key)
-        if not record.headers.present and message.instance_id not in clients:
+        if message.instance_id == ANCHOR:
+            judgement.shared += 1
+        elif not record.headers.present and message.instance_id not in clients:
             judgement.strangers += 1
         else:
             instance, client = message.instance_id, message.client_id
