@@ -205,6 +205,23 @@ def test_by_hand(name: str) -> None:
         assert found.number == len(records)
 
 
+def test_each_group_is_judged_by_the_interval_that_it_states() -> None:
+    """The default would let `i1` live for two minutes, and accuse who took over from it."""
+    records = [
+        record(0, "ClaimingPartition", "i1", interval_ms=4000),
+        record(1, "Heartbeat", "i1", "/3", epoch=0, seen=0, clock=1000, interval_ms=4000),
+        record(2, "ClaimingPartition", "x", interval_ms=4000),
+        record(3, "Heartbeat", "x", "/3", epoch=2, seen=2, clock=9002, interval_ms=4000),
+    ]
+    records = [
+        attrs.evolve(r, timestamp_ms=1000 + r.offset + 8000 * (r.offset > 1)) for r in records
+    ]
+    judgement = validate_log(records)
+    assert judgement.unexplained is None
+    assert judgement.by_default is None
+    assert validate_log([CLAIM]).by_default == "g"
+
+
 def test_a_malformed_value_takes_its_place_and_says_nothing() -> None:
     judgement = validate_log([CLAIM, RawRecord(0, 1, 0, b"rubbish"), attrs.evolve(BEAT, offset=2)])
-    assert judgement == LogJudgement(records=3, judged=2, malformed=1)
+    assert judgement == LogJudgement(records=3, judged=2, malformed=1, by_default="g")

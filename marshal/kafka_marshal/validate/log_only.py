@@ -27,7 +27,8 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.invariants import Property, broken_by
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader, read_record
-from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.claims.verdicts import Accepted, Verdict
+from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
 from kafka_marshal.core.messages import (
     NOT_DECIMAL,
     ClaimingMessages,
@@ -67,6 +68,10 @@ class LogJudgement:
     """The number of those that participants of shared claims sent, which nobody judged."""
     malformed: int = 0
     """The number of those that are no messages."""
+    by_default: str | None = None
+    """A group with a record that was judged by the default interval, as it had stated none."""
+    rules: Rules = FENCED
+    """The rules by which the last record was judged."""
 
     @property
     def explained(self) -> bool:
@@ -116,8 +121,8 @@ class _History:
         """Whether these fields are certain then."""
         return fields in self.readers[view].certain
 
-    def fold(self, record: Record, rules: Rules) -> Property | None:
-        """Fold one more record; return the property that the step violates, if any."""
+    def fold(self, record: Record, rules: Rules) -> tuple[Verdict | None, Property | None]:
+        """Fold one more record; return its verdict, and the property that the step violates."""
         before = self.readers[-1]
         after, verdict = read_record(before, record, rules)
         self.readers.append(after)
@@ -127,7 +132,7 @@ class _History:
             self.ended[was.epoch] = end
         if isinstance(record.message, ReleaseGroup):
             self.paused_by.setdefault(record.message.instance_id, record.offset)
-        return _broken(before, record, after, verdict)
+        return verdict, _broken(before, record, after, verdict)
 
 
 def _broken(
@@ -142,11 +147,12 @@ def _broken(
 class _Log:
     """One coordinating partition."""
 
-    def __init__(self, first: int, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, first: int, rules: RulesByInterval, default_ms: float) -> None:
         self._beginning = Reader.beginning_at(first)
+        self._intervals = GroupIntervals(default_ms)
+        self._rules = rules
         self._groups: dict[str, dict[ClaimKey, _History]] = {}
-        self._releases: dict[str, list[Record]] = {}
+        self._releases: dict[str, list[tuple[Record, Rules]]] = {}
         self.last: RawRecord | None = None
 
     def history(self, key: ClaimKey) -> _History:
@@ -155,16 +161,33 @@ class _Log:
         history = group.get(key)
         if history is None:
             history = group[key] = _History([self._beginning])
-            for release in self._releases.get(key.group, ()):
-                history.fold(release, self._rules)
+            for release, rules in self._releases.get(key.group, ()):
+                history.fold(release, rules)
         return history
 
-    def release(self, record: Record) -> Property | None:
+    def rules_of(self, record: Record) -> Rules:
+        """The rules by which the record is judged: with the interval that its group states."""
+        return self._rules[self._intervals.judging(record)]
+
+    def note_default(self, record: Record, judgement: LogJudgement) -> None:
+        """Note the record's group if it has stated no interval by then."""
+        group = record.message.group_id
+        stated = record.headers.interval_ms not in (None, NOT_DECIMAL)
+        if not stated and not self._intervals.lived_under(group):
+            judgement.by_default = group
+
+    def release(self, record: Record, rules: Rules) -> Property | None:
         """Fold a ReleaseGroup into all claims of its group."""
         group = record.message.group_id
-        self._releases.setdefault(group, []).append(record)
-        broken = [each.fold(record, self._rules) for each in self._groups.get(group, {}).values()]
-        return next((prop for prop in broken if prop is not None), None)
+        self._releases.setdefault(group, []).append((record, rules))
+        folded = [each.fold(record, rules) for each in self._groups.get(group, {}).values()]
+        return next((broken for _, broken in folded if broken is not None), None)
+
+    def fold(self, history: _History, record: Record, rules: Rules) -> Property | None:
+        """Fold a record into the claim that it is about."""
+        verdict, broken = history.fold(record, rules)
+        self._intervals.judged(record, accepted=isinstance(verdict, Accepted))
+        return broken
 
 
 def validate_log(
@@ -173,14 +196,18 @@ def validate_log(
     """Check whether each record of a log could have been sent, partition by partition.
 
     Records must come in offset order within each partition. Time and memory grow with their number.
+    Each group is judged by the heartbeat interval in its records, and by that of `rules` before it
+    states one.
     """
-    judgement = LogJudgement()
+    judgement = LogJudgement(rules=rules)
+    by_interval = RulesByInterval(rules)
     logs: dict[int, _Log] = {}
     clients: dict[str, str] = {}
     for number, raw in enumerate(records, start=1):
         log = logs.get(raw.partition)
         if log is None:
-            log = logs[raw.partition] = _Log(raw.offset, rules)
+            log = _Log(raw.offset, by_interval, rules.heartbeat_interval_ms)
+            logs[raw.partition] = log
         judgement.unexplained = _take(log, raw, clients, judgement, number, f"{name}:{number}")
         if judgement.unexplained is not None:
             return judgement
@@ -207,6 +234,7 @@ def _take(
         return None
     message = record.message
     key = None if isinstance(message, ReleaseGroup) else message.key
+    rules = judgement.rules = log.rules_of(record)
 
     def unexplained(against: Objection, broken: Property | None = None) -> Unexplained:
         described = content(message, record.headers)
@@ -226,13 +254,14 @@ def _take(
         return unexplained(Objection(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
     if key is None:
         judgement.strangers += not clients.get(message.instance_id)
-        broken = log.release(record)
+        broken = log.release(record, rules)
     else:
         history = log.history(key)
         if message.instance_id == ANCHOR:
             judgement.shared += 1
         elif not record.headers.present and message.instance_id not in clients:
             judgement.strangers += 1
+            log.note_default(record, judgement)
         else:
             instance, client = message.instance_id, message.client_id
             first = clients.setdefault(instance, client)
@@ -241,11 +270,13 @@ def _take(
             # An administrator ends a pause as its pauser (R8a), with a client id of its own.
             sender = history.senders.setdefault((instance, client), _Sender(instance, client))
             against = _judge(history, sender, record)
+            if against is not _UNKNOWN:
+                log.note_default(record, judgement)
             if isinstance(against, Objection):
                 return unexplained(against)
             judgement.unjudged += against is _UNKNOWN
             judgement.judged += against is None
-        broken = history.fold(record, log._rules)
+        broken = log.fold(history, record, rules)
     if broken is not None:
         return unexplained(Objection(Impossible.NOT_WHAT_IT_SENDS, f"keeps {broken.value}"), broken)
     return None

@@ -34,8 +34,9 @@ from kafka_marshal.cli.common import (
 )
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.counterexample import Counterexample, story_text, write
+from kafka_marshal.markup import name as visible
 from kafka_marshal.scratch import whole_file
 from kafka_marshal.validate import (
     Judgement,
@@ -78,7 +79,7 @@ def validate(
             metavar="DURATION",
             parser=seconds("--heartbeat-interval"),
             show_default=False,
-            help="The fleet's heartbeat interval, for a capture; a run contains it.",
+            help="The heartbeat interval of groups whose log states none; a run contains it.",
         ),
     ] = None,
     tlc: Annotated[
@@ -139,13 +140,7 @@ def validate(
         else:
             if tlc or slice_out is not None:
                 fail(f"{run} is a log alone: {'--tlc' if tlc else '--slice'} needs events")
-            if heartbeat_interval is None:
-                fail(
-                    f"{run} is a log alone and does not state its heartbeat interval: "
-                    "--heartbeat-interval DURATION is needed"
-                )
-            rules = rules_with(RulesChoice.fenced, heartbeat_interval)
-            code = _log(run, rules, trace_out)
+            code = _log(run, heartbeat_interval, trace_out)
         if not _authentic(run, keys):
             code = FOUND_SOMETHING
     raise typer.Exit(code)
@@ -286,10 +281,16 @@ def _compare(path: Path, judgement: Judgement) -> None:
 # --- the log alone --------------------------------------------------------------------------------
 
 
-def _log(path: Path, rules: Rules, trace_out: Path | None) -> int:
+def _log(path: Path, interval_s: float | None, trace_out: Path | None) -> int:
+    rules = rules_with(RulesChoice.fenced, interval_s)
     with errors.status("validating"):
         records = sorted(read_capture(path), key=lambda raw: (raw.partition, raw.offset))
         judgement = validate_log(records, rules, str(path))
+    if interval_s is None and judgement.by_default is not None:
+        fail(
+            f"{path} is a log alone, and records of group {visible(judgement.by_default)} come "
+            "before it states its heartbeat interval: --heartbeat-interval DURATION is needed"
+        )
     _print_log(judgement)
     found = judgement.unexplained
     if found is None:
@@ -298,7 +299,7 @@ def _log(path: Path, rules: Rules, trace_out: Path | None) -> int:
     found = attrs.evolve(found, where=f"{path}: partition {at_fault.partition}")
     before = [raw for raw in records[: found.number] if raw.partition == at_fault.partition]
     ours = [raw for raw in before if _is_of(raw, found.key)][-TOLD_MAX:]
-    story = story_of_log(ours or [at_fault], rules, found, str(path))
+    story = story_of_log(ours or [at_fault], judgement.rules, found, str(path))
     _print_unexplained(found, story, path, trace_out)
     return FOUND_SOMETHING
 
