@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import attrs
@@ -42,6 +43,16 @@ def test_a_log_whose_head_is_missing_is_judged_as_far_as_it_can_be() -> None:
     assert judgement.unexplained is None
     assert judgement.judged > 0
     assert judgement.unjudged > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_that_lacks_records_accuses_nobody(seed: int) -> None:
+    """As one that was compacted, or of which a part was not copied."""
+    records = log_of(seed, 3000, attrs.evolve(BUSY, partitions=1))
+    gaps = random.Random(seed).sample(range(len(records)), 5)
+    judgement = validate_log([raw for raw in records if raw.offset not in gaps])
+    assert judgement.unexplained is None
+    assert judgement.unjudged > 0 < judgement.judged
 
 
 def test_logs_of_the_original_are_strangers() -> None:
@@ -87,11 +98,11 @@ BY_HAND: dict[str, tuple[list[RawRecord], Guard | None]] = {
         Forbidden.NOT_OWNER,
     ),
     "an epoch that nobody won": (
-        [CLAIM, record(9, "Heartbeat", "i1", "/3", epoch=5)],
+        [CLAIM, record(1, "Heartbeat", "i1", "/3", epoch=5)],
         Forbidden.NOT_OWNER,
     ),
     "an epoch of somebody else": (
-        [CLAIM, record(9, "Heartbeat", "i2", "/3", epoch=0)],
+        [CLAIM, record(1, "Heartbeat", "i2", "/3", epoch=0)],
         Forbidden.NOT_OWNER,
     ),
     "anything after a release": (
@@ -137,7 +148,7 @@ BY_HAND: dict[str, tuple[list[RawRecord], Guard | None]] = {
         Impossible.VIEW_GOES_BACK,
     ),
     "a sender that saw what is not there": (
-        [CLAIM, record(9, "Heartbeat", "i1", "/3", epoch=0, seen=7, clock=1000)],
+        [CLAIM, record(1, "Heartbeat", "i1", "/3", epoch=0, seen=7, clock=1000)],
         Impossible.NOT_APPENDED,
     ),
     "another clock": (

@@ -48,7 +48,7 @@ from kafka_marshal.validate.explain import Guard, Impossible, Objection, Unexpla
 from kafka_marshal.validate.instances import content
 
 _UNKNOWN = object()
-"""The result if the head of the log, which is needed for the decision, is missing."""
+"""The result if earlier records, which are needed for the decision, are missing."""
 
 
 @attrs.define
@@ -63,7 +63,7 @@ class LogJudgement:
     strangers: int = 0
     """The number of those without headers: the original's."""
     unjudged: int = 0
-    """The number of those that cannot be judged, since the head of the log is missing."""
+    """The number of those that cannot be judged, since records before them are missing."""
     shared: int = 0
     """The number of those that participants of shared claims sent, which nobody judged."""
     malformed: int = 0
@@ -110,7 +110,7 @@ class _History:
 
     @property
     def headless(self) -> bool:
-        """Whether the beginning of its log is missing."""
+        """Whether records before its first one are missing."""
         return not self.readers[0].known
 
     def claim(self, view: int) -> Claim:
@@ -148,12 +148,16 @@ class _Log:
     """One coordinating partition."""
 
     def __init__(self, first: int, rules: RulesByInterval, default_ms: float) -> None:
-        self._beginning = Reader.beginning_at(first)
         self._intervals = GroupIntervals(default_ms)
         self._rules = rules
+        self.last: RawRecord | None = None
+        self.begin(first)
+
+    def begin(self, first: int) -> None:
+        """Begin to read at this offset, as a consumer does behind records that are missing."""
+        self._beginning = Reader.beginning_at(first)
         self._groups: dict[str, dict[ClaimKey, _History]] = {}
         self._releases: dict[str, list[tuple[Record, Rules]]] = {}
-        self.last: RawRecord | None = None
 
     def history(self, key: ClaimKey) -> _History:
         """The history of one claim; that of a new one includes the group's releases."""
@@ -208,6 +212,8 @@ def validate_log(
         if log is None:
             log = _Log(raw.offset, by_interval, rules.heartbeat_interval_ms)
             logs[raw.partition] = log
+        elif log.last is not None and raw.offset > log.last.offset + 1:
+            log.begin(raw.offset)
         judgement.unexplained = _take(log, raw, clients, judgement, number, f"{name}:{number}")
         if judgement.unexplained is not None:
             return judgement

@@ -324,7 +324,7 @@ def _print_log(judgement: LogJudgement) -> None:
     )
     notes = (
         (judgement.strangers, "carry no headers: the original's, which may send anything"),
-        (judgement.unjudged, "cannot be judged: the head of the log is missing"),
+        (judgement.unjudged, "cannot be judged: the log lacks records before them"),
         (judgement.shared, "were sent by consumers that share a partition: they are not judged"),
         (judgement.malformed, "are no messages of the protocol"),
     )
