@@ -6,6 +6,10 @@ tenure that it ends. For every sender and claim, the check keeps the smallest vi
 consistent with its records. A larger one would only leave fewer views for the next records. So if
 no view fits, this choice was not the reason.
 
+A log does not record in which order records were sent, either. If a request times out, its records
+may land later than those sent after it, or twice. So a record that its sender would not send last
+is explained if it could have sent it earlier.
+
 Records without headers are the original's, which may send any record at any time. They are folded,
 counted as strangers', and need no explanation. So are those of participants of a shared claim: all
 of them write under one name, so their log does not show who had read what. Facts that a log alone
@@ -18,7 +22,7 @@ cannot show are not checked:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 import attrs
@@ -49,6 +53,8 @@ from kafka_marshal.validate.instances import content
 
 _UNKNOWN = object()
 """The result if earlier records, which are needed for the decision, are missing."""
+_LATE = object()
+"""The result if the record is a copy, or was sent before others that have landed."""
 
 
 @attrs.define
@@ -60,6 +66,8 @@ class LogJudgement:
     """The number of records read, except the unexplained one."""
     judged: int = 0
     """The number of those that need an explanation by their sender, and have one."""
+    late: int = 0
+    """The number of those among the judged that landed twice, or later than later ones."""
     strangers: int = 0
     """The number of those without headers: the original's."""
     unjudged: int = 0
@@ -79,18 +87,62 @@ class LogJudgement:
         return self.unexplained is None
 
 
+@attrs.frozen
+class _Memory:
+    """What one instance has read and sent about one claim."""
+
+    view: int = 0
+    """The minimum number of the claim's records that it has read."""
+    resigned: frozenset[int] = frozenset()
+    """The epochs under which it has sent a release."""
+    reached: Mapping[int, int] = attrs.field(factory=dict)
+    """By epoch: the position that it stated."""
+
+
 @attrs.define
 class _Sender:
-    """The knowledge about one instance and one claim."""
+    """One instance, and its records about one claim, in an order in which it can have sent them."""
 
     instance: str
     client: str
-    view: int = 0
-    """The minimum number of the claim's records that it has read."""
-    resigned: set[int] = attrs.field(factory=set)
-    """The epochs under which it has sent a release."""
-    reached: dict[int, int] = attrs.field(factory=dict)
-    """By epoch: the position that it stated."""
+    sent: list[Record] = attrs.field(factory=list)
+    memories: list[_Memory] = attrs.field(factory=lambda: [_Memory()])
+    """Before each of these records, and after the last one."""
+
+    def sends(self, history: _History, record: Record) -> object:
+        """Judge its next record: None, `_LATE`, `_UNKNOWN`, or an objection."""
+        found = _judge(history, self, self.memories[-1], record)
+        if isinstance(found, _Memory):
+            self.sent.append(record)
+            self.memories.append(found)
+            return None
+        return _LATE if found is not _UNKNOWN and self._sent_before(history, record) else found
+
+    def _sent_before(self, history: _History, record: Record) -> bool:
+        """Whether it can have sent the record before its last one; if so, take it in there."""
+        content = record.message, record.headers
+        if any((each.message, each.headers) == content for each in reversed(self.sent)):
+            return True
+        for place in reversed(range(len(self.sent))):
+            memories = self._memories(history, place, [record, *self.sent[place:]])
+            if memories is not None:
+                self.sent.insert(place, record)
+                self.memories[place + 1 :] = memories
+                return True
+        return False
+
+    def _memories(
+        self, history: _History, place: int, records: Iterable[Record]
+    ) -> list[_Memory] | None:
+        """Its memory after each of these records; None if it would not send one of them."""
+        memory, memories = self.memories[place], []
+        for record in records:
+            found = _judge(history, self, memory, record)
+            if not isinstance(found, _Memory) or found.view > history.before(record):
+                return None
+            memory = found
+            memories.append(memory)
+        return memories
 
 
 @attrs.define
@@ -116,6 +168,10 @@ class _History:
     def claim(self, view: int) -> Claim:
         """The claim's state after this many records."""
         return self.readers[view].claim
+
+    def before(self, record: Record) -> int:
+        """The number of records before this one, which may be the next."""
+        return self.offsets.get(record.offset, len(self.readers)) - 1
 
     def knows(self, view: int, fields: Field) -> bool:
         """Whether these fields are certain then."""
@@ -275,13 +331,14 @@ def _take(
                 client = first
             # An administrator ends a pause as its pauser (R8a), with a client id of its own.
             sender = history.senders.setdefault((instance, client), _Sender(instance, client))
-            against = _judge(history, sender, record)
+            against = sender.sends(history, record)
             if against is not _UNKNOWN:
                 log.note_default(record, judgement)
             if isinstance(against, Objection):
                 return unexplained(against)
             judgement.unjudged += against is _UNKNOWN
-            judgement.judged += against is None
+            judgement.judged += against is not _UNKNOWN
+            judgement.late += against is _LATE
         broken = log.fold(history, record, rules)
     if broken is not None:
         return unexplained(Objection(Impossible.NOT_WHAT_IT_SENDS, f"keeps {broken.value}"), broken)
@@ -295,8 +352,8 @@ def _action(record: Record) -> str:
 # --- one record -----------------------------------------------------------------------------------
 
 
-def _judge(history: _History, sender: _Sender, record: Record) -> object:
-    """The objection to the record; None, or `_UNKNOWN`. Updates the sender's smallest view."""
+def _judge(history: _History, sender: _Sender, memory: _Memory, record: Record) -> object:
+    """The objection to the record, `_UNKNOWN`, or the sender's memory with its smallest view."""
     message, headers = record.message, record.headers
     if message.client_id != sender.client:
         return _says_otherwise(f"client id {sender.client}")
@@ -308,26 +365,44 @@ def _judge(history: _History, sender: _Sender, record: Record) -> object:
         return _says_otherwise("headers that are decimal")
     assert not isinstance(message, ReleaseGroup)
     if isinstance(message, ClaimingPartition):
-        found = _view_of_claim(history, sender, headers)
+        found = _view_of_claim(history, sender, memory.view, headers)
     else:
-        found = _view_of_owner(history, sender, record, message)
+        found = _view_of_owner(history, memory, record, message)
     if not isinstance(found, int):
         return found
-    sender.view = found
-    if isinstance(message, ReleasingPartition) and headers.epoch is not None:
-        sender.resigned.add(headers.epoch)
-    return None
+    return _remembered(history, attrs.evolve(memory, view=found), record, message)
+
+
+def _remembered(
+    history: _History, memory: _Memory, record: Record, message: ClaimingPartition | OwnersMessage
+) -> _Memory:
+    """The memory of a sender that has also sent this."""
+    epoch, ended, reached = record.headers.epoch, None, memory.reached
+    match message:
+        case ClaimingPartition():
+            # An owner claims again only if it has resigned: then its release never arrived.
+            if history.claim(memory.view).owner_instance == message.instance_id:
+                ended = record.headers.supersedes
+        case ReleasingPartition():
+            ended = epoch
+        case _:
+            pass
+    if isinstance(message, Heartbeat | ReleasingPartition) and record.headers.set_position is None:
+        assert epoch is not None
+        reached = {**reached, epoch: message.offset}
+    resigned = memory.resigned if ended is None else memory.resigned | {ended}
+    return _Memory(memory.view, resigned, reached)
 
 
 def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) -> Objection:
     return Objection(guard, expected)
 
 
-def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> object:
+def _view_of_claim(history: _History, sender: _Sender, view: int, headers: Headers) -> object:
     """The smallest view in which it would claim and name exactly this tenure as the one to end."""
     if attrs.evolve(headers, supersedes=None, interval_ms=None) != Headers(present=True):
         return _says_otherwise("no header but supersedes and its interval")
-    view, ended = sender.view, headers.supersedes
+    ended = headers.supersedes
     if ended is not None:
         won = history.offsets.get(ended)
         if won is None:
@@ -338,9 +413,6 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
             return _UNKNOWN
         if not (claim.owned and claim.epoch == ended and claim.owner_client == sender.client):
             return _says_otherwise(f"supersedes nothing: epoch {ended} is no tenure of its client")
-        if claim.owner_instance == sender.instance:
-            # An owner claims again only if it has resigned: then its release never arrived.
-            sender.resigned.add(ended)
         return view
     while history.claim(view).owned and history.claim(view).owner_client == sender.client:
         if not history.knows(view, Field.OWNER | Field.EPOCH):
@@ -354,7 +426,7 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
 
 
 def _view_of_owner(
-    history: _History, sender: _Sender, record: Record, message: OwnersMessage
+    history: _History, memory: _Memory, record: Record, message: OwnersMessage
 ) -> object:
     """The smallest view in which it owned the claim under the epoch in the record."""
     headers, epoch = record.headers, record.headers.epoch
@@ -369,7 +441,7 @@ def _view_of_owner(
         if history.headless:
             return _UNKNOWN
         return Objection(Forbidden.NOT_OWNER, f"no epoch {epoch}: no record of the claim is there")
-    view = max(sender.view, won)
+    view = max(memory.view, won)
     if headers.seen is not None:
         seen = history.offsets.get(headers.seen)
         if seen is None:
@@ -378,8 +450,8 @@ def _view_of_owner(
             return Objection(
                 Impossible.NOT_APPENDED, f"no seen {headers.seen}: the claim's log has"
             )
-        if seen < sender.view:
-            return Objection(Impossible.VIEW_GOES_BACK, f"at least {sender.view} records seen")
+        if seen < memory.view:
+            return Objection(Impossible.VIEW_GOES_BACK, f"at least {memory.view} records seen")
         view = seen
     if not history.knows(view, Field.OWNER | Field.EPOCH):
         return _UNKNOWN
@@ -387,11 +459,11 @@ def _view_of_owner(
     owns = claim.owned and claim.owner_instance == message.instance_id and claim.epoch == epoch
     if not owns:
         return Objection(Forbidden.NOT_OWNER, _standing(claim))
-    if epoch in sender.resigned:
+    if epoch in memory.resigned:
         return Objection(Forbidden.RESIGNED, f"nothing more under epoch {epoch}")
     if headers.clock not in (None, claim.clock_ms) and history.knows(view, Field.CLOCK):
         return _says_otherwise(f"clock {claim.clock_ms}")
-    return _content(history, sender, record, message, view)
+    return _content(history, memory, record, message, view)
 
 
 def _standing(claim: Claim) -> str:
@@ -401,7 +473,7 @@ def _standing(claim: Claim) -> str:
 
 
 def _content(
-    history: _History, sender: _Sender, record: Record, message: OwnersMessage, view: int
+    history: _History, memory: _Memory, record: Record, message: OwnersMessage, view: int
 ) -> object:
     """Whether the owner would send this: its progress, its request, the position it sets."""
     headers, epoch = record.headers, record.headers.epoch
@@ -427,8 +499,7 @@ def _content(
         return view
     won = history.offsets[epoch]
     begun = history.claim(won).position if history.knows(won, Field.POSITION) else 0
-    least = max(begun, sender.reached.get(epoch, 0))
+    least = max(begun, memory.reached.get(epoch, 0))
     if message.offset < least:
         return _says_otherwise(f"an offset of at least {least}")
-    sender.reached[epoch] = message.offset
     return view
