@@ -9,18 +9,21 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import attrs
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_marshal.authentication import Keyring
+from kafka_marshal.capture import capture_line
 from kafka_marshal.replay import run, run_groups
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
 from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.exports.junit import SENTENCES_MAX, junit
 from kafka_marshal.replay.exports.sarif import sarif
-from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, OF_RANGES
 from kafka_marshal.replay.groups.catalogue import GROUP_CATALOGUE, OF_THE_INPUT
 from kafka_marshal.replay.model.published import FindingRow
 from tests.replay.findings.test_findings import STORIES, TAKEN, told_of
+from tests.replay.told import records
 
 LEVELS = {"none", "note", "warning", "error"}
 
@@ -224,6 +227,41 @@ def test_where_no_claim_could_be_judged_no_promise_passes(
     assert told.keys() == judging | clocks | NEEDS_OPTIONS.keys()
     nothing = "no claim was ever certain, see head_missing" if first else "no record of the log"
     assert told["forged"].startswith(f"not looked at: {nothing}")
+
+
+SHARED = (
+    "0 CP anchor/ranges ranges=0", "0 CM anchor/ranges 10 epoch=0", "1 CR p1/P 4",
+    "1 HB anchor/ranges 10 epoch=0 seen=2 clock=1700000001000",
+    "5 HB anchor/ranges 10 epoch=0 seen=3 clock=1700000001000",
+    "9.5 HB anchor/ranges 10 epoch=0 seen=4 clock=1700000005000", "9.6 CR q1/Q 4",
+)  # fmt: skip
+"""At most once, what `p1` held is lost, if it has not processed it."""
+
+
+def test_where_no_range_could_be_judged_none_passes_as_not_lost(tmp_path: Path) -> None:
+    """Their claim was judged, so `range_lost` passed for a log that had lost its head."""
+    lines = [capture_line(raw) + "\n" for raw in records(SHARED)]
+    options: dict[str, Any] = {"heartbeat_interval_s": 4}
+    (tmp_path / "whole").mkdir()
+    told, _ = skipped(tmp_path / "whole", lines, **options)
+    assert not {*OF_RANGES} & told.keys()
+    (tmp_path / "cut").mkdir()
+    told, _ = skipped(tmp_path / "cut", lines[2:], **options)
+    assert {*OF_RANGES} < told.keys()
+    assert "forged" not in told
+    [missing] = read_findings(tmp_path / "cut" / "out", "head_missing")
+    assert "1 claim is shared: who held which messages, and which of them were lost" in missing
+
+
+def read_findings(out: Path, code: str) -> list[str]:
+    rows = pq.read_table(out / "findings").to_pylist()
+    return [row["sentence"] for row in rows if row["code"] == code]
+
+
+def test_what_is_not_compared_under_a_forced_interval_does_not_pass(tmp_path: Path) -> None:
+    lines = THEFT.read_text(encoding="utf-8").splitlines(keepends=True)
+    told, _ = skipped(tmp_path, lines, heartbeat_interval_s=4, force_interval=True)
+    assert "--force-interval" in told["checkpoint_differs"]
 
 
 def test_under_the_original_rules_a_log_without_its_head_is_judged(tmp_path: Path) -> None:

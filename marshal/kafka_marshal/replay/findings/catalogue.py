@@ -145,7 +145,7 @@ _KINDS: Final = (
         "A heartbeat's checkpoint of a shared claim differs from what the log says as of its "
         "`marshal-seen`. One finding for each tenure. It is a warning where that lies more than "
         "1,024 records of the claim back, so that nobody compared. Nothing is compared where the "
-        "log's head is missing, or with `--force`.",
+        "log's head is missing, or with `--force-interval`.",
         "A consumer that begins to read in the middle may believe it. Find the sender. It may be "
         "no consumer at all, or one with another heartbeat interval. Or it had read records that "
         "the log has lost since. Restart the consumers that began to read at such a time.",
@@ -422,8 +422,8 @@ _KINDS: Final = (
         None,
         "log",
         "A coordinating partition does not begin at offset 0, so claims won before are not known. "
-        "Under `fenced` nothing is reported of a claim before it is certain; under `original` the "
-        "log is judged as if it began there.",
+        "Under `fenced` nothing is reported of a claim before it is certain, nor of ranges of "
+        "shared claims. Under `original` the log is judged as if it began there.",
         "Give the log from its beginning. If claims never become certain, their consumers do not "
         "say what they saw (marshal-seen and marshal-clock): consumers of the original never do.",
     ),
@@ -507,5 +507,15 @@ _KINDS: Final = (
 
 OF_ONE_RECORD: Final = frozenset({"record_not_signed", "record_not_authentic"})
 """Codes of findings beside the fold: one record shows each, with keys."""
+OF_RANGES: Final = (
+    "range_lost",
+    "ranges_passed_over",
+    "window_changed",
+    "position_above_low",
+    "checkpoint_differs",
+    "stuck_holder",
+    "starved_range",
+)
+"""The codes about ranges of shared claims."""
 CATALOGUE: Final[Mapping[str, FindingKind]] = {kind.code: kind for kind in _KINDS}
 """All codes, the rules' own first, the input's last."""

@@ -150,7 +150,10 @@ class JudgingOptions:
 
     def without_head(self, partition: int) -> str:
         """As `LiveJudging`."""
-        return "nobody knows who won a claim before that; it is reported from where it is certain"
+        return (
+            "nobody knows who won a claim before that; it is reported from where it is certain, "
+            "and nothing is reported of ranges of shared claims"
+        )
 
     def of_topic(self, partitions: int) -> JudgingOptions:
         """As `LiveJudging`."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core import wire
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import WINS, Accepted, ReadTwice, Refused
 from kafka_marshal.core.claims.world import Outcome, Transition, World
@@ -25,7 +26,7 @@ from kafka_marshal.core.ranges.messages import RangesMessage, RangesRecord
 from kafka_marshal.core.ranges.verdicts import RangeRefused
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.kernel.silences import Gaps
-from kafka_marshal.range_codec import decode_range
+from kafka_marshal.range_codec import RANGE_HEADER_FIELDS, decode_range
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.replay.findings.claims.grants import GrantedTwice
 from kafka_marshal.replay.findings.claims.movement import LagMovement, WedgedClaims
@@ -63,6 +64,8 @@ from kafka_marshal.replay.model.tenures import Tenures
 
 Emit: TypeAlias = Callable[[Row, str], None]
 """Takes a row and its rule set."""
+_OF_RANGES: Final = frozenset({*RANGE_HEADER_FIELDS, wire.CHECKPOINT_HEADER})
+"""Headers that only records of shared claims have."""
 
 
 @define
@@ -168,6 +171,10 @@ class RulesetFold:
         """Fold one record, by its group's heartbeat interval, and show it to all observers."""
         rules = self._rules[interval_ms]
         suffix = self._suffix
+        if suffix is not None and not _OF_RANGES.isdisjoint(name for name, _ in raw.headers):
+            message = record.message
+            if not isinstance(message, ReleaseGroup):
+                suffix.shared.add(message.key)
         if suffix is not None and self.world.read_before(record) is None:
             uncertain = self._read(suffix, raw, record, clock_ms, rules)
             if uncertain is not None:
@@ -247,6 +254,7 @@ class RulesetFold:
                 self._row(held)
         else:
             judged = JudgedRecord(raw, message, Unknowable.UNKNOWABLE, clock_ms)
+            self._suffix.shared.add(key)
             twice = self.world.read_before(record)
             if twice is None:
                 self.world.pass_over(record)
@@ -294,6 +302,7 @@ class RulesetFold:
             message = decode_range(single.raw.value)
             last = JudgedRecord(single.raw, message, Unknowable.UNKNOWABLE, single.clock_ms)
             self._suffix.unknowable += taken
+            self._suffix.shared.add(run.key)
         group = self._count_group(last.message, run.first_offset)
         group.records += taken - 1
         for instance, client in run.senders(taken):

@@ -52,6 +52,8 @@ class Suffix:
     """The offset where reading began."""
     unknowable: int = 0
     """The number of records about claims that were uncertain even after them."""
+    shared: set[ClaimKey] = field(factory=set)
+    """The claims that have ranges, which nobody judges in such a log."""
     _readers: PartitionStates[ClaimKey, Reader] = field(init=False)
     _known_from: dict[ClaimKey, int] = field(factory=dict)
     _pauser_open: set[ClaimKey] = field(factory=set)
@@ -79,6 +81,7 @@ class Suffix:
             known_from_first=min(self._known_from.values(), default=None),
             known_from_last=max(self._known_from.values(), default=None),
             unknowable=self.unknowable,
+            claims_ranges_unjudged=len(self.shared),
         )
 
     def read(self, record: Record, world: World, rules: Rules) -> UncertainRecord | None:

@@ -80,7 +80,7 @@ class ClockStatistics:
 class PartitionRow(Row):
     """Facts about one coordinating partition of one log.
 
-    The last five are counts for a log that starts in the middle; for a whole log they are null.
+    The last six are counts for a log that starts in the middle; for a whole log they are null.
     """
 
     coordinating_partition: Coordinating = -1
@@ -101,6 +101,7 @@ class PartitionRow(Row):
     known_from_first: int | None = None
     known_from_last: int | None = None
     unknowable: int | None = None
+    claims_ranges_unjudged: int | None = None
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.codec import MalformedRecord, decode
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, FindingKind
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, OF_RANGES, FindingKind
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
@@ -171,6 +171,8 @@ def _not_looked_at(summary: Summary, protocol: ClaimsProtocol) -> dict[str, dict
     of_all: dict[str, str] = {}
     if protocol.judging.coordination_partitions is None:
         of_all["wrong_coordinating_partition"] = NEEDS_PARTITIONS
+    if protocol.judging.forced:
+        of_all["checkpoint_differs"] = "needs the intervals in the log, see --force-interval"
     if protocol.keyring is None:
         of_all |= dict.fromkeys(("record_not_signed", "record_not_authentic"), "needs --keys")
     found = {}
@@ -183,6 +185,9 @@ def _not_looked_at(summary: Summary, protocol: ClaimsProtocol) -> dict[str, dict
             why = [unjudged[rules] for rules in summary.rules if kind.rules in (rules, "each")]
             if why and None not in why:
                 found[log][kind.code] = str(why[0])
+        if any(row.claims_ranges_unjudged for row in summary.partitions if row.log == log):
+            why_not = "ranges of shared claims are not judged, see head_missing"
+            found[log] |= {code: why_not for code in OF_RANGES if code not in found[log]}
     return found
 
 

@@ -382,4 +382,10 @@ def _certainty(headless: list[PartitionRow]) -> str:
             "A claim becomes certain by a record of its owner that says it saw the log so far "
             "(marshal-seen and marshal-clock), if nothing since then may have won. "
         )
+    shared = sum(row.claims_ranges_unjudged or 0 for row in judged)
+    if shared:
+        sentence += (
+            f"{times(shared, 'claim')} {'is' if shared == 1 else 'are'} shared: who held which "
+            "messages, and which of them were lost, is not known. "
+        )
     return sentence + "What the original's rules say, if asked, is judged as if the log began here."
