@@ -20,6 +20,7 @@ from kafka_marshal.replay.model.tables import FINDINGS
 from tests.replay.state.test_checkpoint import NIGHTS
 from tests.replay.told import INTERVAL_MS, records
 
+MISSED = "missed_heartbeat"
 DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf-8")
 
 
@@ -124,6 +125,26 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
     assert (begun.state, begun.severity) == (BEGUN, "error")
     assert finding(begun).code == "interval_mismatch"
     assert "client A says 4.0 s, client B says 1.0 s" in finding(begun).sentence
+
+
+def test_a_silence_is_told_once_the_interval_fits_again() -> None:
+    """After an outage at the log's beginning, most heartbeats seem to come too seldom."""
+    claims = [f"p={number}" for number in range(12)]
+    lines = [f"{second} {verb} {claim}" for second, verb in (
+        (0, "CP a1/A"), (10, "HB a1/A 5"), *((second, "HB a1/A 5") for second in range(11, 14)),
+        (14, "RP a1/A 5"),
+    ) for claim in claims]  # fmt: skip
+    judging = JudgingOptions((RuleSet.FENCED,), INTERVAL_MS)
+    place = LogPartition("log", 2)
+    live, whole = LiveFold(place, judging), PartitionFold(place, judging)
+    told: list[FindingRow] = []
+    for raw in records(lines):
+        told += [finding(one) for one in live.fold(raw) if one.event == "finding"]
+        whole.feed(raw)
+    whole.close()
+    silent = [row.topic_partition for row in whole.drain()[FINDINGS] if row.code == MISSED]
+    assert len(silent) == len(claims)
+    assert [row.topic_partition for row in told if row.code == MISSED] == silent
 
 
 def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> None:

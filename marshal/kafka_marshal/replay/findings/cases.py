@@ -122,7 +122,7 @@ class Case:
 class Cases:
     """The open cases of one observer, by a name that distinguishes them."""
 
-    def __init__(self, as_yet: Callable[[Case, Rules], FindingRow | None] | None = None) -> None:
+    def __init__(self, as_yet: Callable[[Case, Rules], FindingRow] | None = None) -> None:
         """`as_yet` returns the row of a case that is not over, if it differs from the final one."""
         self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
@@ -160,9 +160,7 @@ class Cases:
 
     def _newest(self, count: int, rules: Rules) -> Iterator[FindingRow]:
         for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
-            row = case.row() if self._as_yet is None else self._as_yet(case, rules)
-            if row is not None:
-                yield row
+            yield case.row() if self._as_yet is None else self._as_yet(case, rules)
 
     def close(self, key: ClaimKey) -> None:
         """The findings about one claim are over."""

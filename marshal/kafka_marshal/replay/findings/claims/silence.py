@@ -189,16 +189,16 @@ class Silences(FindingObserver):
         """Whether most gaps between owners' records are no longer than the interval."""
         return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
 
-    def _as_yet(self, case: Case, rules: Rules) -> FindingRow | None:
-        """A silence that continues, if the interval seems to fit so far."""
-        if not self.interval_fits:
-            return None
+    def _as_yet(self, case: Case, rules: Rules) -> FindingRow:
+        """A silence that continues."""
         brief = case.code == "missed_heartbeat" and case.worst_ms <= rules.stale_after_ms
         row = case.row()
         return attrs.evolve(row, severity=INFO) if brief else row
 
     def begun(self, rules: Rules) -> Iterator[FindingRow]:
-        """Silences, and then unowned claims."""
+        """Silences, and then unowned claims; those of before the interval fitted, once it does."""
+        if not self.interval_fits:
+            return
         yield from self._silent.begun(rules)
         yield from self._unowned_cases.begun(rules)
 
