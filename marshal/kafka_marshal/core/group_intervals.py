@@ -19,6 +19,8 @@ own choice.
 >>> intervals.judged(record, accepted=True)
 >>> intervals.of("g"), intervals.of("h")
 (10000, 60000)
+>>> intervals.states("g"), intervals.states("h")
+(True, False)
 """
 
 from __future__ import annotations
@@ -131,6 +133,10 @@ class GroupIntervals:
         """Every interval that the group has used, in order; empty if it states none."""
         known = self._groups.get(group)
         return () if known is None else tuple(known.history)
+
+    def states(self, group: str) -> bool:
+        """Whether the group is judged by an interval that its own records state."""
+        return group in self._groups and not self.forced
 
     def other(self, group: str) -> OtherInterval | None:
         """The error to raise if the group may use no other interval than the default."""

@@ -130,3 +130,17 @@ def test_an_interval_that_was_given_must_be_the_one_that_the_log_says(given: boo
     says = "group g says 60s in the log .client A., not 4s; .* --force-interval"
     with pytest.raises(InvalidOption, match=says):
         partition_fold.feed(second)
+
+
+def test_a_group_that_does_not_fit_hides_no_silence_of_one_that_states_its_interval() -> None:
+    """`h` states none and speaks every 9 s; `g` states 4 s, and was silent for 20 s."""
+    other = [f"{second} HB h1/H 5 g=h topic=logs" for second in range(9, 200, 9)]
+    stated = "a1/A 5 epoch=1 interval=4000"
+    own = [f"{second} HB {stated}" for second in (*range(2, 41, 2), *range(60, 200, 2))]
+    lines = sorted([*other, *own], key=lambda line: float(line.split()[0]))
+    lines = ["0 CP h1/H g=h topic=logs", "0 CP a1/A interval=4000", *lines]
+    lines += ["200 RP a1/A 5 epoch=1", "260 CP b1/B interval=4000"]
+    told = {(row.code, row.group) for row in fenced(*lines)}
+    silences = {("missed_heartbeat", "g"), ("unowned_too_long", "g")}
+    assert told >= {("interval_mismatch", None), *silences}
+    assert not {("missed_heartbeat", "h"), ("unowned_too_long", "h")} & told

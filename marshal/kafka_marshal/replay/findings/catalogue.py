@@ -288,8 +288,8 @@ _KINDS: Final = (
         "each",
         "A group is judged by another interval than the one that its consumers ran with. Their "
         "records say another one, or act under a claim that these rules refused, or most "
-        "heartbeats come further apart. Silences are then not reported one by one. An error where "
-        "a group says two intervals at once: it processes everything twice.",
+        "heartbeats come further apart. Silences of groups that say none are then not reported one "
+        "by one. An error where a group says two intervals at once: it processes everything twice.",
         "If the log says no interval, replay with the one that the consumers run with "
         "(--heartbeat-interval). If a group says two, stop the consumers that differ.",
     ),

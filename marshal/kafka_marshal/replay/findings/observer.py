@@ -63,10 +63,10 @@ class LogEnd:
     """The open tenures."""
     rules_of: Callable[[str], Rules]
     """The rules with the heartbeat interval of a group."""
+    fits: Callable[[str], bool]
+    """Whether a group's owners sent records about as often as its heartbeat interval requires."""
     steady: Sequence[SteadyTenures] = ()
     """Further open tenures."""
-    interval_fits: bool = True
-    """Whether owners sent records about as often as the heartbeat interval requires."""
 
     @property
     def clock_ms(self) -> int:

@@ -193,15 +193,15 @@ class PartitionFold:
     def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
         self._place = place
         self._rows = Rows()
+        self._intervals = GroupIntervals(judging.heartbeat_interval_ms, forced=judging.forced)
         self._books = tuple(
-            RulesetFold(rules, self._emit, compares=not judging.forced) for rules in judging.rules()
+            RulesetFold(rules, self._emit, self._intervals) for rules in judging.rules()
         )
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
         self._headers = MalformedHeaders()
         self._clocks = Clocks()
-        self._intervals = GroupIntervals(judging.heartbeat_interval_ms, forced=judging.forced)
         self._interval_given = judging.given and not judging.forced
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None

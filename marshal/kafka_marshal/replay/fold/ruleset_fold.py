@@ -86,17 +86,17 @@ class RulesetFold:
     shortcut = True
     """Whether ordinary heartbeats use `_goes_on`; a test compares it with the long way."""
 
-    def __init__(self, rules: Rules, emit: Emit, *, compares: bool = True) -> None:
+    def __init__(self, rules: Rules, emit: Emit, intervals: GroupIntervals) -> None:
         self.rules = rules
         """With the heartbeat interval of groups that state none."""
-        self._compares = compares
+        self._compares = not intervals.forced
         """Whether checkpoints were made with the same heartbeat intervals."""
         self._rules = RulesByInterval(rules)
         self.world = World(rules)
         self._emit = emit
         self._tenures = Tenures()
         self._positions, self._pauses = Positions(), Pauses()
-        self._silences = Silences()
+        self._silences = Silences(intervals)
         self._lanes = Lanes(self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
         self._shared = SharedRanges(self.world)
@@ -730,8 +730,7 @@ class RulesetFold:
         positions = {key: claim.position for key, claim in claims.items()}
         for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
             self._row(row)
-        fits = self._silences.interval_fits
-        end = LogEnd(self.rules, last, self._tenures.open, rules_of, steady, fits)
+        end = LogEnd(self.rules, last, self._tenures.open, rules_of, self._silences.fits, steady)
         for observer in self._observers:
             for finding in observer.at_the_end(end):
                 self._row(finding)

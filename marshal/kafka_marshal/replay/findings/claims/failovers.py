@@ -81,8 +81,8 @@ class Failovers(FindingObserver):
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """The slow ones, if the interval fits, and every group's distribution."""
-        if end.interval_fits:
-            for case in self._slow.values():
+        for key, case in self._slow.items():
+            if end.fits(key.group):
                 yield case.row()
         for group in self._groups.values():
             if group.case is not None:

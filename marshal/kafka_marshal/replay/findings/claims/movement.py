@@ -83,13 +83,11 @@ class WedgedClaims(FindingObserver):
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding per claim, about its longest standstill, if the interval fits."""
-        if not end.interval_fits:
-            return
         for tenure in end.tenures.values():
             self._add(tenure, end.rules_of(tenure.key.group).heartbeat_interval_ms)
         for group, claims in self._groups.items():
             for key, known in claims.items():
-                if known.wedged is not None:
+                if known.wedged is not None and end.fits(group):
                     moving = _moving(group, known.wedged[0], end.steady)
                     yield from self._judged(key, *known.wedged, claims, moving)
 

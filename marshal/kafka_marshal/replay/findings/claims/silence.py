@@ -7,6 +7,7 @@ silences.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -16,6 +17,7 @@ import attrs
 from attrs import define
 
 from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.kernel.silences import DIGITS, Gaps
@@ -69,11 +71,14 @@ class _Unowned:
 class Silences(FindingObserver):
     """Missed heartbeats and unowned claims of one coordinating partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, intervals: GroupIntervals) -> None:
         super().__init__()
-        self._silent = Cases(self._as_yet)
+        self._intervals = intervals
+        self._silent = Cases(self._as_yet), Cases(self._as_yet)
+        """Of groups that state no interval, which may not fit, and of those that do."""
         self._unowned: dict[ClaimKey, _Unowned] = {}
-        self._unowned_cases = Cases(self._as_yet)
+        self._unowned_cases = Cases(self._as_yet), Cases(self._as_yet)
+        """As `_silent`."""
         self._paused_until_ms: dict[str, int] = {}
         self._gaps = Counter[int]()
         self._gaps_seen = 0
@@ -125,7 +130,7 @@ class Silences(FindingObserver):
         if silence_ms <= missed_after_ms(event.rules) or event.tenure is None:
             return
         sender = event.message.instance_id, event.message.client_id
-        case = self._silent.add(
+        case = self._silent[self._intervals.states(event.key.group)].add(
             (event.key, event.message.instance_id),
             None,
             event.sighting,
@@ -167,7 +172,7 @@ class Silences(FindingObserver):
         if lasted_ms <= limit_ms:
             return False
         ended = ", until the log ended." if at_the_end else f", until offset {until.offset}."
-        case = self._unowned_cases.add(
+        case = self._unowned_cases[self._intervals.states(key.group)].add(
             key,
             None,
             unowned.last,
@@ -186,8 +191,15 @@ class Silences(FindingObserver):
 
     @property
     def interval_fits(self) -> bool:
-        """Whether most gaps between owners' records are no longer than the interval."""
+        """Whether most gaps between owners' records are no longer than the interval.
+
+        Of groups that state none; the others are judged by their own.
+        """
         return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
+
+    def fits(self, group: str) -> bool:
+        """Whether the interval by which a group is judged seems to be that of its members."""
+        return self.interval_fits or self._intervals.states(group)
 
     def _as_yet(self, case: Case, rules: Rules) -> FindingRow:
         """A silence that continues."""
@@ -197,10 +209,10 @@ class Silences(FindingObserver):
 
     def begun(self, rules: Rules) -> Iterator[FindingRow]:
         """Silences, and then unowned claims; those of before the interval fitted, once it does."""
-        if not self.interval_fits:
-            return
-        yield from self._silent.begun(rules)
-        yield from self._unowned_cases.begun(rules)
+        for cases in (self._silent, self._unowned_cases):
+            for states, of_kind in enumerate(cases):
+                if states or self.interval_fits:
+                    yield from of_kind.begun(rules)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Silences and unowned claims, or a finding that the interval does not fit."""
@@ -219,14 +231,15 @@ class Silences(FindingObserver):
         ]
         if not self.interval_fits:
             yield self._mismatch(end)
-            return
-        for case in self._silent:
+        for case in itertools.chain(*self._silent):
             if case.worst_ms <= end.rules_of(case.group or "").stale_after_ms:
                 case.severity = INFO
-            yield case.row()
-        for case in self._unowned_cases:
-            yield case.row()
-        yield from gone_rows
+            if self.fits(case.group or ""):
+                yield case.row()
+        for case in itertools.chain(*self._unowned_cases):
+            if self.fits(case.group or ""):
+                yield case.row()
+        yield from (row for row in gone_rows if self.fits(row.group or ""))
 
     def _silent_at_the_end(self, end: LogEnd) -> set[ClaimKey]:
         """Claims whose owner is stale at the end of the log; they count as unowned."""
@@ -292,7 +305,7 @@ class Silences(FindingObserver):
                 f"Owners usually speak every {span(usual_ms)} (19 of 20 times within "
                 f"{span(longest_ms)}), but where the log says no heartbeat interval it is taken "
                 f"to be {span(end.rules.heartbeat_interval_ms)}: is that the one that the "
-                f"consumers ran with? Silences are not reported one by one, and staleness is "
+                f"consumers ran with? Silences there are not reported one by one, and staleness is "
                 f"judged by it."
             ),
         )

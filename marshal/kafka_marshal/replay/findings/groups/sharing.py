@@ -198,13 +198,11 @@ class Starvation(FindingObserver):
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Clients that asked often and for long, if the interval fits."""
-        if not end.interval_fits:
-            return
         for case in self._hungry.values():
             lasted_ms = case.last_seen.clock_ms - case.first_seen.clock_ms
             assert case.group is not None
             enough_ms = end.rules_of(case.group).stale_after_ms
-            if case.count >= ASKED_MIN and lasted_ms > enough_ms:
+            if case.count >= ASKED_MIN and lasted_ms > enough_ms and end.fits(case.group):
                 yield case.row()
 
 
