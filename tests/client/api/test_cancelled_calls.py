@@ -215,6 +215,42 @@ def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin
     assert ended == [True]
 
 
+@pytest.mark.parametrize("cancels", ["what it awaits", "itself"])
+def test_a_handler_that_ends_by_a_cancellation_of_its_own_has_failed(cancels: str) -> None:
+    """Its message was neither done nor tried again, and the position stood still for ever."""
+    kafka = Kafka()
+    kafka.create("events", messages=5)
+    done: list[int] = []
+    tried = 0
+
+    async def handler(message: Message) -> None:
+        nonlocal tried
+        if message.offset != 2:
+            done.append(message.offset)
+            return
+        tried += 1
+        mine = asyncio.current_task()
+        awaits = asyncio.create_task(asyncio.sleep(WITHIN_S))
+        cancelled = mine if cancels == "itself" else awaits
+        assert cancelled is not None
+        cancelled.cancel()
+        await awaits
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+            await consumer.add_topic("events")
+            with pytest.raises(HandlerFailed, match=r"offset 2, .*CancelledError"):
+                async with asyncio.timeout(WITHIN_S):
+                    await consumer.run(handler, retries=1, backoff_s=0.01)
+            assert consumer.committed("events", 0) <= 2
+
+    asyncio.run(main())
+    assert done == [0, 1]
+    assert tried == (1 if cancels == "itself" else 2)
+
+
 def test_what_was_fed_last_is_given_out_again_also_where_all_before_it_is_done() -> None:
     """Nobody got it before the consumer was closed, and a stop waited for it."""
     kafka = Kafka()

@@ -38,7 +38,7 @@ from kafka_marshal.client.process.handling import (
     not_ours,
 )
 from kafka_marshal.client.process.work_queues import StartedMessage
-from kafka_marshal.errors import InvalidOption
+from kafka_marshal.errors import HandlerFailed, InvalidOption
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -245,7 +245,8 @@ class AsyncConsumer:
         acknowledged: this consumer or the next owner delivers them again.
 
         Args:
-            handler: its result is ignored; an exception that it raises is a failure.
+            handler: its result is ignored; an exception that it raises is a failure. So is a
+                CancelledError of something that it awaits, unless `run` itself is cancelled.
             concurrency: the most messages that are handled at a time.
             order: what is handled sequentially: a partition, each key in it, or nothing.
             retries: how often a failed message is retried; the messages behind it in that order
@@ -428,7 +429,11 @@ class _Tasks:
     def _ended(self, begun: StartedMessage[Message], task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
         self._handling.finish(begun)
-        if not task.cancelled():
+        if task.cancelled():
+            if not self._over.is_set():  # the handler cancelled its own task
+                self.failure = self.failure or _cancelled(begun.message)
+                self._over.set()
+        else:
             error = task.exception()
             if error is not None:
                 self.failure = self.failure or error
@@ -452,7 +457,7 @@ class _Tasks:
                 with self._handling.observers.processing(begun.message):
                     promise = self._handler(begun.message)
                     if isinstance(promise, Awaitable):
-                        await promise
+                        await _unless_cancelled(promise, begun.message)
             except Exception as error:
                 if self._over.is_set() or not_ours(begun):
                     return False
@@ -473,3 +478,25 @@ class _Tasks:
                         f"AsyncConsumer.run an async function, or use Consumer"
                     )
                 return True
+
+
+async def _unless_cancelled(promise: Awaitable[object], message: Message) -> None:
+    """Await a handler; what it awaited may have been cancelled, which is a failure of it.
+
+    Raises:
+        HandlerFailed: it raised CancelledError although nobody cancelled this task.
+    """
+    try:
+        await promise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _cancelled(message) from error
+
+
+def _cancelled(message: Message) -> HandlerFailed:
+    return HandlerFailed(
+        f"{message!r}: its handler ended by CancelledError, and nobody cancelled run: it cancelled "
+        f"itself, or a task that it awaited was cancelled"
+    )
