@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 
-from kafka_marshal.client.api.consumer import Claim, IdUsedTwice
+from kafka_marshal.client.api.consumer import Claim, Consumer, IdUsedTwice
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.testing import Broker
 from tests.client.crew import Stage, until
+from tests.client.doubles import Kafka
 from tests.client.notes import Notes
 
 NAME = "kafka_marshal"
@@ -50,6 +53,41 @@ def test_observers_hear_what_happened_in_its_order(stage: Stage) -> None:
     assert kinds == {"ClaimingPartition", "Heartbeat", "ReleasingPartition"}
     assert all(0 < seconds < 10 for _, _, seconds in notes.of("appended"))
     assert not {"late", "wedged", "fenced", "idle", "unknown", "dropped"} & set(names)
+
+
+CALLS: dict[str, Callable[[Consumer], object]] = {
+    "add_topic": lambda consumer: consumer.add_topic("others"),
+    "subscribe": lambda consumer: consumer.subscribe("others"),
+    "remove_topic": lambda consumer: consumer.remove_topic("events"),
+    "release": lambda consumer: consumer.release("events", 0),
+    "pause": lambda consumer: consumer.pause("events"),
+    "resume": lambda consumer: consumer.resume("events"),
+    "seek": lambda consumer: consumer.seek("events", 0, 1),
+    "commit": lambda consumer: consumer.commit(),
+    "close": lambda consumer: consumer.close(),
+}
+
+
+def test_an_observer_cannot_wait_for_the_thread_that_calls_it() -> None:
+    """The thread waited for itself: no heartbeat was sent, and `close` did not end in time."""
+    kafka = Kafka()
+    kafka.create("events", messages=3)
+    kafka.create("others")
+    refused: list[str] = []
+
+    class Calls(Observer):
+        def claimed(self, claim: Claim) -> None:
+            for name, call in CALLS.items():
+                with suppress(MarshalError):
+                    call(consumer)
+                    continue
+                refused.append(name)
+            consumer.commit(asynchronous=True)  # does not wait
+
+    with kafka.new_consumer(observers=[Calls()]) as consumer:
+        consumer.add_topic("events")
+        assert [message.offset for message in consumer.consume(10, 5.0)] == [0, 1, 2]
+    assert refused == [*CALLS]
 
 
 def test_an_observer_that_fails_is_named_and_stops_nobody(

@@ -376,6 +376,7 @@ class Consumer:
             ConsumerClosed: the consumer is closed.
         """
         wanted = Subscription.of(topics)
+        self._coordinator.refuse_observers()  # before the lock: who holds it may wait for them
         self.delivery.raise_if_closed()
         with self._subscribing:
             found = wanted.among(self._topics() if wanted.patterns else ())
@@ -430,7 +431,7 @@ class Consumer:
         self._removed.add(topic)  # first, or who looks for topics meanwhile takes it again
         try:
             self._remove(topic)
-        except InvalidOption:
+        except MarshalError:
             if not again:
                 self._removed.discard(topic)
             raise
@@ -595,6 +596,8 @@ class Consumer:
         commit = Commit()
         if asynchronous:
             commit.answer.cancel()
+        else:
+            coordinator.refuse_observers()
         coordinator.do(partial(coordinator.ownership.commit, message, commit))
         if asynchronous:
             return
@@ -805,7 +808,11 @@ class Consumer:
 
         It returns after `timeout_s` even if no broker answers; a claim that it could not release
         becomes stale.
+
+        Raises:
+            MarshalError: an observer called it, which would wait for itself; it may call `stop`.
         """
+        self._coordinator.refuse_observers()
         deadline = self._environment.deadline(timeout_s)
         with self._closing:
             if self.delivery.closed:

@@ -169,8 +169,9 @@ class Coordinator:
 
         Raises:
             ConsumerClosed: the coordinator has ended, by `stop` or `close`.
-            MarshalError: the error that ended it.
+            MarshalError: the error that ended it; or an observer called this.
         """
+        self.refuse_observers()
         self.raise_failure()
         answer = Answer[T]()
 
@@ -186,6 +187,18 @@ class Coordinator:
         self.post(CallRequested(called))
         self.wait(answer)
         return answer.result()
+
+    def refuse_observers(self) -> None:
+        """Refuse a call that waits for the coordinator's thread, if that is the calling one.
+
+        Raises:
+            MarshalError: an observer called it, which would wait for itself.
+        """
+        if self._threads.is_current(self._thread):
+            raise MarshalError(
+                "an observer called this in the thread that keeps the claims, which would wait for "
+                "itself: call it in another thread, or in on_claimed, on_lost or on_drained"
+            )
 
     def wait(self, answer: Answer[T], deadline: Deadline | None = None) -> None:
         """Wait until the coordinator has answered, or until the deadline.

@@ -53,9 +53,10 @@ class Idle:
 class Observer:
     """Receives the events of consumers and producers. All methods do nothing: override some.
 
-    Any thread of a consumer may call them, so return quickly and do not block. One observer may
-    observe several consumers; the group is in `claim.key.group`. A producer calls only `delivered`,
-    `buffer_full` and `statistics`.
+    Any thread of a consumer may call them, so return quickly and do not block. The consumer's own
+    calls that wait, such as `pause` and `close`, raise MarshalError in the thread that keeps the
+    claims; `stop` does not wait. One observer may observe several consumers; the group is in
+    `claim.key.group`. A producer calls only `delivered`, `buffer_full` and `statistics`.
     """
 
     def claimed(self, claim: Claim) -> None:
