@@ -9,6 +9,7 @@ import pytest
 
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.client.message import Message
+from kafka_marshal.client.process.handling import Retrying
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 
 BACKOFF_S = 25.0
@@ -92,3 +93,10 @@ def test_a_message_of_a_lost_claim_is_tried_no_more(way: str) -> None:
     tries = Tries(on_failure)
     WAYS[way](tries)
     assert tries.of_lost == [False, False], "the second is of the next tenure"
+
+
+def test_a_message_may_be_tried_again_for_days() -> None:
+    """The 1025th failure ended the run with an OverflowError, after 8.5 hours."""
+    retrying = Retrying(retries=10**6)
+    assert retrying.wait_s(1) <= 0.1
+    assert all(15.0 <= retrying.wait_s(tried) <= 30.0 for tried in (10, 1_025, 10**6))

@@ -70,7 +70,8 @@ class Retrying:
 
     def wait_s(self, tried: int) -> float:
         """The delay after this many attempts, in seconds."""
-        longest = min(self.backoff_max_s, self.backoff_s * float(2 ** (tried - 1)))
+        # No float is as large as 2**1024, and one message may be retried for days.
+        longest = min(self.backoff_max_s, self.backoff_s * 2.0 ** min(tried - 1, 1000))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311  # so that not all come at once
 
 
