@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -146,6 +146,20 @@ def test_without_such_a_topic_it_does_not_run(stage: Stage) -> None:
     ran = marshal("redrive", "no-such-topic", "--bootstrap", stage.bootstrap)
     assert ran.returncode == 2
     assert "no-such-topic" in ran.stderr
+
+
+def test_a_partition_without_an_answer_is_an_error_of_the_cluster() -> None:
+    """It was a KeyError."""
+    kafka = InMemoryKafka()
+    kafka.create("dead")
+
+    def refuse(question: str) -> None:
+        if question == "list_offsets":
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    kafka.answers = refuse
+    with pytest.raises(BrokerFailed, match=r"which offsets partitions hold: .* DESCRIBE"):
+        DeadLetterTopic(kafka.settings(), "dead", "g")
 
 
 def test_letters_to_a_topic_that_the_user_may_not_describe_wait_for_the_right() -> None:

@@ -16,7 +16,7 @@ from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.codec import PARTITION_MAX, coordinating_partition
 from kafka_marshal.core.claims.suffix_reader import Field
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.errors import InvalidOption
 
 
 @frozen
@@ -105,13 +105,11 @@ def plan(
             if (one.topic, number) in wanted:
                 raise InvalidOption(f"{one.topic}:{number} is named twice")
             wanted[one.topic, number] = one.where
-    extents = cluster.extents(list(wanted))
+    extents = cluster.all_extents(list(wanted))
     at_times = _at_times(wanted, cluster)
     planned = []
     for (topic, number), where in sorted(wanted.items()):
-        extent = extents.get((topic, number))
-        if extent is None:
-            raise BrokerFailed(f"{topic}:{number}: its offsets are not known now")
+        extent = extents[topic, number]
         key = ClaimKey(group, topic, number)
         home = coordinating_partition(topic, view.partitions)
         reader = view.folds[home].claim(key)

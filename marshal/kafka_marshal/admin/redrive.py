@@ -104,7 +104,7 @@ class DeadLetterTopic:
         """Look up the current begin and end.
 
         Raises:
-            BrokerFailed: there is no such topic, or no broker answered.
+            BrokerFailed: there is no such topic, or no broker answered for a partition.
         """
         self.topic, self.group = topic, group
         self._settings = settings
@@ -112,7 +112,7 @@ class DeadLetterTopic:
         metadata = ClusterMetadata(settings)
         self._partitions = {topic: metadata.partitions_of(topic)}
         all_ = [(topic, number) for number in range(self._partitions[topic])]
-        extents = self._cluster.extents(all_)
+        extents = self._cluster.all_extents(all_)
         committed = metadata.committed(group, all_)
         self.next = {
             number: min(

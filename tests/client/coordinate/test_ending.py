@@ -189,6 +189,7 @@ QUESTIONS: dict[str, Callable[[ClusterClient], object]] = {
     "create_topic": lambda asked: asked.create_topic("new", 1, 1, {}),
     "delete_topic": lambda asked: asked.delete_topic("orders"),
     "extents": lambda asked: asked.extents([("orders", 0)]),
+    "all_extents": lambda asked: asked.all_extents([("orders", 0)]),
     "ends": lambda asked: asked.ends([("orders", 0)]),
     "offsets_at": lambda asked: asked.offsets_at([("orders", 0)], 0),
     "allowed_of_group": lambda asked: asked.allowed_of_group("g"),

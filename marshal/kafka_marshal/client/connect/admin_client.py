@@ -229,6 +229,20 @@ class ClusterClient:
         highs = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {one: Watermarks(lows[one], highs[one]) for one in lows if one in highs}
 
+    def all_extents(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], Watermarks]:
+        """The offsets that these partitions hold now, all of them.
+
+        Raises:
+            BrokerFailed: one of them could not be looked up.
+        """
+        earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        with self._plainly("which offsets partitions hold", "DESCRIBE on their topics"):
+            lows = self._all_offsets(partitions, earliest)
+            highs = self._all_offsets(partitions, latest)
+        return {one: Watermarks(lows[one], highs[one]) for one in partitions}
+
     def ends(
         self, partitions: Sequence[tuple[str, int]], within_s: float = CONNECT_S
     ) -> dict[tuple[str, int], int]:
