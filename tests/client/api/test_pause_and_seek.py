@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -73,6 +74,21 @@ def test_a_seek_that_is_refused_takes_nothing_away() -> None:
         with pytest.raises(InvalidOption, match="below 3 is done"):
             consumer.seek("events", 0, 1)
         assert polled(consumer, 7) == [*range(3, 10)]
+
+
+@pytest.mark.parametrize("to", [11, 2**63, 10.0, math.nan])
+def test_a_seek_beyond_the_end_is_refused(to: Any) -> None:
+    """It skipped what came later, for good; a float or 2**63 ended the consumer."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 3) == [0, 1, 2]
+        with pytest.raises(InvalidOption, match=r"which ends at 10|whole number"):
+            consumer.seek("events", 0, to)
+        consumer.seek("events", 0, 10)
+        kafka.produce("events", 2)
+        assert polled(consumer, 2) == [10, 11]
 
 
 def test_a_second_pause_takes_back_nothing_that_was_given_out() -> None:

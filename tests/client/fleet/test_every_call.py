@@ -30,10 +30,11 @@ NEVER: Final[dict[type, dict[str, str]]] = {
         "position": LOOKS,
         "processing": "`run` calls what it calls, for every message.",
         "remove_topic": "`unsubscribe` removes topics by the same `_remove`.",
-        "seek_to_time": "It looks an offset up, and calls `seek`.",
+        "seek_to_time": "It looks an offset up, and moves there as `seek` does.",
         "redeliver": "Not for applications: `run` calls it.",
         "handling": "Not for applications: `run` calls it.",
         "positions_of": "Not for applications: a controller of groups calls it.",
+        "move": "Not for applications: `seek` and a controller of groups call it.",
     },
     AsyncConsumer: {
         **dict.fromkeys(("assignment", "claims", "committed", "lag", "position"), LOOKS),

@@ -11,7 +11,7 @@ from tools.simulate.faults.fault import intervals, one_of
 from tools.simulate.history import Sought
 
 from kafka_marshal import Consumer
-from kafka_marshal.errors import InvalidOption, MarshalError
+from kafka_marshal.errors import BrokerFailed, InvalidOption, MarshalError
 
 if TYPE_CHECKING:
     from tools.simulate.process import Process
@@ -169,7 +169,7 @@ def _seeks(world: World, process: Process, consumer: Consumer, topic: str, chanc
     history.sought.append(sought)
     try:
         consumer.seek(topic, partition, offset)
-    except InvalidOption:
+    except (InvalidOption, BrokerFailed):
         history.sought.remove(sought)
         raise
     for tenure in process.tenures(topic):

@@ -757,12 +757,23 @@ class Consumer:
         """At least once: skip the messages before this offset, as if they were done.
 
         To go back, use `marshal set-position`: a position in the log never decreases while its
-        owner lives.
+        owner lives. For the same reason an offset beyond the end is refused: messages that come
+        later would be skipped as well.
 
         Raises:
-            InvalidOption: the partition is not claimed, or the offset is below the position.
+            InvalidOption: the partition is not claimed, or the offset is below the position, or
+                beyond the partition's end.
+            BrokerFailed: the offset is beyond the last known end, and no broker answered.
         """
-        self._coordinator.call(lambda: self._coordinator.ownership.seek(topic, partition, offset))
+        if not isinstance(offset, int):
+            raise InvalidOption(f"offset must be a whole number, not {offset!r}")
+        if offset > self._coordinator.ownership.known_end(topic, partition):
+            end = self._coordinator.cluster.all_ends([(topic, partition)])[topic, partition]
+            if offset > end:
+                raise InvalidOption(
+                    f"offset {offset} is outside {topic}/{partition}, which ends at {end}"
+                )
+        self.move(topic, partition, offset)
 
     def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
         """At least once: skip the messages before this time; all, if none is later.
@@ -780,7 +791,7 @@ class Consumer:
         offset = found.get(one)
         if offset is None:
             offset = self._coordinator.cluster.all_ends([one])[one]
-        self.seek(topic, partition, offset)
+        self.move(topic, partition, offset)
 
     # --- ending -----------------------------------------------------------------------------------
 
@@ -858,6 +869,10 @@ class Consumer:
             return {key.topic_partition: member.folded(key).position for key in keys}
 
         return self._coordinator.call(found)
+
+    def move(self, topic: str, partition: int, offset: int) -> None:
+        """`seek`, without asking whether the partition holds the offset. Not for applications."""
+        self._coordinator.call(lambda: self._coordinator.ownership.seek(topic, partition, offset))
 
     def handling(
         self,

@@ -179,6 +179,23 @@ class Ownership:
         end = self._ends.get(tenure.claim)
         return None if end is None else max(0, end - tenure.next)
 
+    def known_end(self, topic: str, partition: int) -> int:
+        """An offset that this partition, which we own alone, is known to reach. Any thread may ask.
+
+        Raises:
+            InvalidOption: we do not own it, share it, or consume it at most once.
+        """
+        tenure = self.claimed(topic, partition)
+        self._refuse_to_seek(tenure)
+        return max(tenure.delivered_end, tenure.fetched.notified)
+
+    def _refuse_to_seek(self, tenure: OwnedPartition) -> None:
+        _refuse_range(tenure.claim, "sought in: marshal set-position moves all who share it")
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            raise InvalidOption(
+                "seek is for at_least_once: at most once the log grants messages in order"
+            )
+
     @property
     def drained(self) -> bool:
         """Whether every append has an outcome, and no release is waited for any longer.
@@ -908,11 +925,7 @@ class Ownership:
             InvalidOption: it is shared, at most once, not claimed, or done below a later offset.
         """
         tenure = self.claimed(topic, partition)
-        _refuse_range(tenure.claim, "sought in: marshal set-position moves all who share it")
-        if self._me.mode is Mode.AT_MOST_ONCE:
-            raise InvalidOption(
-                "seek is for at_least_once: at most once the log grants messages in order"
-            )
+        self._refuse_to_seek(tenure)
         self.look_at(tenure)
         if offset < tenure.next:
             raise InvalidOption(

@@ -100,7 +100,7 @@ class Claims:
         If the claim was lost meanwhile, nothing happens: its next owner moves it.
         """
         with suppress(MarshalError):
-            self._consumer.seek(self._topic, partition, offset)
+            self._consumer.move(self._topic, partition, offset)
 
     def raise_failure(self) -> None:
         """Raise the error that ended the claims, if there is one."""
