@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli import COULD_NOT_RUN, FINE, FOUND_SOMETHING
 from kafka_marshal.cli.cluster.opened import Batch, opened, read_to_end
 from kafka_marshal.cli.common import (
     Bootstrap,
@@ -66,7 +66,8 @@ def receipts(
     alive, and has probably processed its range. Ranges that the anchor of a shared claim reserved
     are not listed, since its consumers hold ranges one by one.
 
-    Exits 1 if there are any, 0 if not, 2 if it could not run.
+    Exits 1 if there are any, 0 if not, 2 if it could not run. It also exits with 2 if there are
+    none, but consumers share a partition at most once: what they may have lost is not known here.
     """
     rules = fleet_rules(heartbeat_interval)
     with needs("kafka"):
@@ -101,8 +102,10 @@ def receipts(
         for one in found:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
     else:
-        _print(found, watched.grants, watched.in_hand)
-    raise typer.Exit(FOUND_SOMETHING if found else FINE)
+        _print(found, watched.grants, watched.in_hand, shared=bool(of_anchors))
+    if found:
+        raise typer.Exit(FOUND_SOMETHING)
+    raise typer.Exit(COULD_NOT_RUN if of_anchors else FINE)
 
 
 def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
@@ -111,16 +114,18 @@ def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
     return one.epoch is not None and fold.may_be_of_anchor(key, one.epoch)
 
 
-def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
+def _print(found: list[Receipt], grants: int, in_hand: int, *, shared: bool) -> None:
     shown = for_tables()
     messages = sum(one.end - one.start for one in found if one.start is not None)
     begun = sum(one.start is None for one in found)
     more = f", and those of {begun:,} whose beginning is not known" if begun else ""
-    shown.print(
-        f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages{more}"
-        if found
-        else f"nothing may have been lost of {grants:,} grants"
-    )
+    if found:
+        what = f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages{more}"
+    elif shared:
+        what = f"not known: some of {grants:,} grants are of shared partitions"
+    else:
+        what = f"nothing may have been lost of {grants:,} grants"
+    shown.print(what)
     if in_hand:
         owners = "an owner that lives" if in_hand == 1 else f"{in_hand:,} owners that live"
         shown.print(f"not counted: the last grants of {owners}, which may still be in hand")
