@@ -88,7 +88,8 @@ def test_a_fence_is_that_of_a_claim_a_message_or_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "token", [("name", -1), ("name", 2**63), ("", 1), (b"name", 1), (1, 2, 3), "name", None]
+    "token",
+    [("name", -1), ("name", 2**63), ("", 1), ("\ud800", 1), (b"name", 1), (1, 2, 3), "name", None],
 )
 def test_what_is_no_token_is_named(token: Any) -> None:
     with pytest.raises(InvalidOption, match="fence"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 from typing import Any, cast
 
@@ -257,9 +258,12 @@ def test_an_option_that_makes_no_sense_is_named(options: dict[str, object], sent
         Producer(**{"bootstrap": "127.0.0.1:1", **options})  # type: ignore[arg-type]
 
 
-def test_a_send_counts_with_what_it_takes() -> None:
+@pytest.mark.parametrize("kind", [list, iter])
+def test_a_send_counts_with_what_it_takes(kind: Callable[..., Any]) -> None:
+    """Headers of a generator were looked at, and then none were left to send."""
+    headers = kind([("h", "1234")])
     with Producer("127.0.0.1:1", settings={"message.timeout.ms": "100"}) as producer:
-        producer.send(ProducerRecord("orders", b"12345", key="k", headers=[("h", "1234")]))
+        producer.send(ProducerRecord("orders", b"12345", key="k", headers=headers))
         assert producer.buffered_bytes == SEND_BYTES + RECORD_BYTES + 5 + 1 + 1 + 4
         producer.flush(WITHIN_S)
         assert producer.buffered_bytes == 0

@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import InvalidOption
 
 HEADER: Final = "marshal-fence"
@@ -39,7 +40,7 @@ class Fence:
 
     @name.validator
     def _has_a_name(self, _: object, name: object) -> None:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not is_text(name):
             raise InvalidOption(f"the name of a fence is a string, not {name!r}")
 
     @tenure.validator

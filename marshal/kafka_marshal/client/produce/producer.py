@@ -234,10 +234,11 @@ class Producer:
     def _encoded(self, record: ProducerRecord, marks: HeaderPairs) -> _Encoded:
         if not isinstance(record, ProducerRecord):
             raise InvalidOption(f"send takes ProducerRecord, not {type(record).__name__}")
-        _refuse_what_cannot_be_sent(record.topic, record.partition, record.headers)
+        headers = tuple(record.headers)  # once: they may come from a generator
+        _refuse_what_cannot_be_sent(record.topic, record.partition, headers)
         key = _bytes(record.topic, "key", record.key, self._key_serializer)
         value = _bytes(record.topic, "value", record.value, self._value_serializer)
-        return _Encoded(record.topic, record.partition, key, value, (*record.headers, *marks))
+        return _Encoded(record.topic, record.partition, key, value, (*headers, *marks))
 
     def _reserve(self, response: SendResponse, size: int) -> None:
         """Wait until there is space for this many bytes, and take it."""
