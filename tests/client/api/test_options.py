@@ -36,6 +36,16 @@ async def promises(_: Message) -> None:
         ("window", {"window": 0}),
         ("batch", {"batch": 0, "semantics": "at_most_once"}),
         ("batch", {"batch": -1}),
+        ("window", {"window": 1e5}),
+        ("batch", {"batch": float("nan")}),
+        ("coordination_read_max", {"coordination_read_max": 1.5}),
+        ("metadata_refresh_s", {"metadata_refresh_s": float("inf")}),
+        ("record_to", {"record_to": ""}),
+        ("snapshot", {"snapshot": ""}),
+        ("keyring", {"keyring": "secret"}),
+        ("claiming", {"claiming": "greedy"}),
+        ("bounds", {"bounds": 1_000}),
+        ("on_claimed", {"on_claimed": "print"}),
         ("heartbeat_interval_s", {"heartbeat_interval_s": 0.01}),
         ("heartbeat_interval_s", {"heartbeat_interval_s": 0}),
         ("heartbeat_interval_s", {"heartbeat_interval_s": float("nan")}),
@@ -150,6 +160,20 @@ def test_what_a_handler_only_promises_is_not_done(
         message = consumer.poll(WITHIN_S)
         assert message is not None
         assert message.offset == 0
+
+
+def test_what_is_no_handler_fails_no_message(kafka: Kafka) -> None:
+    """Each message was tried four times, and then became a dead letter."""
+    handler: Any = "print"
+
+    async def main() -> None:
+        async with AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c") as other:
+            await other.run(handler)
+
+    with pytest.raises(InvalidOption, match="handler must be a function"):
+        asyncio.run(main())
+    with kafka.consumer() as consumer, pytest.raises(InvalidOption, match="handler must be"):
+        consumer.run(handler)
 
 
 def test_a_handler_that_cannot_be_awaited_is_no_failure_of_its_message(kafka: Kafka) -> None:

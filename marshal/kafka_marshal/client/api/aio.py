@@ -36,6 +36,7 @@ from kafka_marshal.client.process.handling import (
     HandlingCounts,
     HandlingRate,
     not_ours,
+    refuse_no_handler,
 )
 from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.errors import HandlerFailed, InvalidOption
@@ -265,6 +266,7 @@ class AsyncConsumer:
         """
         consumer = self._consumer
         consumer.delivery.raise_if_closed()
+        refuse_no_handler(handler)
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
         tasks = _Tasks(handler, max(1, concurrency), handling)
         pace = HandlingRate(consumer.delivery.monotonic)

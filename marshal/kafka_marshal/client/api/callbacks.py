@@ -27,9 +27,11 @@ def refuse_async(**callbacks: object) -> None:
     """Refuse functions that would never run.
 
     Raises:
-        InvalidOption: one is an async function.
+        InvalidOption: one is an async function, or none at all.
     """
     for option, callback in callbacks.items():
+        if callback is not None and not callable(callback):
+            raise InvalidOption(f"{option} must be a function, not {callback!r:.80}")
         if iscoroutinefunction(callback):
             raise InvalidOption(f"{option} must be a plain function: nobody awaits an async one")
 

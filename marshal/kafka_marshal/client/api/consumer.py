@@ -52,6 +52,7 @@ from kafka_marshal.client.process.handling import (
     HandlingCounts,
     HandlingRate,
     Retrying,
+    refuse_no_handler,
 )
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import Order
@@ -712,6 +713,7 @@ class Consumer:
             ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
+        refuse_no_handler(handler)
         handling = self.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
         workers = max(1, workers)
         ahead, pace = AHEAD * workers, HandlingRate(self._monotonic)

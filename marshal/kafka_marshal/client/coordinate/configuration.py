@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -92,19 +93,25 @@ def configured(
     Raises:
         InvalidOption: an option has an invalid value; the message names it.
     """
-    counts = {
+    counts: dict[str, float] = {
         "window": window,
         "batch": batch,
         "coordination_read_max": coordination_read_max,
         "wedged_after_beats": wedged_after_beats,
     }
     for name, count in counts.items():
-        if count < 1:
-            raise InvalidOption(f"{name} must be 1 or more, not {count!r}")
+        if not isinstance(count, int) or count < 1:
+            raise InvalidOption(f"{name} must be a whole number of 1 or more, not {count!r}")
+    for name, path in (("record_to", record_to), ("snapshot", snapshot)):
+        if path is not None and not str(path):
+            raise InvalidOption(f"{name} must be a path, and this one is empty")
+    _refuse_other_types(keyring=(keyring, Keyring), claiming=(claiming, Claiming))
+    _refuse_other_types(bounds=(bounds, BufferLimits))
     _refuse_no_interval(heartbeat_interval_s, heartbeat_every_s)
-    if not metadata_refresh_s > 0:
+    if not 0 < metadata_refresh_s <= TIMEOUT_MAX:
         raise InvalidOption(
-            f"metadata_refresh_s must be greater than 0, not {metadata_refresh_s!r}"
+            f"metadata_refresh_s must be greater than 0 and at most {TIMEOUT_MAX:.0f}, not "
+            f"{metadata_refresh_s!r}"
         )
     if semantics not in ("at_least_once", "at_most_once"):
         raise InvalidOption(f"semantics must be at_least_once or at_most_once, not {semantics!r}")
@@ -156,6 +163,12 @@ def refuse_no_start_policy(start: str) -> None:
     """Raise InvalidOption if this is not a start policy."""
     if start not in ("earliest", "latest"):
         raise InvalidOption(f"auto_offset_reset must be earliest or latest, not {start!r}")
+
+
+def _refuse_other_types(**options: tuple[object, type]) -> None:
+    for name, (value, kind) in options.items():
+        if value is not None and not isinstance(value, kind):
+            raise InvalidOption(f"{name} must be of type {kind.__name__}, not {value!r:.80}")
 
 
 def _refuse_no_interval(interval_s: float, every_s: float | None) -> None:

@@ -458,6 +458,16 @@ class Handling:
             self._progressed(last)
 
 
+def refuse_no_handler(handler: object) -> None:
+    """Refuse what cannot be called, before every message fails because of it.
+
+    Raises:
+        InvalidOption: it cannot be called.
+    """
+    if not callable(handler):
+        raise InvalidOption(f"handler must be a function, not {handler!r:.80}")
+
+
 def refuse_promise(result: object) -> None:
     """A handler that returned this has run nothing yet: its message must not count as done.
 
