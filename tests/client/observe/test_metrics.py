@@ -12,10 +12,12 @@ from kafka_marshal.client.api.consumer import Message
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.metrics import PrometheusObserver
+from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.testing import Broker
 from tests.client.crew import Stage, until
+from tests.client.doubles import Kafka
 
 DURING = ("claims_held", "position", "lag", "buffered_messages", "buffered_bytes")
 
@@ -138,6 +140,38 @@ def test_the_last_owner_of_a_partition_has_the_last_word() -> None:
     assert scraped.get("claims_lost_total", reason="taken") == 1
     scraped.observer.lost(after, Lost.RELEASED)
     assert scraped.get("position") is None
+
+
+def test_a_lag_is_not_known_before_a_fetch_and_stays_while_the_claim_is_paused() -> None:
+    """It was 0 for a claim of which nothing could be fetched, and None for a paused one."""
+    kafka, scraped = Kafka(), Scraped()
+    kafka.create("events", messages=10)
+    reported: list[int] = []
+
+    class Reports(Observer):
+        def standing(self, claim: Claim, standing: ClaimProgress) -> None:
+            reported.append(standing.lag)
+
+    with kafka.consumer(observers=[scraped.observer, Reports()]) as consumer:
+        consumer.add_topic("events")
+        until(lambda: consumer.claims)
+        [claim] = consumer.claims
+        ownership = consumer._coordinator.ownership
+
+        def report(ends: dict[Claim, int]) -> tuple[int | None, float | None, list[int]]:
+            reported.clear()
+            ownership.report_progress(ends)
+            return consumer.lag("events", 0), scraped.get("lag"), [*reported]
+
+        def reports() -> list[tuple[int | None, float | None, list[int]]]:
+            """In the coordinator's thread, which reports by itself once a second."""
+            ownership._ends = {}
+            scraped.observer.lost(claim, Lost.RELEASED)
+            scraped.observer.claimed(claim)
+            return [report(ends) for ends in ({}, {claim: 25}, {})]
+
+        found = consumer._coordinator.call(reports)
+        assert found == [(None, None, []), (25, 25, [25]), (25, 25, [25])]
 
 
 def test_metrics_are_named_as_prometheus_wants_it() -> None:

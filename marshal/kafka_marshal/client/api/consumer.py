@@ -483,8 +483,9 @@ class Consumer:
     def lag(self, topic: str, partition: int) -> int | None:
         """The number of unfinished offsets of a claim that we own, up to its partition's end.
 
-        The end was looked up some seconds ago at most; None before the first time. If the topic was
-        compacted, some of these offsets hold no message.
+        The end is that of the last fetch, so it is a lower bound while the claim is paused or its
+        buffer is full. None before the first fetch. If the topic was compacted, some of these
+        offsets hold no message.
 
         Raises:
             InvalidOption: the partition is not claimed.

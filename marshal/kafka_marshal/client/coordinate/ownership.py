@@ -127,7 +127,7 @@ class Ownership:
         self._any_busy = False
         """The application was processing messages of any claim at the last check."""
         self._ends: Mapping[Claim, int] = {}
-        """The end offset of each claim's partition when it was last looked up."""
+        """The end offset of each claim's partition when it was last fetched."""
         self._buffered: Mapping[OwnedPartition, tuple[int, int]] = {}
         """The number of messages in each claim's buffer at that time, and their bytes."""
         self._rests = False
@@ -1057,12 +1057,18 @@ class Ownership:
             tenure.cut()
 
     def report_progress(self, ends: Mapping[Claim, int]) -> None:
-        """Report the progress of all claims, given the end offsets of their partitions."""
-        self._ends, self._buffered = ends, {}
+        """Report the progress of all claims, given the end offsets of their partitions.
+
+        A claim without an end is not fetched now, as while it is paused: its last known end stays.
+        Before the first one nothing is reported of it, since a lag of 0 could be wrong.
+        """
+        known = {each.claim for each in self._tenures} & self._ends.keys()
+        self._ends, self._buffered = {each: self._ends[each] for each in known} | {**ends}, {}
         if self._fetcher.any_buffered:
             self._buffered = {each: self._fetcher.buffered(each.fetched) for each in self._tenures}
         for tenure in self._tenures if self._observers.wants_standing else ():
-            if tenure.claim.lost is None and tenure.claim.range is None:
+            alone = tenure.claim.lost is None and tenure.claim.range is None
+            if alone and tenure.claim in self._ends:
                 self._observers.standing(tenure.claim, self._progress(tenure))
 
     def _progress(self, tenure: OwnedPartition) -> ClaimProgress:

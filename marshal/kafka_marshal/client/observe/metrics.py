@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from prometheus_client import (
@@ -161,7 +161,10 @@ class PrometheusObserver(Observer):
     def claimed(self, claim: Claim) -> None:
         self._held.labels(*_topic(claim)).inc()
         self._won.labels(*_topic(claim)).inc()
-        self._show(claim, ClaimProgress(claim.position, claim.position))
+        with self._lock:  # its lag is not known before the first fetch
+            if self._is_newest(claim):
+                self._shown[claim.key] = claim
+                self._position.labels(*_partition(claim)).set(claim.position)
 
     def lost(self, claim: Claim, reason: Lost) -> None:
         cause = "" if claim.released is None else claim.released.value
@@ -177,7 +180,8 @@ class PrometheusObserver(Observer):
             if self._shown.get(claim.key) is claim:
                 del self._shown[claim.key]
                 for each in (self._position, self._lag, self._buffered, self._bytes):
-                    each.remove(*_partition(claim))
+                    with suppress(KeyError):  # nothing was ever fetched
+                        each.remove(*_partition(claim))
 
     def done(self, claim: Claim, position: int, offsets: int) -> None:
         self._done.labels(*_topic(claim)).inc(offsets)
@@ -191,14 +195,17 @@ class PrometheusObserver(Observer):
     def _show(self, claim: Claim, standing: ClaimProgress) -> None:
         labels = _partition(claim)
         with self._lock:
-            shown = self._shown.get(claim.key)
-            if shown is not None and shown.epoch > claim.epoch:
+            if not self._is_newest(claim):
                 return
             self._shown[claim.key] = claim
             self._position.labels(*labels).set(standing.position)
             self._lag.labels(*labels).set(standing.lag)
             self._buffered.labels(*labels).set(standing.buffered)
             self._bytes.labels(*labels).set(standing.buffered_bytes)
+
+    def _is_newest(self, claim: Claim) -> bool:
+        shown = self._shown.get(claim.key)
+        return shown is None or shown.epoch <= claim.epoch
 
     # --- the log ----------------------------------------------------------------------------------
 
