@@ -16,6 +16,7 @@ from kafka_marshal.client.process.handling import Handling
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.core.messages import ReleasingPartition
+from kafka_marshal.errors import InvalidOption
 from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 from tests.client.doubles import WITHIN_S, Kafka, until
 
@@ -73,6 +74,25 @@ def test_a_consumer_whose_connecting_was_cancelled_is_closed() -> None:
         entering.cancel()
         with pytest.raises(asyncio.CancelledError):
             await entering
+
+    asyncio.run(main())
+    until(lambda: {*threading.enumerate()} <= before)
+
+
+def test_a_consumer_is_connected_once() -> None:
+    """A second one took the claims of the first, and nobody closed that."""
+    kafka = Kafka()
+    kafka.create("events")
+    before = {*threading.enumerate()}
+    refused = pytest.raises(InvalidOption, match="connected before: make another")
+
+    async def main() -> None:
+        consumer = AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c1")
+        async with consumer:
+            with refused:
+                await consumer.__aenter__()
+        with refused:
+            await consumer.__aenter__()
 
     asyncio.run(main())
     until(lambda: {*threading.enumerate()} <= before)

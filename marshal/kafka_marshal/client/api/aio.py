@@ -68,9 +68,14 @@ class AsyncConsumer:
         """
         self._make = partial(Consumer, *args, **options)
         self._made: Consumer | None = None
+        self._entered = False
         self._taking = ThreadPoolExecutor(1, "marshal-taking")
 
     async def __aenter__(self) -> Self:
+        if self._entered:
+            # A second one under the same client id would take the claims of the first.
+            raise InvalidOption("it was connected before: make another AsyncConsumer")
+        self._entered = True
         try:
             await self._in_thread(self._connect)
         except BaseException:
@@ -318,6 +323,7 @@ class AsyncConsumer:
 
     async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Release the claims, so that others can take them at once, and disconnect."""
+        self._entered = True
         if self._made is not None:
             # Closing goes on if the task that waits for it is cancelled.
             await asyncio.shield(asyncio.to_thread(self._made.close, release, timeout_s))
