@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -475,3 +477,50 @@ def test_at_most_once_who_appends_to_a_topic_that_was_made_anew_says_what_to_do(
         consumer.add_topic("orders")
         with pytest.raises(LogLost, match=r"the topic is gone, or was made anew.*set-position"):
             list(consumer)
+
+
+FORKS = """
+import os, sys
+from kafka_marshal import Consumer, MarshalError, Producer, ProducerRecord
+from kafka_marshal.testing.in_memory import InMemoryKafka
+
+kafka = InMemoryKafka()
+kafka.create("events", partitions=1, messages=5)
+settings = kafka.settings()
+consumer = Consumer(settings=settings, group_id="g", client_id="c1")
+consumer.add_topic("events")
+producer = Producer(settings=settings)
+assert consumer.poll(30.0).offset == 0
+child = os.fork()
+calls = {
+    "poll": lambda: consumer.poll(1.0),
+    "pause": lambda: consumer.pause("events"),
+    "commit": consumer.commit,
+    "send": lambda: producer.send(ProducerRecord("events", b"x")),
+}
+if not child:
+    for name, call in calls.items():
+        try:
+            call()
+        except MarshalError as error:
+            print(name, "forked from" in str(error), flush=True)
+    consumer.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(consumer.poll(30.0).offset)
+consumer.close()
+producer.close()
+"""
+
+
+def test_a_fork_has_no_consumer_and_no_producer() -> None:
+    """Both processes got the same messages, and `pause` waited for ever for a thread."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WITHIN_S,
+    )
+    wanted = ["poll True", "pause True", "commit True", "send True", "1"]
+    assert (ran.stdout.splitlines(), ran.stderr) == (wanted, "")

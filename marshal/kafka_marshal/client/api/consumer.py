@@ -821,11 +821,13 @@ class Consumer:
         restart under the same client id takes them back at once.
 
         It returns after `timeout_s` even if no broker answers; a claim that it could not release
-        becomes stale.
+        becomes stale. In a fork of the process that made the consumer it does nothing.
 
         Raises:
             MarshalError: an observer called it, which would wait for itself; it may call `stop`.
         """
+        if self._coordinator.forked:
+            return
         self._coordinator.refuse_observers()
         deadline = self._environment.deadline(timeout_s)
         with self._closing:

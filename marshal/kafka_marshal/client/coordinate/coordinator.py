@@ -7,6 +7,7 @@ passes on the application's calls. The loop decides what follows from them.
 
 from __future__ import annotations
 
+import os
 import queue
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,7 +44,14 @@ from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity
 from kafka_marshal.client.observe.observers import Observer
-from kafka_marshal.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed, in_words
+from kafka_marshal.errors import (
+    FORKED,
+    BrokerFailed,
+    ConsumerClosed,
+    MarshalError,
+    ThreadFailed,
+    in_words,
+)
 from kafka_marshal.machines.consumer.consumer import Mode
 
 T = TypeVar("T")
@@ -68,7 +76,7 @@ class Coordinator:
         Raises:
             BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
         """
-        self._config, self._group = config, config.group_id
+        self._config, self._group, self._pid = config, config.group_id, os.getpid()
         self._settings, self._topic = config.settings, config.coordination_topic
         self._environment = config.settings.environment
         threads = self._threads = self._environment.threads
@@ -216,8 +224,15 @@ class Coordinator:
             if deadline is not None and not deadline.left_s:
                 return
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that connected: none of its threads is here."""
+        return os.getpid() != self._pid
+
     def raise_failure(self) -> None:
         """Raise the error that ended the consumer, if there is one."""
+        if self.forked:
+            raise MarshalError(FORKED.format("consumer"))
         if self.failure is not None:
             raise self.failure
 

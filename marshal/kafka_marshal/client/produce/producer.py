@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -41,7 +42,13 @@ from kafka_marshal.client.observe.observers import Observer, Observers
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
 from kafka_marshal.core.validators import is_text
-from kafka_marshal.errors import BufferFull, InvalidOption, ProducerClosed, ProducerFailed
+from kafka_marshal.errors import (
+    FORKED,
+    BufferFull,
+    InvalidOption,
+    ProducerClosed,
+    ProducerFailed,
+)
 
 logger: Final = logging.getLogger("kafka_marshal")
 
@@ -158,7 +165,7 @@ class Producer:
         self._open: dict[SendResponse, int] = {}
         """Responses whose callbacks have not returned, in the order of the calls, and the bytes
         that each was counted with."""
-        self._closed = False
+        self._closed, self._pid = False, os.getpid()
         listens = self._observers.librdkafka_statistics
         self._writer = RecordWriter(
             connect,
@@ -273,6 +280,8 @@ class Producer:
             )
 
     def _refuse_after_the_end(self) -> None:
+        if os.getpid() != self._pid:
+            raise ProducerClosed(FORKED.format("producer"))
         if self._closed:
             raise ProducerClosed("the producer is closed: make another one")
         if self._writer.failed is not None:
