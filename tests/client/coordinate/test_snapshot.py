@@ -349,6 +349,21 @@ def test_where_it_cannot_be_written_what_was_there_stays_and_it_is_told_once(
     assert begun(path, [raw(7)])[1] == {0: kept}
 
 
+def test_where_nothing_can_be_written_or_removed_it_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the consumer, as when a failing disk is mounted again read-only."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    made, _ = begun(folder / "file", [])
+    folder.rmdir()
+    folder.touch()
+    made.read({0: raw(8)})
+    made.keep(lambda: {0: NONE}, at_once=True)
+    made.drop()
+    assert "cannot be written: Not a directory" in caplog.text
+
+
 def test_what_does_not_hold_any_more_is_gone(tmp_path: Path) -> None:
     put_aside(tmp_path / "file")
     made, _ = begun(tmp_path / "file", [raw(7)])

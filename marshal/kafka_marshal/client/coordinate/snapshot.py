@@ -174,7 +174,8 @@ class Snapshot:
                 file.write(written(self.origin, kept))
             beside.replace(self.path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, nothing can be removed
+                beside.unlink()
             if not self._broken:
                 self._say(f"cannot be written: {error.strerror or error}")
             self._broken = True
