@@ -12,7 +12,7 @@ import pytest
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, HandlerFailed, Message
 from kafka_marshal.client.api.delivery import DeliveryMode
-from kafka_marshal.client.process.handling import Handling
+from kafka_marshal.client.process.handling import Handling, HandlingCounts
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.core.messages import ReleasingPartition
@@ -77,6 +77,28 @@ def test_a_consumer_whose_connecting_was_cancelled_is_closed() -> None:
 
     asyncio.run(main())
     until(lambda: {*threading.enumerate()} <= before)
+
+
+def test_a_run_ends_well_when_it_is_closed_while_it_waits_for_handlers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It raised a RuntimeError if a handler ended in the same step of the event loop."""
+    kafka = Kafka()
+    kafka.create("events")
+
+    async def main() -> HandlingCounts:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+
+            async def closed_meanwhile(*_: object) -> bool:
+                await consumer.close()
+                return True
+
+            monkeypatch.setattr("kafka_marshal.client.api.aio._Tasks.hungry", closed_meanwhile)
+            return await consumer.run(lambda _: asyncio.sleep(0))
+
+    assert asyncio.run(main()) == HandlingCounts()
 
 
 def test_a_consumer_is_connected_once() -> None:

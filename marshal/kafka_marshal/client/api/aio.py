@@ -278,7 +278,8 @@ class AsyncConsumer:
         try:
             while tasks.failure is None and not consumer.delivery.over:
                 handling.look()
-                if await tasks.hungry(FEED_S):
+                # It may have been closed meanwhile, and its thread takes nothing more.
+                if await tasks.hungry(FEED_S) and not consumer.delivery.over:
                     pace_per_s = pace.per_s(handling.counted.handled)
                     share = consumer.delivery.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
                     take = partial(consumer.delivery.take, FEED_S, DeliveryMode.LIST, share)
