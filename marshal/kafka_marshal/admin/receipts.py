@@ -102,6 +102,8 @@ class Receipts:
         self._written: list[Receipt] = []
         self.grants = 0
         """How many were seen, with those that may have been one."""
+        self.granted: set[tuple[ClaimKey, int]] = set()
+        """The claims and epochs of the tenures that were granted something, or may have been."""
         self.in_hand = 0
         """The number of tenures in which a live owner is processing a range, according to the log.
         Counted by `receipts`."""
@@ -169,6 +171,7 @@ class Receipts:
             )
         ):
             self.grants += 1
+            self.granted.add((change.key, after.epoch))
             begun = before.position if certain else None
             first = tenure.end is None or tenure.one_at_a_time
             tenure = evolve(
@@ -194,6 +197,8 @@ class Receipts:
         if tenure is not None and epoch != tenure.epoch:
             self._end(record, change, tenure)
         self.grants += 1
+        if epoch is not None:
+            self.granted.add((change.key, epoch))
         place = record.partition, change.key
         self._heard[place] = record.timestamp_ms
         self._tenures[place] = _Tenure(

@@ -89,11 +89,12 @@ def receipts(
         errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
     stale_after_ms = view.rules_of(group, home).stale_after_ms
     every = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
-    of_anchors = [one for one in every if _of_anchor(one, view.folds[home])]
-    found = [one for one in every if one not in of_anchors]
-    if of_anchors:
-        numbers = sorted({one.topic_partition for one in of_anchors})
-        names = ", ".join(f"{data_topic}:{number}" for number in numbers)
+    fold = view.folds[home]
+    found = [one for one in every if not _of_anchor(one, fold)]
+    # Also while the anchor lives, and has no receipt.
+    shared = {key.topic_partition for key, at in watched.granted if fold.may_be_of_anchor(key, at)}
+    if shared:
+        names = ", ".join(f"{data_topic}:{number}" for number in sorted(shared))
         errors.print(
             f"Note: consumers share {names}, or did: their ranges are not listed here; marshal "
             "replay reports those that were lost (range_lost, ranges_passed_over)"
@@ -102,10 +103,10 @@ def receipts(
         for one in found:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
     else:
-        _print(found, watched.grants, watched.in_hand, shared=bool(of_anchors))
+        _print(found, watched.grants, watched.in_hand, shared=bool(shared))
     if found:
         raise typer.Exit(FOUND_SOMETHING)
-    raise typer.Exit(COULD_NOT_RUN if of_anchors else FINE)
+    raise typer.Exit(COULD_NOT_RUN if shared else FINE)
 
 
 def _of_anchor(one: Receipt, fold: ClaimsFold) -> bool:
