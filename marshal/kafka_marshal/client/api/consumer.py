@@ -824,11 +824,13 @@ class Consumer:
         becomes stale. In a fork of the process that made the consumer it does nothing.
 
         Raises:
-            MarshalError: an observer called it, which would wait for itself; it may call `stop`.
+            MarshalError: an observer called it, which would wait for itself; it may call `stop`, or
+                close without a release.
         """
         if self._coordinator.forked:
             return
-        self._coordinator.refuse_observers()
+        if release:
+            self._coordinator.refuse_observers()
         deadline = self._environment.deadline(timeout_s)
         with self._closing:
             if self.delivery.closed:

@@ -54,7 +54,7 @@ class Observer:
     """Receives the events of consumers and producers. All methods do nothing: override some.
 
     Any thread of a consumer may call them, so return quickly and do not block. The consumer's own
-    calls that wait, such as `pause` and `close`, raise MarshalError in the thread that keeps the
+    calls that wait, such as `pause` and `commit`, raise MarshalError in the thread that keeps the
     claims; `stop` does not wait. One observer may observe several consumers; the group is in
     `claim.key.group`. A producer calls only `delivered`, `buffer_full` and `statistics`.
     """
