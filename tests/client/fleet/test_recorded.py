@@ -149,7 +149,7 @@ def test_a_consumer_that_is_broken_is_caught_by_the_guard_that_it_breaks(
     topic = stage.topic(1, 300)
     with stage.process("w", topic, mistake=mistake, record_to=str(tmp_path), **options) as broken:
         until(lambda: len(broken.got) >= 100)
-        time.sleep(2 * INTERVAL_S)
+        until(lambda: recorded(stage, tmp_path).unexplained)
     found = recorded(stage, tmp_path).unexplained
     assert found is not None
     assert (found.guard, found.instance is not None) == (guard, True)
