@@ -1,7 +1,7 @@
 """The rows of the tables that a replay writes, and the meaning of each column.
 
-`docs/reference/replay-tables.md` is printed from here. This module does not know how rows are computed, nor how they
-are stored (`rows`).
+`docs/reference/replay-tables.md` is printed from here. This module does not know how rows are
+computed, nor how they are stored (`rows`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ class WantedFinding:
                 f"one of them all that follow are refused, so such a log cannot be shrunk"
             )
         if match[1] not in CATALOGUE:
-            raise InvalidOption(f"there is no finding {match[1]!r}; docs/reference/findings.md lists all codes")
+            raise InvalidOption(
+                f"there is no finding {match[1]!r}; docs/reference/findings.md lists all codes"
+            )
         return cls(match[1], None if match[2] is None else int(match[2]))
 
     def __str__(self) -> str:
