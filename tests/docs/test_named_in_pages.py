@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import tomllib
 from pathlib import Path
 
+from kafka_marshal.modelcheck import models
 from tests.docs.test_links import PAGES
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
 TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-MODELS = {
-    model["name"]
-    for model in tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))["model"]
-}
+MODELS = {model.name for model in models.read()}
 MODULES = {path.stem for path in (ROOT / "spec").rglob("*.tla")}
 TESTS = {
     name

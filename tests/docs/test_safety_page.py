@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,11 @@ from proof.ranges.prove import HYPOTHESES
 from tools.links import files, linked
 
 from kafka_marshal.core.ranges.invariants import RangesProperty
+from kafka_marshal.modelcheck import models
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
-MODELS = {
-    model["name"]: model
-    for model in tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))["model"]
-}
+MODELS = {model.name: model for model in models.read()}
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
@@ -40,9 +37,9 @@ def test_models_hold_and_fail_as_the_table_says() -> None:
     assert len(ROWS) > 20
     for _, _, holds, fails, _, _ in ROWS:
         for name in named(holds):
-            assert not MODELS[name].get("violates"), name
+            assert not MODELS[name].violates, name
         for name in named(fails):
-            assert MODELS[name].get("violates"), name
+            assert MODELS[name].violates, name
 
 
 def test_every_other_model_that_is_named_exists() -> None:

@@ -7,10 +7,12 @@ it.
 
 import difflib
 import enum
+import functools
 import hashlib
 import io
 import tomllib
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -151,14 +153,17 @@ def read(folder: Path | None = None) -> tuple[Model, ...]:
     folder = folder or spec_folder()
     path = folder / "models.toml"
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("model", [])
+        return _models(folder, path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ModelCheckError(f"{path}: {error}") from error
-    models = tuple(_model(folder, table) for table in tables)
-    names = [model.name for model in models]
-    for name in names:
-        if names.count(name) > 1:
-            raise ModelCheckError(f"{path}: {name} is there twice")
+
+
+@functools.cache
+def _models(folder: Path, text: str) -> tuple[Model, ...]:
+    models = tuple(_model(folder, table) for table in tomllib.loads(text).get("model", []))
+    for name, count in Counter(model.name for model in models).items():
+        if count > 1:
+            raise ModelCheckError(f"{folder / 'models.toml'}: {name} is there twice")
     return models
 
 
