@@ -348,14 +348,19 @@ WORLDS = {
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 FIRST = {
+    "at_most_once": 3,
     "authentic": 4,
-    "drained": 2,
+    "drained": 1,
     "ended": 1,
+    "explained": 3,
     "in_order": 3,
+    "ranges_left": 3,
     "ranges_once": 7,
-    "receipts": 2,
+    "receipts": 3,
     "released": 1,
-    "stops": 6,
+    "stops": 7,
+    "wedged": 3,
+    "withheld": 2,
 }
 """By checker: the seed that shows its mistake, where it is not 0 or soonest. It is tried first."""
 
