@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.settings import settings_of
-from kafka_marshal.testing import QUICK, Broker, BrokerError, cluster
+from kafka_marshal.testing import QUICK, Broker, BrokerError, Guard, server
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
 
@@ -179,7 +179,39 @@ def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> 
     """One in 64 would: Kafka's StorageTool then fails."""
     drawn = iter([uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0x00)])
     monkeypatch.setattr(uuid, "uuid4", lambda: next(drawn))
-    assert cluster._cluster_id() == "A" * 22
+    assert server.new_id() == "A" * 22
+
+
+def test_kafka_chooses_the_versions_of_features_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for users, whom it writes beside them, and where it may choose unstable ones."""
+    monkeypatch.setenv("KAFKA_MARSHAL_CACHE", str(tmp_path / "cache"))
+    chosen: list[str] = []
+
+    def chooses(*words: str) -> str:
+        chosen.append(" ".join(words))
+        data = Path(words[words.index("-c") + 1]).parent / "data"
+        data.mkdir()
+        (data / "bootstrap.checkpoint").write_bytes(b"%d" % len(chosen))
+        return ""
+
+    monkeypatch.setattr(server, "run_tool", chooses)
+    monkeypatch.setattr(server, "command_line", lambda *_, **__: ["true"])
+    nobody, users = Guard(), Guard({"ada": "secret"})
+    unstable = {"unstable.api.versions.enable": "true"}
+    found: list[bytes] = []
+    for guard, settings in ((nobody, {}), (nobody, {}), (users, {}), (nobody, unstable)):
+        one = server.Server(tmp_path / str(len(found)), (), 1.0, guard)
+        one.launch("the-cluster", {"node.id": "1", **settings})
+        one.kill()
+        found.append((one.data / "bootstrap.checkpoint").read_bytes())
+    assert found == [b"1", b"1", b"2", b"3"]
+    assert len(chosen) == 3
+    assert "--add-scram" in chosen[1]
+    written = (tmp_path / "1" / "data" / "meta.properties").read_text().splitlines()
+    assert written[:3] == ["version=1", "cluster.id=the-cluster", "node.id=1"]
+    assert len(written[3]) == len("directory.id=") + 22
 
 
 STARTER = """

@@ -6,10 +6,8 @@ neither the protocol, nor any client of Kafka.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import socket
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +18,7 @@ from kafka_marshal.reaper import Reaper
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
 from kafka_marshal.testing.security import Guard
-from kafka_marshal.testing.server import Server
+from kafka_marshal.testing.server import Server, new_id
 
 SETTINGS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
@@ -103,7 +101,7 @@ class Cluster:
         self._settings = {**SETTINGS, **copies(brokers), **(settings or {})}
         self._java, self._classes = [f"-Xmx{heap}", *java_options], tuple(classes)
         self._ready_timeout_s = ready_timeout_s
-        self._id = _cluster_id()
+        self._id = new_id()
         self._servers: dict[int, Server] = {}
         self._sweeper: Reaper | None = None
 
@@ -272,14 +270,6 @@ def _each(do: Callable[[int], None], numbers: Sequence[int]) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(numbers))) as pool:
         for done in [pool.submit(do, number) for number in numbers]:
             done.result()
-
-
-def _cluster_id() -> str:
-    """A new id. StorageTool would treat one that begins with `-` as an option."""
-    while True:
-        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not drawn.startswith("-"):
-            return drawn
 
 
 def free_ports(number: int) -> list[int]:

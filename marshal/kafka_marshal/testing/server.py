@@ -6,22 +6,40 @@ of replicas.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from kafka_marshal.testing.kafka import BrokerError, command_line, last_lines, run_tool
+from kafka_marshal import cache
+from kafka_marshal.testing.kafka import (
+    BrokerError,
+    command_line,
+    last_lines,
+    run_tool,
+    version,
+)
 from kafka_marshal.testing.security import Guard
 
 READY: Final = b"Kafka Server started"
 TAKEN: Final = b"Address already in use"
 _STOP_S: Final = 15.0
 """A process that does not stop within this time is killed."""
+
+
+def new_id() -> str:
+    """A new id. StorageTool would treat one that begins with `-` as an option."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
 
 
 class Server:
@@ -81,8 +99,7 @@ class Server:
         lines = {**settings, "log.dirs": str(self.data)}
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         if not (self.data / "meta.properties").exists():
-            options = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
-            run_tool("kafka.tools.StorageTool", "format", *options)
+            self._format(cluster_id, lines)
         self._log_end_before = self.log.stat().st_size if self.log.exists() else 0
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         with self.log.open("ab") as log:
@@ -93,6 +110,32 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
+        """Format the folder, with the versions of features that this Kafka chose before, if it did.
+
+        Only users and unstable versions give other ones. Choosing takes a second of Java.
+        """
+        properties, users = self.folder / "server.properties", self._guard.format_options()
+        usual = not users and not any(name.startswith("unstable.") for name in settings)
+        chosen = cache.folder() / f"features-{version()}.checkpoint"
+        features = self.data / "bootstrap.checkpoint"
+        if usual and chosen.is_file():
+            self.data.mkdir(exist_ok=True)
+            shutil.copyfile(chosen, features)
+            ids = {
+                "cluster.id": cluster_id,
+                "node.id": settings["node.id"],
+                "directory.id": new_id(),
+            }
+            lines = {"version": "1", **ids}.items()
+            (self.data / "meta.properties").write_text("".join(f"{k}={v}\n" for k, v in lines))
+            return
+        options = ["-t", cluster_id, "-c", str(properties), *users]
+        run_tool("kafka.tools.StorageTool", "format", *options)
+        if usual:
+            with cache.made_beside(chosen) as made:
+                shutil.copyfile(features, made)
 
     def wait_until_ready(self) -> None:
         """Return when it serves.
