@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -34,16 +35,20 @@ from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_night
 from tests.replay.live.test_watch import BOTH, Heard, complaint, watched
 
 ROOT = Path(__file__).parents[3]
-NIGHT = list(many_nights(4, 2))
 SMALL = 200
 """So few records a second of trigger make some three batches of the night."""
+
+
+@functools.cache
+def raws_of_night() -> list[RawRecord]:
+    return list(many_nights(4, 2))
 
 
 @pytest.fixture(scope="module")
 def night(kafka_broker: Broker) -> str:
     """A topic with much to find, in three partitions, one of them empty."""
     make_topic(kafka_broker, "night-on-spark", 3)
-    append(kafka_broker, "night-on-spark", NIGHT)
+    append(kafka_broker, "night-on-spark", raws_of_night())
     return "night-on-spark"
 
 
@@ -123,7 +128,7 @@ def test_a_watch_on_spark_tells_what_a_watch_in_one_process_tells(
     assert [one.json() for one in heard.told] == out.read_text().splitlines()
     assert 99 - heard.left >= 3, "one batch would show nothing of what lies between them"
     assert found == watched(kafka_broker, night, metrics=theirs)
-    assert found.records == len(NIGHT)
+    assert found.records == len(raws_of_night())
     assert counted(mine) == counted(theirs)
     rows = [json.loads(line) for line in expected]
     assert {row.get("rules") for row in rows} >= {"fenced", "original"}
@@ -156,7 +161,7 @@ def test_a_watch_goes_on_where_another_was_wherever_each_is_folded(
     last = on(spark, kafka_broker, night, **place)
     sizes.append(committed())
     assert sizes == sorted(set(sizes)), "each has told something new"
-    assert 0 < last.records < len(NIGHT) - first.records
+    assert 0 < last.records < len(raws_of_night()) - first.records
     # There is nothing left, so no Spark is started: it would not do beside this one.
     assert on(None, kafka_broker, night, **place) == WatchResult(0, 0)
     assert by_partition(place["out"].read_text().splitlines()) == expected
@@ -250,8 +255,8 @@ def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
     kafka_broker: Broker,
 ) -> None:
     make_topic(kafka_broker, "later-on-spark", 2)
-    half = len(NIGHT) // 2
-    append(kafka_broker, "later-on-spark", NIGHT[:half])
+    half = len(raws_of_night()) // 2
+    append(kafka_broker, "later-on-spark", raws_of_night()[:half])
     command = [
         *(sys.executable, "-m", "kafka_marshal.cli", "watch", "--spark", "--trigger", "0.5"),
         *("--bootstrap", kafka_broker.bootstrap, "--topic", "later-on-spark", "--json"),
@@ -268,7 +273,7 @@ def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
         try:
             assert process.stdout is not None
             shown = [process.stdout.readline().rstrip("\n") for _ in read]
-            append(kafka_broker, "later-on-spark", NIGHT[half:])
+            append(kafka_broker, "later-on-spark", raws_of_night()[half:])
             all_of_it = watched_lines(kafka_broker, "later-on-spark")
             shown += [process.stdout.readline().rstrip("\n") for _ in all_of_it[len(read) :]]
             # As a terminal does it: to Java and to Spark's workers, too.
@@ -290,7 +295,7 @@ def watched_lines(broker: Broker, topic: str) -> list[str]:
 
 
 def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: Path) -> None:
-    raws = [raw for raw in NIGHT if raw.partition == 0]
+    raws = [raw for raw in raws_of_night() if raw.partition == 0]
     raws = [renumbered(raw, offset) for offset, raw in enumerate(raws)]
     partition_fold = LiveFold(LogPartition("log", 0), BOTH)
     expected = [told for raw in raws for told in partition_fold.fold(raw)]
