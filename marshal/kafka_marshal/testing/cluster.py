@@ -29,6 +29,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # After a kill the controllers wait for the broker's lease to run out.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
+    # By default a controller without work writes two empty records a second, and all read them.
+    "metadata.max.idle.interval.ms": "0",
     # Its default, 128 MB, is half of the heap.
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
