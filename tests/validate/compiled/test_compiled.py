@@ -23,7 +23,7 @@ from tests.validate.samples import BUSY, rows, write
 def test_both_judges_say_the_same_of_runs_and_of_mutants() -> None:
     """The kernel as plain Python, in a process of its own: to compile it takes longer."""
     done = subprocess.run(
-        [sys.executable, "-m", runs.__name__, "0", "1", "250", "1", "16"],
+        [sys.executable, "-m", runs.__name__, "0", "1", "150", "1", "8"],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"},
         check=True,
         capture_output=True,
