@@ -29,7 +29,7 @@ from kafka_marshal.cli.app import app_of
 from kafka_marshal.scratch import Scratch
 
 IMPORTED = (
-    *("kafka_marshal.cli.common", "typer.rich_utils", "rich.table"),
+    *("kafka_marshal.cli.common", "typer.rich_utils", "rich.table", "typer._adapters"),
     *("kafka_marshal.replay.api", "kafka_marshal.kernel.fold", "kafka_marshal.modelcheck.runs"),
     *("kafka_marshal.admin.doctor.doctor", "kafka_marshal.admin.set_positions"),
 )
