@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,17 @@ def clock(tmp_path: Path) -> Path:
     module.write_text(CLOCK)
     (tmp_path / "Export.tla").write_text(EXPORT)
     return module
+
+
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLC expects few states, whatever the model."""
+    run = tlc.run
+
+    def shortly(*files: Path, **options: Any) -> TlcResult:
+        return run(*files, **{**options, "short": True})
+
+    monkeypatch.setattr(tlc, "run", shortly)
 
 
 @pytest.fixture

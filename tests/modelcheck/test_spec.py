@@ -9,7 +9,7 @@ from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc import tlc
 from kafka_marshal.modelcheck.tlc.output import TlcOutcome, TlcResult
 
-pytestmark = pytest.mark.tlc
+pytestmark = [pytest.mark.tlc, pytest.mark.usefixtures("short_runs")]
 
 LIST = """# The hours of a day.
 [[model]]

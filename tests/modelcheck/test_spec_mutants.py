@@ -82,6 +82,7 @@ def test_what_is_not_as_it_must_be_is_said(
 
 
 @pytest.mark.tlc
+@pytest.mark.usefixtures("short_runs")
 def test_tlc_kills_a_mutant_and_leaves_the_specification_as_it_was() -> None:
     """By the smallest models: one that kills, and one that cannot."""
     [mutant] = [each for each in MUTANTS if each.name == "EveryReleaseSets"]
