@@ -9,7 +9,7 @@ from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import tlc
 from kafka_marshal.modelcheck.tlc.values import Value, function, record
 
-pytestmark = pytest.mark.tlc
+pytestmark = [pytest.mark.tlc, pytest.mark.usefixtures("short_runs")]
 
 
 @pytest.fixture
