@@ -61,6 +61,18 @@ def test_the_next_start_removes_what_a_killed_process_left(temporary: Path) -> N
     assert list(temporary.iterdir()) == []
 
 
+def test_a_folder_whose_making_is_interrupted_is_gone(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(owner: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scratch, "_locked", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Scratch("test")
+    assert not [*temporary.iterdir()]
+
+
 def test_a_folder_whose_owner_lives_is_kept(temporary: Path) -> None:
     with owner() as (_, living):
         for _ in range(2):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -58,8 +59,15 @@ class Scratch:
         self.path: Path
         self._lock: int | None = None
         while self._lock is None:
-            self.path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent))
-            self._lock = _locked(self.path / OWNER)
+            self.path = self._parent / f"{self._prefix}{secrets.token_hex(4)}"
+            try:
+                self.path.mkdir(0o700)
+                self._lock = _locked(self.path / OWNER)
+            except FileExistsError:  # another one's
+                continue
+            except BaseException:  # no sweep removes a folder that has no owner yet
+                shutil.rmtree(self.path, ignore_errors=True)
+                raise
 
     def __enter__(self) -> Path:
         return self.path
