@@ -7,14 +7,16 @@ function is called or has returned. Here it raises at one of these places after 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 import pytest
+from tools.simulate.interrupts import Interrupted, traced
 
 from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.fetch.in_flight import InFlight
 from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
 
@@ -23,10 +25,6 @@ MESSAGE = "kafka_marshal/client/message.py"
 """Where the application is that looks at a message."""
 MESSAGES = 12
 BATCH = 4
-
-
-class Interrupted(BaseException):
-    """What the handler raises."""
 
 
 @contextmanager
@@ -48,6 +46,25 @@ def interrupted_at(place: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
+
+
+@contextmanager
+def interrupted_in(function: Callable[..., Any], place: int) -> Iterator[None]:
+    """Raise at this place among those in this function."""
+    left = place
+
+    def comes(frame: FrameType) -> None:
+        nonlocal left
+        left -= frame.f_code is function.__code__
+        if not left:
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(traced(comes))
+    try:
+        yield
+    finally:
+        sys.settrace(None)
 
 
 def test_what_another_partition_delivered_at_the_same_offset_does_not_count() -> None:
@@ -113,10 +130,17 @@ def by_batch(consumer: Consumer) -> Sequence[int]:
     return []
 
 
-WAYS: dict[str, Callable[[Consumer], Sequence[int]]] = {
+def by_all(consumer: Consumer) -> Iterator[int]:
+    yield from by_poll(consumer)
+    yield from by_list(consumer)
+    yield from by_poll(consumer)
+
+
+WAYS: dict[str, Callable[[Consumer], Iterable[int]]] = {
     "poll": by_poll,
     "list": by_list,
     "batch": by_batch,
+    "all": by_all,
 }
 
 
@@ -128,23 +152,50 @@ def lost(kafka: Kafka) -> set[int]:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["poll", "list", "batch"])
 @pytest.mark.parametrize("place", [1, 5, 12, 20, 33, 47, 60, 80])
 def test_nothing_is_skipped_in_silence(place: int, way: str, semantics: str) -> None:
+    found_by(way, semantics, interrupted_at(place))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize(
+    ("way", "function", "place"),
+    [
+        ("list", InFlight.take, 2),
+        ("list", InFlight._finish, 1),
+        ("all", InFlight.give_back, 1),
+        ("all", InFlight._cut, 3),
+    ],
+    ids=["take", "finish", "give_back", "cut"],
+)
+def test_nothing_is_skipped_between_two_steps_of_a_chunk(
+    way: str, function: Callable[..., Any], place: int, semantics: str
+) -> None:
+    found_by(way, semantics, interrupted_in(function, place), acks=way == "all")
+
+
+def found_by(
+    way: str, semantics: str, interrupted: AbstractContextManager[None], *, acks: bool = True
+) -> None:
+    """Consume everything, in which this happens; nothing is skipped."""
     kafka = Kafka()
     kafka.create("events", messages=MESSAGES)
     found: list[int] = []
     with kafka.consumer(semantics=semantics, batch=BATCH, window=BATCH) as consumer:
         consumer.add_topic("events")
         until(lambda: bool(consumer.claims))
-        with suppress(Interrupted), interrupted_at(place):
+        with suppress(Interrupted), interrupted:
             while len(found) < MESSAGES:
-                found += WAYS[way](consumer)
-                consumer.ack()
+                found.extend(WAYS[way](consumer))
+                if acks:
+                    consumer.ack()
 
         def came() -> bool:
             found.extend(WAYS[way](consumer))
-            consumer.ack()
+            if acks:
+                consumer.ack()
             return MESSAGES - 1 in found or not consumer.claims  # released
 
         until(came)

@@ -29,7 +29,7 @@ BY_HAND: Final = (
     Edit(_FETCHER, "Fetcher._unassign", "self._consumer.resume(partition)", "pass"),
     Edit(_FETCHER, "Fetcher._has_room", "if one not in full and one.held]", "if one.dropped]"),
     Edit(_FETCHER, "Fetcher._run", "self._obey()", "pass"),
-    Edit(_IN_FLIGHT, "InFlight._cut", "self._cut_at + 1 if given", "self._cut_at + 2 if given"),
+    Edit(_IN_FLIGHT, "InFlight._cut", "last + 1 if given", "last + 2 if given"),
     Edit(_IN_FLIGHT, "InFlight.next", "max(self._last, self._acked)", "self._last + 1"),
     Edit(_IN_FLIGHT, "InFlight.commit", "given = self._last", "given = self.end - 1"),
     Edit(_IN_FLIGHT, "InFlight.abandon", "self.end = self.next", "pass"),

@@ -117,11 +117,11 @@ class Delivery:
         return in_flight
 
     def finish(self, in_flight: InFlight) -> None:
-        """The application has finished this chunk."""
-        if self.in_flight is in_flight:
-            self.in_flight = None
+        """The application has finished this chunk. After an interrupt it is finished again."""
         in_flight.finish()
         self._coordinator.ownership.progressed(in_flight)
+        if self.in_flight is in_flight:
+            self.in_flight = None
 
     def delivered_more(self, in_flight: InFlight) -> None:
         """The application received more of the chunk and has not finished it; ranges go on."""
@@ -173,11 +173,12 @@ class Delivery:
 
     def _split(self, before: InFlight, way: DeliveryMode) -> None:
         """Deliver the rest of the current chunk in another mode."""
-        self.in_flight, rest = None, before.give_back()
+        rest = before.give_back()
         if self._way is DeliveryMode.LIST and way is DeliveryMode.POLL:
             self._listed = before
         elif self._way is not DeliveryMode.POLL:
             self.finish(before)
+        self.in_flight = None
         if rest is not None:
             self._deliver(rest, way, before.since_ms)
 

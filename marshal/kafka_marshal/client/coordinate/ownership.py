@@ -735,6 +735,8 @@ class Ownership:
         for tenure in self._tenures:
             position = tenure.next
             for in_flight in tenure.chunks:
+                if in_flight is current:
+                    in_flight.cut()  # the rest is fetched again
                 if in_flight.finished or in_flight.handled or in_flight in (current, listed):
                     position = max(position, in_flight.end)
                 elif in_flight.left == in_flight.total:  # it never became the current one

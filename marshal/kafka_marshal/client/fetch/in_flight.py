@@ -8,6 +8,7 @@ acknowledged by `commit` and `finish`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice, repeat
 from typing import cast
@@ -35,11 +36,13 @@ class InFlight:
         """When it was taken, by the steady clock."""
         self.start = chunk.start
         self.end = chunk.end
-        self._messages = list(chunk.messages)
+        self._messages = chunk.messages
         self._total = len(self._messages)
         # Counts down with every message, and stays where it is when the list is cut.
         self._given = repeat(claim, self._total)
-        self._left = iter(self._messages)
+        self._offered = list(self._messages)
+        """The same messages; none when it is cut, which ends the iterator."""
+        self._left = iter(self._offered)
         self._as_lists = 0
         """The number of messages taken in lists, which `_given` does not count."""
         self._counted = 0
@@ -113,9 +116,10 @@ class InFlight:
                 return []
             done = self._last + 1 if self._count else self.start
             self.committed = done if self.committed is None else max(self.committed, done)
-            left = self._left if maximum >= self._total else islice(self._left, maximum)
-            taken = list(left)
-            self._as_lists += len(taken)
+            count = self._count
+            taken = self._offered[count : count + maximum]
+            self._as_lists += len(taken)  # first: else what an interrupt lost would not count
+            deque(islice(self._left, len(taken)), maxlen=0)
         return taken
 
     def commit(self, offset: int | None) -> None:
@@ -163,14 +167,15 @@ class InFlight:
             return MessageChunk(self.claim, rest, self.end, end)
 
     def _cut(self) -> list[Fetched]:
-        kept = list(self._messages)
-        self._messages.clear()
+        self._offered.clear()
         given = self._count
-        self._cut_at = cast("int", kept[given - 1].offset()) if given else self.start
-        self.end = self._cut_at + 1 if given else self.start
-        if not given or (self.committed is not None and self.committed >= self.end):
+        last = self._last
+        end = last + 1 if given else self.start
+        # An exception of a signal's handler comes before both, or after both.
+        self._cut_at, self.end = last, end
+        if not given or (self.committed is not None and self.committed >= end):
             self.finished = True
-        return kept[given:]
+        return list(self._messages[given:])
 
     def finish(self) -> None:
         """The application has finished all of it."""
@@ -186,4 +191,4 @@ class InFlight:
 
     def _finish(self) -> None:
         self.finished = True
-        self._messages = []  # to free them: a thread may ask much later how far this got
+        self._messages = ()  # to free them: a thread may ask much later how far this got
