@@ -17,6 +17,7 @@ from tools.simulate.interrupts import Interrupted, traced
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.message import Message
 from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
 
@@ -205,3 +206,23 @@ def found_by(
         assert len(set(found)) == len(found)
     else:
         assert not missing
+
+
+def test_a_loop_gives_the_message_that_it_was_interrupted_at() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=MESSAGES)
+    found: list[int] = []
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+
+        def loop() -> None:
+            for message in consumer:
+                found.append(message.offset)
+                if message.offset == MESSAGES - 1:
+                    break
+
+        with suppress(Interrupted), interrupted_in(Message.__init__, 3):
+            loop()
+        assert found == [0, 1]
+        loop()
+    assert found == [*range(MESSAGES)]

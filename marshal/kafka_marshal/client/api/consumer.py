@@ -524,7 +524,13 @@ class Consumer:
         """
         self.delivery.raise_if_closed()
         while (in_flight := self.delivery.take(None)) is not None:
-            yield from in_flight.taking
+            try:
+                yield from in_flight.taking
+            except GeneratorExit:
+                raise
+            except BaseException:  # a signal's handler raised it when a message was made
+                self.delivery.unwrapped, self.delivery.calling = in_flight, True
+                raise
             self.delivery.finish(in_flight)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:

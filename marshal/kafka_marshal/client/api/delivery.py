@@ -59,6 +59,8 @@ class Delivery:
         """The name of the thread that made this call."""
         self.last: Message | Messages | None = None
         """What `poll` or a list delivered last."""
+        self.unwrapped: InFlight | None = None
+        """The chunk whose last message counts as delivered, and was not: a loop was interrupted."""
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
         self.stopped = False
@@ -153,7 +155,9 @@ class Delivery:
         """
         self._fetcher.recover()
         current, undelivered = self.in_flight, False
-        if current is not None and self._way is not DeliveryMode.LOOP:
+        if current is not None and self._way is DeliveryMode.LOOP:
+            undelivered = self.unwrapped is current
+        elif current is not None:
             undelivered = current.left < current.total and not self._delivered_all(current)
         if undelivered:
             self.in_flight = None
@@ -161,7 +165,7 @@ class Delivery:
         self._coordinator.call(
             lambda: ownership.interrupted(current, self._listed, undelivered=undelivered)
         )
-        self.calling = False
+        self.unwrapped, self.calling = None, False
 
     def _delivered_all(self, current: InFlight) -> bool:
         """Whether the application received all of it that counts as delivered."""
