@@ -1,10 +1,15 @@
 """What was fetched and not handed over: bounds, turns, ranges, gaps."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
+from types import FrameType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.simulate.interrupts import Interrupted, traced
 
 from kafka_marshal import ClaimKey
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
@@ -22,6 +27,24 @@ def taken(of: Buffers[ClaimKey, int], maximum: int = 100) -> list[tuple[int, Seq
     while (chunk := of.take(maximum)) is not None:
         found.append((chunk.key.topic_partition, list(chunk.messages), chunk.end))
     return found
+
+
+@contextmanager
+def interrupted_at(place: int) -> Iterator[None]:
+    left = place
+
+    def comes(_: FrameType) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(traced(comes))
+    try:
+        yield
+    finally:
+        sys.settrace(None)
 
 
 def test_nothing_is_handed_over_before_it_was_allowed() -> None:
@@ -455,3 +478,28 @@ def test_what_was_fetched_before_a_range_is_left_out_and_fills_nothing() -> None
     of.allow(ONE, range(12, 14))
     of.add(ONE, [10, 11, 13])
     assert of.take(10) == MessageChunk(ONE, [13], 12, 14)
+
+
+@pytest.mark.parametrize("step", ["take", "add"])
+def test_an_interrupt_leaves_no_half_a_step_that_another_thread_would_meet(step: str) -> None:
+    steps: dict[str, Callable[[Buffers[ClaimKey, int]], object]] = {
+        "take": lambda of: of.take(10),
+        "add": lambda of: of.add(ONE, [2, 3]),
+    }
+    for place in range(1, 100):
+        of = buffers()
+        for key in (ONE, TWO):
+            of.open(key, 0)
+            of.add(key, [0, 1])
+            of.allow(key, range(10))
+        try:
+            with interrupted_at(place):
+                steps[step](of)
+        except Interrupted:
+            for key in (ONE, TWO):
+                of.drop(key)
+            assert of.take(10) is None
+            assert not of.waits
+        else:
+            assert place > 5
+            return

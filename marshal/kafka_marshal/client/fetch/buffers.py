@@ -17,8 +17,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import wraps
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from attrs import define, field, frozen
 
@@ -26,6 +27,8 @@ from kafka_marshal.core.validators import positive
 
 K = TypeVar("K", bound=Hashable)
 M = TypeVar("M")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @frozen
@@ -97,6 +100,25 @@ class _Buffer(Generic[M]):
     """Nothing from this offset on will be allowed; None if that is open."""
 
 
+def _whole(
+    method: Callable[Concatenate[Buffers[Any, Any], P], R],
+) -> Callable[Concatenate[Buffers[Any, Any], P], R]:
+    """Forget everything if an exception of a signal's handler comes between two steps of this.
+
+    The thread that was interrupted fetches all of it again. The others must not find half a step.
+    """
+
+    @wraps(method)
+    def whole(self: Buffers[Any, Any], /, *args: P.args, **more: P.kwargs) -> R:
+        try:
+            return method(self, *args, **more)
+        except BaseException:
+            self.clear()
+            raise
+
+    return whole
+
+
 class Buffers(Generic[K, M]):
     """The buffers of all tenures of an instance."""
 
@@ -126,6 +148,7 @@ class Buffers(Generic[K, M]):
         self._ready: dict[Hashable, list[K]] = {}
         """For each lane in `_turns`, its tenures with messages that may be delivered."""
 
+    @_whole
     def open(self, key: K, position: int, lane: Hashable | None = None) -> None:
         """Take the tenure's messages from `position` on, and drop those that are there.
 
@@ -134,6 +157,7 @@ class Buffers(Generic[K, M]):
         self.drop(key)
         self._buffers[key] = _Buffer(position, position, key if lane is None else lane)
 
+    @_whole
     def drop(self, key: K) -> int:
         """The tenure is over: drop what was fetched for it. Returns the number of messages."""
         self._measure()
@@ -160,6 +184,7 @@ class Buffers(Generic[K, M]):
             self._end_turn(key, buffer)
         self._look(key, buffer)
 
+    @_whole
     def end_at(self, key: K, end: int) -> int:
         """Nothing from `end` on will be allowed: drop it, and what is fetched of it later.
 
@@ -182,6 +207,7 @@ class Buffers(Generic[K, M]):
 
     # --- messages come in -------------------------------------------------------------------------
 
+    @_whole
     def add(self, key: K, messages: Sequence[M]) -> int | None:
         """Add messages that were fetched for one tenure, in the order of their offsets.
 
@@ -209,6 +235,7 @@ class Buffers(Generic[K, M]):
         self._look(key, buffer)
         return buffer.end
 
+    @_whole
     def nothing_below(self, key: K, end: int) -> int | None:
         """The log has no more messages of it below `end`. Returns the same as `add`."""
         buffer = self._buffers.get(key)
@@ -220,6 +247,7 @@ class Buffers(Generic[K, M]):
         self._look(key, buffer)
         return end
 
+    @_whole
     def allow(self, key: K, offsets: range) -> None:
         """The machine allows these to be delivered (`Process`)."""
         buffer = self._buffers.get(key)
@@ -249,6 +277,7 @@ class Buffers(Generic[K, M]):
 
     # --- and go out -------------------------------------------------------------------------------
 
+    @_whole
     def take(self, maximum: int) -> MessageChunk[K, M] | None:
         """The next messages of the claim whose turn it is, at most `maximum`, or None.
 
