@@ -16,6 +16,7 @@ import pytest
 from tools.simulate.interrupts import Interrupted, traced
 
 from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Message
 from tests.client.api.test_at_most_once import ranges, receipts
@@ -226,3 +227,24 @@ def test_a_loop_gives_the_message_that_it_was_interrupted_at() -> None:
         assert found == [0, 1]
         loop()
     assert found == [*range(MESSAGES)]
+
+
+def test_another_thread_goes_on_fetching_where_a_call_was_interrupted() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=MESSAGES)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        until(lambda: consumer.poll(0.01) is not None)
+        with suppress(Interrupted):
+            while True:
+                consumer.pause("events")
+                consumer.resume("events")
+                with interrupted_in(Fetcher._unassign, 2):
+                    consumer.poll(0.01)
+
+        def obeyed() -> bool:  # by our own thread
+            consumer._coordinator.raise_failure()
+            return not consumer._fetcher._commands
+
+        until(obeyed)
+        until(lambda: getattr(consumer.poll(0.1), "offset", None) == MESSAGES - 1)
