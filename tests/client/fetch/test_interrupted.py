@@ -248,3 +248,22 @@ def test_another_thread_goes_on_fetching_where_a_call_was_interrupted() -> None:
 
         until(obeyed)
         until(lambda: getattr(consumer.poll(0.1), "offset", None) == MESSAGES - 1)
+
+
+def test_of_a_range_only_what_was_being_delivered_is_lost_and_the_rest_goes_on() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=MESSAGES)
+    found: list[int] = []
+    with kafka.consumer(semantics="at_most_once", batch=BATCH) as consumer:
+        consumer.add_topic("events", share="ranges")
+
+        def came() -> bool:
+            found.extend(by_poll(consumer))
+            consumer.ack()
+            return MESSAGES - 1 in found
+
+        with suppress(Interrupted), interrupted_in(Message.__init__, 3):
+            until(came)
+        assert found == [0, 1]
+        until(came)
+    assert found == [0, 1, *range(3, MESSAGES)]

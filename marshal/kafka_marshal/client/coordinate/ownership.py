@@ -755,7 +755,12 @@ class Ownership:
         unsure = self._tenures.of(current.claim)
         if unsure is None:
             return
-        if current.claim.range is None and unsure.machine.wants:
+        if current.claim.range is not None:  # the log calls all of it done that was begun
+            self._observers.abandoned(current.claim, range(current.next, current.end))
+            current.finish()
+            self.look_at(unsure)
+            return
+        if unsure.machine.wants:
             self.carry_out(self.session.member.release(current.claim.key, self.now_ms))
         self._abandon_grant(unsure, release=True)
 
