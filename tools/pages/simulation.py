@@ -154,6 +154,9 @@ PyPy 3.11 with the same greenlets took 7 to 28 s a run where CPython took 6 to 1
 - It switches threads only at locks, queues, waits and calls of Kafka. `make locks` interrupts them
   between any two bytecodes, in smaller worlds
   ([decision 020](decisions/020-a-seed-interrupts-threads-between-bytecodes.md)).
+- Signals interrupt what takes messages, in one thread. They interrupt no `run`, `commit` or event
+  loop, and no member of a group with a controller. Callbacks and observers have their own threads,
+  to which no signal comes.
 - In a recorded run the log loses no records, because `marshal validate` explains nothing after
   that.
 - A killed process loses nothing that it wrote to a file, and no machine loses power.

@@ -249,6 +249,8 @@ AS_LISTS: Final = frozenset({"lists", "batches", "loop_lists", "mixed"})
 """Ways in which an application is given many messages at once."""
 ONE_BY_ONE: Final = frozenset({"iterator", "poll", "loop"})
 """Ways in which it has one message at a time."""
+INTERRUPTED: Final = frozenset({"iterator", "poll", "lists", "mixed", "batches"})
+"""Ways whose calls may be interrupted by what a signal's handler raises."""
 AT_LEAST_ONCE_ONLY: Final = frozenset(
     {"run_partition", "run_key", "run_none", "run_again", "run_loop"}
 )

@@ -216,6 +216,8 @@ class History:
     """Processes that were asked to end while there were no faults, and did not in time."""
     interrupted: set[str] = field(factory=set)
     """Processes whose consumer was closed while the application was at work."""
+    survived: set[str] = field(factory=set)
+    """Processes whose application went on after a signal's handler had raised in a call."""
     lines: Counter[str] = field(factory=Counter)
     """Log lines, by their wording without what varies."""
     ends: dict[Topic, int] = field(factory=dict)

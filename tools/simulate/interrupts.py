@@ -125,6 +125,8 @@ class Signals:
     scheduler: Scheduler
     left: int = 0
     """How many places further a handler raises; 0: it does not."""
+    survived: Callable[[], None] = lambda: None
+    """Called when one has raised."""
     _within: bool = False
 
     @contextmanager
@@ -153,6 +155,7 @@ class Signals:
             return
         self.left -= 1
         if not self.left:
+            self.survived()
             raise Interrupted
 
 

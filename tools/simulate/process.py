@@ -27,6 +27,7 @@ from tools.simulate.applications import (
     WORK_S,
 )
 from tools.simulate.history import Called, Committed, Given, NotCommitted, TimedCall
+from tools.simulate.interrupts import InterruptedConsumer, Signals
 from tools.simulate.listeners import SlowObserver, listeners
 
 from kafka_marshal import (
@@ -79,6 +80,8 @@ class Process:
     snapshot: Path | None = None
     """The file that it puts the log's state aside in."""
     observers: list[Observer] = field(init=False)
+    signals: Signals = field(init=False)
+    """What its application's calls are interrupted by."""
     thread: ScheduledThread | None = None
     consumer: Consumer | None = None
     slow_s: float = 0.0
@@ -120,6 +123,8 @@ class Process:
         self.date = ClockBeside(of=self.scheduler.clock)
         self.uptime = ClockBeside(of=self.scheduler.clock)
         self.observers = listeners(self)
+        noted = partial(self.world.history.survived.add, self.name)
+        self.signals = Signals(self.scheduler, survived=noted)
 
     def runs(self) -> None:
         """Its first thread."""
@@ -176,7 +181,7 @@ class Process:
         }
 
     def _in_threads(self) -> None:
-        with Consumer(**self._options()) as consumer:
+        with InterruptedConsumer(self.signals, **self._options()) as consumer:
             self._has(consumer)
             consumer.subscribe(self.world.setting.topics)
             for topic in self.world.setting.shared:

@@ -212,6 +212,7 @@ class World:
         process = self.processes.pop(client_id)
         assert process.thread is not None
         process.slow_s = process.takes_s = 0.0
+        process.signals.left = 0
         process.raises, process.stopping = False, True
         self.scheduler.stop(process.name, stands=False)
         while process.consumer is None and process.thread.is_alive():
@@ -264,6 +265,7 @@ class World:
         self.disk_full = False
         for process in self.processes.values():
             process.slow_s = process.takes_s = 0.0
+            process.signals.left = 0
             process.raises = False
             self.scheduler.stop(process.name, stands=False)
 

@@ -67,6 +67,7 @@ FAULTS: Final = {
     "stall_taking": Fault(processes.stall_taking),
     "slow": Fault(processes.slow),
     "raises": Fault(processes.raises),
+    "interrupt": Fault(processes.interrupt, 2.0),
     "append": Fault(brokers.append, 2.0),
     "slow_append": Fault(brokers.slow_append),
     "cut": Fault(brokers.cut),

@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 import attrs
+from tools.simulate.applications import INTERRUPTED
 from tools.simulate.faults.fault import intervals, one_of
 from tools.simulate.history import Sought
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 STEPS: Final = 40
 """How many points further a thread stands still, at most."""
+PLACES: Final = 100
+"""How many places further a call is interrupted, at most."""
 COMES_S: Final = 5.0
 """How long it takes to come there, at most, in seconds."""
 
@@ -114,6 +117,16 @@ def raises(world: World, chance: Random) -> str:
         return "nobody"
     process.raises = True
     return process.name
+
+
+def interrupt(world: World, chance: Random) -> str:
+    """A signal's handler raises in a call that takes messages; the application catches that."""
+    found = sorted(each for each, one in world.processes.items() if one.way in INTERRUPTED)
+    if not found:
+        return "nobody"
+    process = world.processes[chance.choice(found)]
+    process.signals.left = chance.randint(1, PLACES)
+    return f"{process.name}: {process.signals.left} places further"
 
 
 def calls(world: World, chance: Random) -> str:

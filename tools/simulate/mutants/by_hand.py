@@ -106,6 +106,7 @@ BY_HAND: Final = (
     Edit("client/process/pool.py", "WorkerPool._finish", "self._more.notify()", "pass"),
     Edit(_DELIVERY, "Delivery._deliver", "if self.stopped or self.closed:", "if self.closed:"),
     Edit(_DELIVERY, "Delivery._split", "elif self._way is not DeliveryMode.POLL:", "else:"),
+    Edit("client/api/consumer.py", "Consumer.__iter__", "in_flight, True", "None, False"),
     Edit(_WRITER, "RecordWriter._delivered", "error is not None", "False"),
     Edit(_WRITER, "LogWriter.__init__", "**settings.batches(batch_bytes_max),", ""),
 )

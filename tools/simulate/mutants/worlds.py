@@ -29,7 +29,16 @@ ONE_BY_ONE: Final = attrs.evolve(
     partitions=4,
     fault_every_s=3.0,
     ways=("iterator", "poll", "loop", "mixed"),
-    faults=("calls", "slow", "stall_thread", "stall_taking", "kill", "slow_append", "set_position"),
+    faults=(
+        "calls",
+        "slow",
+        "stall_thread",
+        "stall_taking",
+        "kill",
+        "slow_append",
+        "set_position",
+        "interrupt",
+    ),
 )
 """Applications that take messages one by one, some of them slowly, so that claims take turns."""
 ALONE: Final = attrs.evolve(

@@ -17,6 +17,8 @@ def check(judged: Judged) -> Iterator[str]:
     processed: dict[tuple[Topic, int, str], list[int]] = defaultdict(list)
     seen, history = 0, judged.history
     failed = {process for process, _, _ in history.raised} | history.interrupted
+    if not judged.setting.at_least_once:  # a claim is given up with what the application has
+        failed |= history.survived
     for appended, record, changes in judged.changes:
         for given in history.processed[seen : appended.processed]:
             # An application that fails, or is cut off, leaves the list in hand as not done.

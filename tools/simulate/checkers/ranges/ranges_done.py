@@ -52,7 +52,10 @@ def failing(judged: Judged) -> set[str]:
     """Processes that gave up what they had in hand."""
     history = judged.history
     raised = {process for process, _, _ in history.raised}
-    return {one for _, one, error in history.ended if error} | raised | history.interrupted
+    ended = {one for _, one, error in history.ended if error}
+    # At most once, what nobody knows to be delivered counts as done.
+    survived = set[str]() if judged.setting.at_least_once else history.survived
+    return ended | raised | history.interrupted | survived
 
 
 def newly_done(change: SharedChange) -> Iterator[int]:
