@@ -41,10 +41,11 @@ a fault every {fault_every_s:g} s.
 One run in three has low limits: of messages fetched ahead, of a batch, of the window, of claims and
 of requests a second.
 
-With `--share` the processes share one topic by ranges, under seven of the faults: `kill`, `close`,
-`stall`, `slow`, `append`, `slow_append` and `slow_fetch`. The reducer of ranges also folds the log,
-and the checkers whose names begin with `range` judge the result. Half of these runs are recorded,
-and compared with the specification, which takes 13 to 23 % more CPU time for such a run.
+With `--share` the processes share one topic by ranges, under eight of the faults: `kill`, `close`,
+`stall`, `slow`, `append`, `slow_append`, `slow_fetch` and `interrupt`. The reducer of ranges also
+folds the log, and the checkers whose names begin with `range` judge the result. Half of these runs
+are recorded, and compared with the specification, which takes 13 to 23 % more CPU time for such a
+run.
 
 The code above Kafka's own client is the shipped code. A scheduler provides threads, locks and
 queues ([decision 017](decisions/017-threads-come-through-the-seam.md)). Kafka runs in memory, and

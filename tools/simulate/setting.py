@@ -117,6 +117,6 @@ SHARED: Final = attrs.evolve(
     topics=(),
     shared=("orders",),
     window=200,
-    faults=("kill", "close", "stall", "slow", "append", "slow_append", "slow_fetch"),
+    faults=("kill", "close", "stall", "slow", "append", "slow_append", "slow_fetch", "interrupt"),
 )
 """Processes that share each partition by ranges."""
