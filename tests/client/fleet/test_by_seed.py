@@ -32,6 +32,7 @@ from tools.simulate.setting import SHARED, SMALL, Setting, limited
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.api.delivery import Delivery
 from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.coordinate.configuration import Semantics
@@ -108,6 +109,17 @@ def test_a_seed_repeats_the_places_at_which_calls_are_interrupted() -> None:
     assert one.digest == again.digest
     assert one.digest != simulate(5, settings(5, setting), ()).digest
     assert not one.violations
+
+
+def test_what_an_interrupted_call_skips_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(delivery: Delivery) -> None:
+        delivery.unlock()
+        delivery.calling = False
+
+    monkeypatch.setattr(Delivery, "_recover", forgets)
+    setting = attrs.evolve(SHORTER, faults=("interrupt",), ways=("poll",), messages_per_s=60.0)
+    found = [each for seed in (2, 4) for each in simulate(seed, setting).violations]
+    assert {each.partition(":")[0] for each in found} >= {"in_order", "none_skipped"}
 
 
 @pytest.mark.night
