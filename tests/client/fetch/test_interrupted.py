@@ -97,26 +97,6 @@ def test_what_another_partition_delivered_at_the_same_offset_does_not_count() ->
         assert found is not None
 
 
-def test_another_thread_does_not_go_on_with_a_fetch_that_was_interrupted() -> None:
-    """The partition was assigned, and nobody had noted it."""
-    kafka = Kafka()
-    kafka.create("events", messages=MESSAGES)
-
-    def look(frame: FrameType, event: str, _: Any) -> None:
-        if event == "return" and frame.f_code.co_name == "incremental_assign":
-            sys.setprofile(None)
-            raise Interrupted
-
-    with kafka.consumer() as consumer:
-        consumer.add_topic("events")
-        sys.setprofile(look)
-        with pytest.raises(Interrupted):
-            until(lambda: consumer.poll(0.02) is not None)
-        fetcher = consumer._coordinator.fetcher
-        until(lambda: not fetcher._commands)  # the consumer's own thread has seen to it
-        until(lambda: MESSAGES - 1 in by_poll(consumer))
-
-
 def by_poll(consumer: Consumer) -> Sequence[int]:
     message = consumer.poll(0.02)
     return [] if message is None else [message.offset]
