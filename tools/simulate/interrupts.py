@@ -77,7 +77,7 @@ def traced(comes: Callable[[FrameType], None]) -> Callable[[FrameType, str, Any]
 
 
 _CALLED: Final = "called"
-"""What a frame is told when another one begins within it."""
+"""The event of a frame in which another one begins."""
 
 
 @cache
