@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Literal
 
 import pytest
 
+from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Claim, Consumer, HandlerFailed, Message
-from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 
 SLOW_S = 20.0
 """How long a handler takes for its message, which is longer than `run` waits for it."""
@@ -125,3 +129,59 @@ def test_a_stop_waits_for_it_no_longer(left: Left) -> None:
     assert left.consumer.poll(10.0) is None
     assert left.consumer.claims == []
     assert not left.done
+
+
+class Heard(Observer):
+    """Which messages failed, and how often they had been tried."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[int, int]] = []
+
+    def retried(self, message: Message, error: BaseException, tried: int) -> None:
+        self.failed.append((message.offset, tried))
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+@pytest.mark.parametrize("retries", [0, 3])
+def test_a_handler_that_fails_after_a_stop_is_not_passed_over_in_silence(
+    retries: int, kind: str
+) -> None:
+    """Nothing reported it, and the message came again elsewhere."""
+    scheduler, heard = Scheduler(seed=1), Heard()
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("events", partitions=1, messages=3)
+    settings = kafka.settings()
+
+    def in_threads() -> None:
+        with Consumer(settings=settings, group_id="g", client_id="c", observers=[heard]) as it:
+            it.add_topic("events")
+
+            def handle(message: Message) -> None:
+                if message.offset == 1:
+                    it.stop()
+                    scheduler.sleep(2.0)
+                    raise ValueError
+
+            it.run(handle, workers=1, retries=retries)
+
+    async def in_tasks() -> None:
+        async with AsyncConsumer(
+            settings=settings, group_id="g", client_id="c", observers=[heard]
+        ) as it:
+            await it.add_topic("events")
+
+            async def handle(message: Message) -> None:
+                if message.offset == 1:
+                    it.stop()
+                    await asyncio.sleep(2.0)
+                    raise ValueError
+
+            await it.run(handle, concurrency=1, retries=retries)
+
+    with nullcontext() if retries else pytest.raises(HandlerFailed, match="offset 1"):
+        if kind == "thread":
+            in_threads()
+        else:
+            ScheduledEventLoop(scheduler).run_until_complete(in_tasks())
+    scheduler.close()
+    assert heard.failed == ([(1, 1)] if retries else [])

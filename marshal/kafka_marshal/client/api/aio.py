@@ -265,7 +265,8 @@ class AsyncConsumer:
             timeout_s: how long to wait for handlers after `stop`, in seconds.
 
         Raises:
-            HandlerFailed: a message failed permanently, and there is no dead-letter topic.
+            HandlerFailed: a message failed permanently, perhaps after `stop`, and there is no
+                dead-letter topic.
             InvalidOption: an option has an invalid value.
             ConsumerClosed: the consumer is closed.
         """
@@ -389,6 +390,7 @@ class _Tasks:
         self._hungry = asyncio.Event()
         self._hungry.set()
         self._over = asyncio.Event()
+        self._cancelled = False
 
     async def hungry(self, timeout_s: float) -> bool:
         """Wait until more messages are needed; False on timeout.
@@ -416,6 +418,7 @@ class _Tasks:
 
     async def cancel(self) -> None:
         """Start no more tasks, and cancel those that are running."""
+        self._cancelled = True
         self._over.set()
         for task in self._tasks:
             task.cancel()
@@ -468,7 +471,7 @@ class _Tasks:
                     if isinstance(promise, Awaitable):
                         await _unless_cancelled(promise, begun.message)
             except Exception as error:
-                if self._over.is_set() or not_ours(begun):
+                if self._cancelled or not_ours(begun):
                     return False
                 wait_s = self._handling.again_after_s(begun, error, tried)
                 if wait_s is None:

@@ -715,7 +715,8 @@ class Consumer:
             What became of the messages.
 
         Raises:
-            HandlerFailed: a message failed permanently, and there is no dead-letter topic.
+            HandlerFailed: a message failed permanently, perhaps after `stop`, and there is no
+                dead-letter topic.
             InvalidOption: an option has an invalid value.
             ConsumerClosed: the consumer is closed.
         """

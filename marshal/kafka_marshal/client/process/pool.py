@@ -35,7 +35,8 @@ class WorkerPool:
         self._lock, threads = handling.lock, environment.threads
         self._more = threads.condition(self._lock)
         self._less = threads.condition(self._lock)
-        self._ending = False
+        self._ending = self._over = False
+        """Nothing more is begun; and nobody waits for results any longer."""
         self._ahead = AHEAD * workers
         self.failure: BaseException | None = None
         self._monotonic, self._sleep = environment.monotonic, threads.sleep
@@ -65,6 +66,7 @@ class WorkerPool:
         deadline = self._monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - self._monotonic()))
+        self._over = True
 
     def _work(self) -> None:
         while (begun := self._begin()) is not None:
@@ -108,7 +110,7 @@ class WorkerPool:
                 with self._handling.observers.processing(begun.message):
                     result = self._handler(begun.message)
             except Exception as error:
-                if self._ending or not_ours(begun):
+                if self._over or not_ours(begun):
                     return False
                 wait_s = self._handling.again_after_s(begun, error, tried)
                 if wait_s is None:
