@@ -76,6 +76,27 @@ def traced(comes: Callable[[FrameType], None]) -> Callable[[FrameType, str, Any]
     return begins
 
 
+@contextmanager
+def interrupted_at(
+    place: int, counts: Callable[[FrameType], bool] = lambda _: True
+) -> Iterator[None]:
+    """Raise `Interrupted` at this place of the client in this thread, among those that count."""
+    left = place
+
+    def comes(frame: FrameType) -> None:
+        nonlocal left
+        left -= counts(frame)
+        if not left:
+            sys.settrace(None)
+            raise Interrupted
+
+    sys.settrace(traced(comes))
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
 _CALLED: Final = "called"
 """The event of a frame in which another one begins."""
 

@@ -1,15 +1,12 @@
 """What was fetched and not handed over: bounds, turns, ranges, gaps."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from random import Random
-from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools.simulate.interrupts import Interrupted, traced
+from tools.simulate.interrupts import Interrupted, interrupted_at
 
 from kafka_marshal import ClaimKey
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
@@ -27,24 +24,6 @@ def taken(of: Buffers[ClaimKey, int], maximum: int = 100) -> list[tuple[int, Seq
     while (chunk := of.take(maximum)) is not None:
         found.append((chunk.key.topic_partition, list(chunk.messages), chunk.end))
     return found
-
-
-@contextmanager
-def interrupted_at(place: int) -> Iterator[None]:
-    left = place
-
-    def comes(_: FrameType) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            sys.settrace(None)
-            raise Interrupted
-
-    sys.settrace(traced(comes))
-    try:
-        yield
-    finally:
-        sys.settrace(None)
 
 
 def test_nothing_is_handed_over_before_it_was_allowed() -> None:

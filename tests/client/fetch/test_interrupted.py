@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tools.simulate.interrupts import Interrupted, traced
+from tools.simulate.interrupts import Interrupted, interrupted_at
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.fetch.fetcher import Fetcher
@@ -30,7 +30,7 @@ BATCH = 4
 
 
 @contextmanager
-def interrupted_at(place: int) -> Iterator[None]:
+def interrupted_coarsely(place: int) -> Iterator[None]:
     """Raise at this place among those that this thread comes to."""
     left = place
 
@@ -50,23 +50,9 @@ def interrupted_at(place: int) -> Iterator[None]:
         sys.setprofile(None)
 
 
-@contextmanager
-def interrupted_in(function: Callable[..., Any], place: int) -> Iterator[None]:
+def interrupted_in(function: Callable[..., Any], place: int) -> AbstractContextManager[None]:
     """Raise at this place among those in this function."""
-    left = place
-
-    def comes(frame: FrameType) -> None:
-        nonlocal left
-        left -= frame.f_code is function.__code__
-        if not left:
-            sys.settrace(None)
-            raise Interrupted
-
-    sys.settrace(traced(comes))
-    try:
-        yield
-    finally:
-        sys.settrace(None)
+    return interrupted_at(place, lambda frame: frame.f_code is function.__code__)
 
 
 def test_what_another_partition_delivered_at_the_same_offset_does_not_count() -> None:
@@ -137,7 +123,7 @@ def lost(kafka: Kafka) -> set[int]:
 @pytest.mark.parametrize("way", ["poll", "list", "batch"])
 @pytest.mark.parametrize("place", [1, 5, 12, 20, 33, 47, 60, 80])
 def test_nothing_is_skipped_in_silence(place: int, way: str, semantics: str) -> None:
-    found_by(way, semantics, interrupted_at(place))
+    found_by(way, semantics, interrupted_coarsely(place))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
