@@ -49,9 +49,9 @@ def here(tmp_path: Path) -> Path:
             "file is not a folder: --bootstrap needs the folder of a recorded run",
         ),
         (
-            ("validate", "file"),
-            "file is a log alone and does not state its heartbeat interval: "
-            "--heartbeat-interval DURATION is needed",
+            ("validate", CAPTURE),
+            f"{CAPTURE} is a log alone, and records of group g.d3 come before it states its "
+            "heartbeat interval: --heartbeat-interval DURATION is needed",
         ),
         (
             ("validate", RUN, "--heartbeat-interval", "4"),
