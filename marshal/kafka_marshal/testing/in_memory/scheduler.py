@@ -412,7 +412,10 @@ class ScheduledLock:
         Raises:
             RuntimeError: it is as `threading.RLock`, and another thread holds it, or none.
         """
-        if self._again and self.holder is not self._scheduler.current:
+        current = self._scheduler.current
+        if self._again and self.holder is not current:
+            if current.killed:  # while it waited for a condition
+                return
             raise RuntimeError("cannot release un-acquired lock")
         self.count -= 1
         if self.count == 0:
