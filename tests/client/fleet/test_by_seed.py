@@ -64,7 +64,7 @@ ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
 CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
-SEEDS = (20, 26, 34, 52, 9)
+SEEDS = (20, 26, 34, 52, 56)
 """The cheapest that meet every fault and every way of consuming, and one more."""
 
 
