@@ -134,8 +134,8 @@ class Threads(Protocol):
 class Answer(Generic[T]):
     """What one thread answers another one: a value or an error, or nobody waits for it any more."""
 
-    _outcome: dict[str, tuple[T | None, BaseException | None, bool]] = field(factory=dict)
-    """At most one, by the word `outcome`: of several threads that set it the first one does."""
+    _outcomes: list[tuple[T | None, BaseException | None, bool]] = field(factory=list)
+    """The first one counts: several threads may end it."""
     _awaited: list[ThreadEvent] = field(factory=list)
 
     def set_result(self, value: T) -> None:
@@ -153,11 +153,11 @@ class Answer(Generic[T]):
 
     def cancelled(self) -> bool:
         """Whether it was cancelled before it was answered."""
-        return self.done() and self._outcome["outcome"][2]
+        return self.done() and self._outcomes[0][2]
 
     def done(self) -> bool:
         """Whether it was answered or cancelled."""
-        return bool(self._outcome)
+        return bool(self._outcomes)
 
     def tell(self, event: ThreadEvent) -> None:
         """Set this event when it is done."""
@@ -167,13 +167,13 @@ class Answer(Generic[T]):
 
     def result(self) -> T:
         """The value, or raises the error. It must be answered."""
-        value, error, _ = self._outcome["outcome"]
+        value, error, _ = self._outcomes[0]
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
 
     def _end(self, outcome: tuple[T | None, BaseException | None, bool]) -> None:
-        self._outcome.setdefault("outcome", outcome)
+        self._outcomes.append(outcome)
         for event in self._awaited:
             event.set()
 
@@ -211,22 +211,21 @@ class _Condition:
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock
-        self._waiting: list[threading.Lock] = []
-        """Each is held until the next `notify`."""
+        self._waiting: list[_Event] = []
+        """Each is set by the next `notify`."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        held = threading.Lock()
-        held.acquire()
-        self._waiting.append(held)
+        notified = _Event()
+        self._waiting.append(notified)
         mine = (1, threading.get_ident())  # how often the lock is held, and by which thread
         try:
             mine = self._lock._release_save()
-            return held.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+            return notified.wait(timeout)
         finally:
             # As `threading.Condition` does it. Unlike `acquire` no signal can end it midway.
             self._lock._acquire_restore(mine)
             with suppress(ValueError):
-                self._waiting.remove(held)
+                self._waiting.remove(notified)
 
     def notify(self, n: int = 1) -> None:
         """Wake all: an exception may have ended the wait of any one."""
@@ -235,8 +234,8 @@ class _Condition:
 
     def notify_all(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for held in waiting:
-            held.release()
+        for notified in waiting:
+            notified.set()
 
 
 @frozen
