@@ -42,6 +42,10 @@ def new_id() -> str:
             return drawn
 
 
+def _write(properties: Path, lines: Mapping[str, str]) -> None:
+    properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+
+
 class Server:
     """A broker that is a controller, too, in a process and a folder of its own."""
 
@@ -97,7 +101,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
         lines = {**settings, "log.dirs": str(self.data)}
-        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        _write(properties, lines)
         if not (self.data / "meta.properties").exists():
             self._format(cluster_id, lines)
         self._log_end_before = self.log.stat().st_size if self.log.exists() else 0
@@ -123,13 +127,9 @@ class Server:
         if usual and chosen.is_file():
             self.data.mkdir(exist_ok=True)
             shutil.copyfile(chosen, features)
-            ids = {
-                "cluster.id": cluster_id,
-                "node.id": settings["node.id"],
-                "directory.id": new_id(),
-            }
-            lines = {"version": "1", **ids}.items()
-            (self.data / "meta.properties").write_text("".join(f"{k}={v}\n" for k, v in lines))
+            ids = {"cluster.id": cluster_id, "node.id": settings["node.id"]}
+            meta = {"version": "1", **ids, "directory.id": new_id()}
+            _write(self.data / "meta.properties", meta)
             return
         options = ["-t", cluster_id, "-c", str(properties), *users]
         run_tool("kafka.tools.StorageTool", "format", *options)
