@@ -23,6 +23,7 @@ cannot show are not checked:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import assert_never
 
 import attrs
@@ -124,7 +125,8 @@ class _Sender:
         if any((each.message, each.headers) == content for each in reversed(self.sent)):
             return True
         for place in reversed(range(len(self.sent))):
-            memories = self._memories(history, place, [record, *self.sent[place:]])
+            later = (self.sent[at] for at in range(place, len(self.sent)))
+            memories = self._memories(history, place, chain([record], later))
             if memories is not None:
                 self.sent.insert(place, record)
                 self.memories[place + 1 :] = memories
