@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
+from tools.simulate.interrupts import Interrupted, interrupted_at
 
-from kafka_marshal.client.connect import threads
 from kafka_marshal.client.connect.threads import OPERATING_SYSTEM, Answer
 
-FILES = (threads.__file__, threading.__file__)
 PLACES = 30
 
 
-class Interrupted(BaseException):
-    """What the handler raises."""
-
-
 def interrupts(do: Callable[[], object], place: int) -> bool:
-    """Whether an exception at this place, among those at which handlers run, ended the call."""
-    left = place
-
-    def look(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal left
-        if event in ("call", "c_return") and frame.f_code.co_filename in FILES:
-            left -= 1
-            if not left:
-                sys.setprofile(None)
-                raise Interrupted
-
-    sys.setprofile(look)
+    """Whether an exception at this place ended the call."""
     try:
-        do()
+        with interrupted_at(place):
+            do()
     except Interrupted:
         return True
-    finally:
-        sys.setprofile(None)
     return False
 
 

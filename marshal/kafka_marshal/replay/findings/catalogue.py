@@ -370,8 +370,8 @@ _KINDS: Final = (
         WARNING,
         None,
         "each",
-        "A claim changed hands so often that ten tenures began within sixty heartbeat "
-        "intervals. An owner's own second win does not count.",
+        "Ten tenures of a claim began within sixty heartbeat intervals. An owner's own second win "
+        "does not count.",
         "Look for consumers that crash and restart, or that steal from each other.",
     ),
     FindingKind(
