@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -65,6 +66,17 @@ def test_lists_have_every_message_once_in_the_order_of_their_partition(stage: St
             got.setdefault(messages.claim.partition, []).extend(numbers(messages))
         assert consumer.consume(700, 0.5).fetched == ()
     assert got == {partition: list(range(partition, 5_000, 3)) for partition in range(3)}
+
+
+def test_the_next_fetch_finds_no_messages_that_the_application_dropped(stage: Stage) -> None:
+    """With two fetches of them alive Python searches for cycles in each: `FETCH_MAX`."""
+    topic = stage.topic(partitions=1, messages=40)
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        first, second, *_ = consumer.consume(40, 10).fetched
+        assert not consumer.consume(1, 0.5)
+        nobody_else = sys.getrefcount(object())
+        assert [sys.getrefcount(first), sys.getrefcount(second)] == 2 * [nobody_else + 1]
 
 
 def test_asking_for_the_next_list_says_that_the_last_is_done(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -53,6 +54,19 @@ def test_of_a_list_nothing_is_done_before_the_next_is_asked_for_or_it_is_committ
     in_flight.commit(None)
     assert (in_flight.finished, in_flight.next) == (True, 11)
     assert listed(in_flight) == []
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("maximum", [1, 2, 3])
+def test_a_finished_chunk_holds_none_of_its_messages(maximum: int, cut: bool) -> None:
+    messages = [Fetched(topic="t", partition=0, offset=offset) for offset in (3, 4)]
+    before = [sys.getrefcount(message) for message in messages]
+    in_flight = InFlight(MessageChunk(CLAIM, tuple(messages), 3, 5), threading.Lock())
+    in_flight.take(maximum)
+    if cut:
+        in_flight.cut()
+    in_flight.finish()
+    assert [sys.getrefcount(message) for message in messages] == before
 
 
 def test_a_list_goes_on_where_a_loop_was_left() -> None:

@@ -646,8 +646,8 @@ class Consumer:
             taken = in_flight.take(num_messages)
             if taken:
                 self.delivery.delivered_more(in_flight)
-                messages = self.delivery.last = Messages(taken, in_flight.claim)
-                self.delivery.calling = False
+                messages = Messages(taken, in_flight.claim)
+                self.delivery.last, self.delivery.calling = messages[-1], False
                 return messages
             self.delivery.finish(in_flight)
             self.delivery.calling = False
@@ -670,7 +670,7 @@ class Consumer:
             messages = Messages(taken, in_flight.claim)
             batch = Batch(in_flight.claim, messages, in_flight.start, in_flight.end)
             if taken:
-                self.delivery.last = messages
+                self.delivery.last = messages[-1]
             self.delivery.calling = False
             if taken:
                 yield batch

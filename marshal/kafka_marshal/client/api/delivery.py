@@ -15,7 +15,7 @@ from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
-from kafka_marshal.client.message import Claim, Message, Messages
+from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.errors import ConsumerClosed, MarshalError
 
 CHUNK: Final = 1_000
@@ -57,8 +57,9 @@ class Delivery:
         """A call is taking messages, or an exception of a signal's handler has ended it midway."""
         self._caller = ""
         """The name of the thread that made this call."""
-        self.last: Message | Messages | None = None
-        """What `poll` or a list delivered last."""
+        self.last: Message | None = None
+        """The last message that `poll` or a list delivered. Of a list it keeps no others: the next
+        fetch would find them alive, and Python would search for cycles in each (`FETCH_MAX`)."""
         self.unwrapped: InFlight | None = None
         """The chunk whose last message counts as delivered, and was not: a loop was interrupted."""
         self.closed = False
@@ -172,8 +173,7 @@ class Delivery:
         last = self.last
         if last is None or last.claim is not current.claim:
             return False
-        message = last if isinstance(last, Message) else last[-1]
-        return message.offset + 1 == current.delivered_end
+        return last.offset + 1 == current.delivered_end
 
     def _split(self, before: InFlight, way: DeliveryMode) -> None:
         """Deliver the rest of the current chunk in another mode."""

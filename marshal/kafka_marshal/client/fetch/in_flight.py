@@ -191,4 +191,6 @@ class InFlight:
 
     def _finish(self) -> None:
         self.finished = True
-        self._messages = ()  # to free them: a thread may ask much later how far this got
+        # To free them: a thread may ask much later how far this got.
+        self._messages = ()
+        self._offered.clear()
