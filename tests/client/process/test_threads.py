@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 
@@ -61,6 +62,64 @@ def test_a_condition_gives_a_lock_back_as_often_as_it_is_held() -> None:
         came.append(condition.wait(10.0))
     elsewhere(notify)
     assert came == [True]
+
+
+def test_a_condition_wakes_as_many_threads_as_it_is_told() -> None:
+    """One message wakes one of 32 workers that wait for messages."""
+    lock = OPERATING_SYSTEM.rlock()
+    condition, woken = OPERATING_SYSTEM.condition(lock), queue.SimpleQueue[bool]()
+    asleep = queue.SimpleQueue[None]()
+
+    def wait() -> None:
+        with lock:
+            asleep.put(None)
+            woken.put(condition.wait(10.0))
+
+    def notify(n: int) -> None:
+        with lock:
+            condition.notify(n)
+
+    threads = [threading.Thread(target=wait) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+        asleep.get(timeout=10.0)
+    notify(1)
+    assert woken.get(timeout=10.0)
+    notify(2)
+    assert [woken.get(timeout=10.0), woken.get(timeout=10.0)] == [True, True]
+    with pytest.raises(queue.Empty):
+        woken.get(timeout=0.1)
+    notify(10)
+    for thread in threads:
+        thread.join()
+    assert [woken.get_nowait(), woken.get_nowait()] == [True, True]
+
+
+@pytest.mark.parametrize("place", range(1, PLACES))
+def test_a_thread_that_is_woken_and_interrupted_wakes_another_one(place: int) -> None:
+    lock = OPERATING_SYSTEM.rlock()
+    condition, woken = OPERATING_SYSTEM.condition(lock), queue.SimpleQueue[bool]()
+
+    def notify() -> None:
+        with lock:
+            condition.notify()
+
+    notifying = threading.Thread(target=notify)
+
+    def wait_behind_it() -> None:
+        with lock:
+            notifying.start()
+            woken.put(condition.wait(10.0))
+
+    waiting = threading.Thread(target=wait_behind_it)
+    with lock:
+        waiting.start()
+        interrupted = interrupts(lambda: condition.wait(10.0), place)
+    if not interrupted:
+        notify()
+    waiting.join()
+    notifying.join()
+    assert woken.get_nowait()
 
 
 def test_a_wait_for_an_event_may_be_interrupted_anywhere() -> None:

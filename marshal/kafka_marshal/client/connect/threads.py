@@ -212,30 +212,33 @@ class _Condition:
     def __init__(self, lock: Any) -> None:
         self._lock = lock
         self._waiting: list[_Event] = []
-        """Each is set by the next `notify`."""
+        """One of each thread that waits, in this order; set when the thread is notified."""
 
     def wait(self, timeout: float | None = None) -> bool:
         notified = _Event()
-        self._waiting.append(notified)
-        mine = (1, threading.get_ident())  # how often the lock is held, and by which thread
         try:
-            mine = self._lock._release_save()
-            return notified.wait(timeout)
-        finally:
-            # As `threading.Condition` does it. Unlike `acquire` no signal can end it midway.
-            self._lock._acquire_restore(mine)
+            self._waiting.append(notified)
+            mine = (1, threading.get_ident())  # how often the lock is held, and by which thread
+            try:
+                mine = self._lock._release_save()
+                return notified.wait(timeout)
+            finally:
+                # As `threading.Condition` does it. Unlike `acquire` no signal can end it midway.
+                self._lock._acquire_restore(mine)
+                self._waiting.remove(notified)
+        except BaseException:
             with suppress(ValueError):
                 self._waiting.remove(notified)
+            self.notify_all()  # this thread may have been woken, and does not do what for
+            raise
 
     def notify(self, n: int = 1) -> None:
-        """Wake all: an exception may have ended the wait of any one."""
-        del n
-        self.notify_all()
+        asleep = [notified for notified in self._waiting if not notified.is_set()]
+        for notified in asleep[:n]:
+            notified.set()
 
     def notify_all(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for notified in waiting:
-            notified.set()
+        self.notify(len(self._waiting))
 
 
 @frozen
