@@ -69,21 +69,29 @@ def from_records(
     rules: Rules = FENCED,
     claim: Claim | None = None,
     about: str = "",
+    faultless_below: int = 0,
 ) -> Counterexample:
     """Fold records of one claim, starting from `claim`, and describe the steps.
 
     Raises ValueError if there is no record.
     """
-    return from_judged(judge(records, rules, claim), violated, source, about)
+    judged = judge(records, rules, claim)
+    return from_judged(judged, violated, source, about, faultless_below)
 
 
 def from_judged(
-    judged: Iterable[RecordOutcome], violated: str | None, source: str, about: str = ""
+    judged: Iterable[RecordOutcome],
+    violated: str | None,
+    source: str,
+    about: str = "",
+    faultless_below: int = 0,
 ) -> Counterexample:
     """Describe records that were judged already; records between them may be left out.
 
     The step at fault is the first that violates the property, or that the guard refused; the last
-    one if none does by itself. Raises ValueError if there is no record.
+    one if none does by itself. It is no record below the offset `faultless_below`: part of a log
+    may begin with a heartbeat whose claim was removed, which violates `Fenced`, too. Raises
+    ValueError if there is no record.
     """
     evidence = tuple(judged)
     if not evidence:
@@ -109,7 +117,7 @@ def from_judged(
         source=source,
         participants=(*instances.values(), Participant(LOG)),
         steps=tuple(steps),
-        violated_at=_at_fault(evidence, violated),
+        violated_at=_at_fault(evidence, violated, faultless_below),
         about=about,
     )
 
@@ -178,8 +186,12 @@ def _set_out_after(number: int, evidence: tuple[RecordOutcome, ...]) -> int | No
     return None
 
 
-def _at_fault(evidence: tuple[RecordOutcome, ...], violated: str | None) -> int:
+def _at_fault(
+    evidence: tuple[RecordOutcome, ...], violated: str | None, faultless_below: int
+) -> int:
     for number, one in enumerate(evidence, start=1):
+        if one.record.offset < faultless_below:
+            continue
         broken = broken_by(one.before, one.record, one.after, one.verdict)
         if violated in (spec_name(one.verdict), *(prop.value for prop in broken)):
             return number

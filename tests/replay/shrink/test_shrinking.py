@@ -30,7 +30,7 @@ from kafka_marshal.replay.shrink.shrinking import (
     parts_of,
     shrink,
 )
-from kafka_marshal.replay.shrink.slices import pasted, written
+from kafka_marshal.replay.shrink.slices import pasted, story_of, written
 from kafka_marshal.replay.sources import find
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, beats, records
@@ -117,6 +117,16 @@ def test_the_test_to_paste_is_one_that_pytest_runs(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout
     assert "1 passed" in ran.stdout
+
+
+def test_its_page_marks_the_theft_and_not_the_heartbeat_of_the_owner_before_it() -> None:
+    """That one's claim is left out, so under the original's rules its heartbeat takes the claim."""
+    parts = parts_of(find([str(D3)]), lambda _: None)
+    shrunk = shrink(parts, WantedFinding("late_heartbeat_stole", 82), JudgingOptions(BOTH, 4_000))
+    told = story_of(shrunk)
+    assert told is not None
+    assert [step.offset for step in told.steps] == [None, 81, 82]
+    assert told.violated_at == 2
 
 
 def test_what_is_about_others_is_left_out_first() -> None:

@@ -58,6 +58,7 @@ def story_of(shrunk: ShrunkLog) -> Counterexample | None:
         f"{shrunk.part.log_partition.log}: {finding.code}",
         rules,
         about=finding.sentence,
+        faultless_below=finding.offset or 0,
     )
 
 
