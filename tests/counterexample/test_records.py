@@ -14,6 +14,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim
 from kafka_marshal.counterexample import LOG, StepKind, story_text
+from kafka_marshal.counterexample.diagram import diagram
 from kafka_marshal.counterexample.records import (
     claim_expression,
     from_judged,
@@ -182,3 +183,9 @@ def test_states_have_the_fields_of_the_specification() -> None:
 def test_there_is_a_word_for_every_verdict() -> None:
     sentences = [verdict.sentence for verdict in (*Accepted, *Refused)]
     assert all(sentences)
+
+
+def test_the_first_row_of_the_drawing_is_not_cut() -> None:
+    drawn = str(diagram(from_records(LATE, "Fenced", "x", ORIGINAL)))
+    assert "nobody owns; position 0" in drawn
+    assert "…" not in drawn

@@ -103,6 +103,7 @@ def from_judged(
     beginning = Step(
         number=0,
         sentence=f"{date}: {words.standing(first)}",
+        label=words.standing(first),
         state={
             "before": claim_expression(first),
             "claim": claim_expression(first),
