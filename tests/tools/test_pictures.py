@@ -8,7 +8,7 @@ import pytest
 from tools.pictures import maps
 from tools.pictures.__main__ import FOLDER, LINES, claim_picture, edges, pictures
 from tools.pictures.group import joins_and_failover
-from tools.pictures.maps import imports, layers, overview
+from tools.pictures.maps import imports, layers, overview, packages
 from tools.pictures.sequence import at_most_once
 
 from kafka_marshal import Accepted
@@ -46,6 +46,16 @@ def test_the_map_of_packages_shows_imports_of_lower_layers_only() -> None:
     shown = [(room, other) for room, (ours, _) in imports().items() for other in ours]
     assert ("client", "machines") in shown
     assert [(a, b) for a, b in shown if height[a] >= height[b]] == []
+
+
+def test_no_words_beside_the_map_of_packages_reach_over_its_edge() -> None:
+    """DejaVu Sans, which most Linux systems show, takes 7 pixels a letter in size 12."""
+    drawn = ElementTree.fromstring(packages())
+    edge = int(drawn.attrib["viewBox"].split()[2])
+    beside = [each for each in drawn.iter() if each.get("class") == "note left"]
+    assert beside
+    for each in beside:
+        assert float(each.attrib["x"]) + 7 * len(each.text or "") <= edge, each.text
 
 
 def test_a_part_of_the_overview_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,7 @@ def packages() -> str:
             if other in ours:
                 middle = f'cx="{LEFT + CELL * (column + 0.5):g}" cy="{y + CELL / 2:g}"'
                 shapes.append(f'<circle class="mark" {middle} r="6"/>')
-        lines = wrap(", ".join(sorted(others - EVERYWHERE)), 58)
+        lines = wrap(", ".join(sorted(others - EVERYWHERE)), 52)
         for number, words in enumerate(lines):
             baseline = y + 18 + (number - (len(lines) - 1) / 2) * 13
             shapes.append(text("note left", LEFT + side + 12, baseline, words))
@@ -194,7 +194,7 @@ def packages() -> str:
             "imports besides the standard library and attrs",
         ),
     ]
-    return svg(1130, below + 40, "The packages, and which imports which", shapes)
+    return svg(1210, below + 40, "The packages, and which imports which", shapes)
 
 
 def _bands(ordered: list[list[str]], side: int) -> Iterator[str]:
