@@ -3,6 +3,8 @@
     python examples/fenced_transform.py transform localhost:9092 billing worker-1 orders bills
     python examples/fenced_transform.py read localhost:9092 bills
 
+The topic `bills` exists, with at least as many partitions as `orders`.
+
 Start `transform` as often as you like, each time with another client id. A consumer that stood
 still for too long does not know that somebody else goes on with its partition, and writes what it
 has in hand. A topic cannot refuse that. So each record carries the epoch of the claim under which
@@ -48,7 +50,7 @@ def transformed(message: Message, to: str) -> ProducerRecord:
 
 
 def transform(bootstrap: str, group: str, client_id: str, topic: str, to: str) -> None:
-    """Transform a topic until Ctrl-C or SIGTERM; `to` has at least as many partitions."""
+    """Transform a topic until Ctrl-C or SIGTERM."""
     with (
         Producer(bootstrap) as producer,
         Consumer(bootstrap, group_id=group, client_id=client_id) as consumer,

@@ -312,8 +312,14 @@ class RecordWriter:
         words = (self.failed or self.settings.bootstrap, f"topic {topic}", not_taken(error))
         reason = self.settings.without_secrets(": ".join(words))
         if error.code() in _MISSING:
-            return TopicMissing(f"{reason}: the topic is gone, or was made anew")
+            return TopicMissing(f"{reason}: {self._missing(error)}")
         return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
+
+    def _missing(self, error: KafkaError) -> str:
+        """Why there is no such topic or partition, or what to do."""
+        if error.code() == KafkaError._UNKNOWN_PARTITION:
+            return "the topic has no such partition"
+        return "create it, or correct the name"
 
     def _error(self, error: KafkaError) -> None:
         sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
@@ -356,6 +362,10 @@ class LogWriter(RecordWriter):
             ),
         }
         super().__init__(settings, f"topic {topic}", on_error, on_statistics, on_failure, decided)
+
+    def _missing(self, error: KafkaError) -> str:
+        """It was there, with all its partitions."""
+        return "the topic is gone, or was made anew"
 
     def append(self, partition: int, message: Said, headers: Headers) -> Future[RecordMetadata]:
         """Append a message to this partition, stamped with this machine's time.
