@@ -144,15 +144,15 @@ class Lanes:
             lane.beats_ms = None
 
     def _pause(self, lane: _Lane, event: Event) -> None:
-        if event.verdict is Accepted.GROUP_RELEASED:
-            until_ms = event.after.paused_until_ms
-            if until_ms is not None:
-                lane.pauses.append((event.clock_ms, until_ms, event.message.instance_id))
-                lane.pause_open = True
-        elif lane.pause_open and event.after.paused_until_ms is None:
-            from_ms, _, by = lane.pauses[-1]
-            lane.pauses[-1] = (from_ms, event.clock_ms, by)
+        released = event.verdict is Accepted.GROUP_RELEASED
+        until_ms = event.after.paused_until_ms
+        if lane.pause_open and (released or until_ms is None):
+            from_ms, expires_ms, by = lane.pauses[-1]
+            lane.pauses[-1] = (from_ms, min(expires_ms, event.clock_ms), by)
             lane.pause_open = False
+        if released and until_ms is not None:
+            lane.pauses.append((event.clock_ms, until_ms, event.message.instance_id))
+            lane.pause_open = True
 
     def at_the_end(
         self, records: Mapping[ClaimKey, int], tally: Callable[[ClaimKey], Tally]
