@@ -740,3 +740,10 @@ def test_text_is_as_wide_as_the_page() -> None:
     narrow = re.findall(r"^([^\n{}@]*)\{[^}]*max-width: [\d.]+r?em", style, re.MULTILINE)
     cells = {"th, td", ".divergences .said", ".divergences td:first-child"}
     assert {each.strip() for each in narrow} - cells == {"main"}
+
+
+def test_in_the_label_of_a_row_a_long_topic_is_cut_and_its_partition_stays() -> None:
+    text = render(sample.report("a_clean"))
+    assert re.search(r'<div class="label"[^>]*><b><bdi[^>]*>[^<]*</bdi>/\d+</b>', text)
+    cut = re.findall(r"(?m)^(\.label [^{]*) \{[^}]*ellipsis", text)
+    assert cut == [".label bdi"]

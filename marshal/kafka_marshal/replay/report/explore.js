@@ -48,7 +48,8 @@
       records, errors, warnings, tenures: owners, takeovers, unowned,
     };
   };
-  const nameOf = (claim) => `${claim.topic || "(empty)"}/${claim.partition}`;
+  const topicOf = (claim) => claim.topic || "(empty)";
+  const nameOf = (claim) => `${topicOf(claim)}/${claim.partition}`;
 
   // --- the list ---
 
@@ -229,7 +230,7 @@
       }
     });
     const label = el("div", { class: "label", title: `${nameOf(claim)} of ${claim.group}` });
-    label.append(el("b", null, el("bdi", null, nameOf(claim))));
+    label.append(el("b", null, el("bdi", null, topicOf(claim)), `/${claim.partition}`));
     const whose = el("span", { class: "lanes" });
     for (const [rules] of detail.lanes) whose.append(el("i", null, text(rules)));
     label.append(whose);
