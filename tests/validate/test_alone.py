@@ -60,7 +60,7 @@ def test_logs_of_the_original_are_strangers() -> None:
         if not path.name.endswith(".trace.jsonl"):
             judgement = validate_log(read_capture(path))
             assert judgement.explained
-            assert judgement.strangers == judgement.records > 0
+            assert judgement.strangers + judgement.releases == judgement.records > 0
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -77,6 +77,14 @@ def record(offset: int, kind: str, who: str, tail: str = "", **headers: int) -> 
 
 def judged(*records: RawRecord) -> Unexplained | None:
     return validate_log(records).unexplained
+
+
+def test_a_pause_of_ours_is_not_counted_as_the_originals() -> None:
+    """A ReleaseGroup never has headers."""
+    paused = [record(0, "ReleaseGroup", "x", "/20"), record(1, "ClaimingPartition", "x")]
+    judgement = validate_log(paused)
+    assert judgement.explained
+    assert (judgement.strangers, judgement.releases, judgement.judged) == (0, 1, 1)
 
 
 CLAIM = record(0, "ClaimingPartition", "i1")

@@ -11,9 +11,9 @@ may land later than those sent after it, or twice. So a record that its sender w
 is explained if it could have sent it earlier.
 
 Records without headers are the original's, which may send any record at any time. They are folded,
-counted as strangers', and need no explanation. So are those of participants of a shared claim: all
-of them write under one name, so their log does not show who had read what. Facts that a log alone
-cannot show are not checked:
+counted as strangers', and need no explanation. Nor does a ReleaseGroup, which never has headers.
+Nor do records of participants of a shared claim: all of them write under one name, so their log
+does not show who had read what. Facts that a log alone cannot show are not checked:
 
 - whether a request was read back before the next one (the instance may have given up waiting);
 - whether an owner, or an instance that has stopped, claims (its release may have been lost);
@@ -71,6 +71,8 @@ class LogJudgement:
     """The number of those among the judged that landed twice, or later than later ones."""
     strangers: int = 0
     """The number of those without headers: the original's."""
+    releases: int = 0
+    """The number of ReleaseGroups: these have no headers, and anybody may send one."""
     unjudged: int = 0
     """The number of those that cannot be judged, since records before them are missing."""
     shared: int = 0
@@ -317,7 +319,7 @@ def _take(
     if last is not None and raw.offset <= last.offset:
         return unexplained(Objection(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
     if key is None:
-        judgement.strangers += not clients.get(message.instance_id)
+        judgement.releases += 1
         broken = log.release(record, rules)
     else:
         history = log.history(key)

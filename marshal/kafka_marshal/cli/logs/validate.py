@@ -325,6 +325,7 @@ def _print_log(judgement: LogJudgement) -> None:
     notes = (
         (judgement.late, "of these landed twice, or after later ones, as after a timeout"),
         (judgement.strangers, "carry no headers: the original's, which may send anything"),
+        (judgement.releases, "release or pause a group, which any administrator may do"),
         (judgement.unjudged, "cannot be judged: the log lacks records before them"),
         (judgement.shared, "were sent by consumers that share a partition: they are not judged"),
         (judgement.malformed, "are no messages of the protocol"),
