@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_marshal import Observer
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.machines.consumer.effects import Lost
 
@@ -114,6 +115,29 @@ def checks() -> set[str]:
                     if isinstance(check, ast.Constant):
                         found.add(str(check.value))
     return found
+
+
+def events() -> set[str]:
+    """Return the field `event` of every line of the client that is written as a constant."""
+    found: set[ast.expr] = set()
+    for name, tree in modules().items():
+        for node in ast.walk(tree) if name.startswith("client/") else ():
+            if isinstance(node, ast.Dict):
+                pairs = zip(node.keys, node.values, strict=True)
+                found |= {v for k, v in pairs if k is not None and ast.unparse(k) == "'event'"}
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found |= set(node.args[1:2]) if node.func.attr in AT_A_LEVEL else set()
+    return {str(each.value) for each in found if isinstance(each, ast.Constant)}
+
+
+def test_every_event_of_a_consumer_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+    methods = {name for name in dir(Observer) if not name.startswith("_")}
+    observers = page.split("## Observers")[1].split("## Metrics")[0]
+    assert methods - set(re.findall(r"`(\w+)\(", observers)) == set()
+    listed = methods | set(re.findall(r"`(\w+)`", page.split("## Logs")[1]))
+    of_controllers = {"hung_up"}
+    assert events() - listed == of_controllers
 
 
 def test_every_warning_is_on_the_page() -> None:
