@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kafka_marshal.client.connect.settings import settings_of as settings_of
     from kafka_marshal.client.coordinate.consumer_loop import LogLost as LogLost
     from kafka_marshal.client.coordinate.ownership import IdUsedTwice as IdUsedTwice
+    from kafka_marshal.client.fetch.buffers import BufferLimits as BufferLimits
     from kafka_marshal.client.groups.group_consumer import GroupConsumer as GroupConsumer
     from kafka_marshal.client.message import Batch as Batch
     from kafka_marshal.client.observe.logging_observer import JsonFormatter as JsonFormatter
@@ -152,6 +153,7 @@ _LATER: Final = {
     "Batch": "client.message",
     "BrokerFailed": "errors",
     "BufferFull": "errors",
+    "BufferLimits": "client.fetch.buffers",
     "ClaimLost": "errors",
     "Claiming": "machines.consumer.claiming",
     "Consumer": "client.api.consumer",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import re
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from kafka_marshal.modelcheck import models
 from tests.docs.test_links import PAGES
@@ -58,6 +62,18 @@ def leads_somewhere(dotted: str) -> bool:
             rest = parts[end:]
             return not rest or bool(re.search(rf"\b{rest[0]}\b", module.read_text("utf-8")))
     return False
+
+
+@pytest.mark.filterwarnings("ignore:kafka_marshal.runtime:DeprecationWarning")
+def test_what_a_page_imports_from_the_package_is_there() -> None:
+    """The page about upgrades imports an old name, too."""
+    for page, text in TEXTS.items():
+        for code in re.findall(r"(?ms)^```python[^\n]*\n(.*?)^```$", text):
+            tree = compile(code, page, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith(PACKAGE.name):
+                    module = import_module(str(node.module))
+                    assert [a.name for a in node.names if not hasattr(module, a.name)] == [], page
 
 
 def test_decisions_are_numbered_and_have_their_four_parts() -> None:
