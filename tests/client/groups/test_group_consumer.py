@@ -181,6 +181,61 @@ def test_a_callback_that_closes_ends_the_poll_and_leaves_no_member(kafka_broker:
             until(lambda: not b.consumer.poll(0.1) and len(b.partitions) == PARTITIONS)
 
 
+FORKS: Final = """
+import os, sys
+from kafka_marshal import GroupConsumer, MarshalError
+
+bootstrap, controllers, topic = sys.argv[1:]
+with GroupConsumer(
+    bootstrap, controllers=controllers, group_id="g", client_id="a", session_timeout_s=30.0
+) as consumer:
+    consumer.add_topic(topic)
+    got = []
+    while not got:
+        got = consumer.poll(1.0, max_messages=1)
+    child = os.fork()
+    if not child:
+        calls = {
+            "poll": lambda: consumer.poll(1.0),
+            "keep_alive": consumer.keep_alive,
+            "commit": consumer.commit,
+            "rewind": lambda: consumer.rewind({(topic, 0): 0}),
+            "add_topic": lambda: consumer.add_topic("more"),
+        }
+        for name, call in calls.items():
+            try:
+                call()
+            except MarshalError as error:
+                print(name, "forked from" in str(error), flush=True)
+        print("is_current", consumer.is_current, flush=True)
+        consumer.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(consumer.is_current)
+    while len(got) < 5:
+        got += consumer.poll(1.0)
+    consumer.commit()
+    print(*(message.offset for message in got))
+"""
+
+
+def test_a_fork_has_no_member(kafka_broker: Broker) -> None:
+    """The fork got messages, and committed them; its parent never did."""
+    fleet = Fleet(kafka_broker, 1)
+    produce(fleet, range(5), 1)
+    with fleet.controller() as where:
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", FORKS, fleet.bootstrap, where, fleet.topic],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    refused = [f"{call} True" for call in ("poll", "keep_alive", "commit", "rewind", "add_topic")]
+    wanted = [*refused, "is_current False", "True", "0 1 2 3 4"]
+    assert (ran.stdout.splitlines(), ran.stderr) == (wanted, "")
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

@@ -17,6 +17,7 @@ application that processes messages for long calls `keep_alive` meanwhile.
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import is_text
-from kafka_marshal.errors import ConsumerClosed, Fenced, InvalidOption
+from kafka_marshal.errors import FORKED, ConsumerClosed, Fenced, InvalidOption, MarshalError
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.groups.membership import (
     ConnectTo,
@@ -96,7 +97,8 @@ class GroupConsumer:
     Delivery is at least once: messages that a member has not committed when it dies are delivered
     again, to the next owner. `Message.tenure` is a fencing token for writes outside of Kafka.
 
-    Only one thread may use it, and that thread does all of its work.
+    Only one thread may use it, and that thread does all of its work. In a fork of the process its
+    calls raise MarshalError.
     """
 
     def __init__(
@@ -211,6 +213,7 @@ class GroupConsumer:
         self._answered: list[RpcAnswer] = []
         """The answer to the application's current request, once it arrived."""
         self._is_closed = self._is_closing = self._calls_back = False
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         return self
@@ -233,7 +236,7 @@ class GroupConsumer:
     @property
     def is_current(self) -> bool:
         """Whether it is a member, and its controller has answered lately enough."""
-        return self._membership.may_hand_out(self._now_ms())
+        return not self._is_forked and self._membership.may_hand_out(self._now_ms())
 
     def add_topic(self, topic: str, partition: int | None = None) -> None:
         """Consume a share of a topic, or this partition of it: `poll` asks for it.
@@ -347,8 +350,9 @@ class GroupConsumer:
 
         Messages of the last `poll` count as done only if `commit` was called since. If the member
         reaches no controller within `CLOSE_S`, it is removed after the session timeout.
+        In a fork of the process that made the consumer it does nothing.
         """
-        if self._is_closing:
+        if self._is_closing or self._is_forked:
             return
         self._is_closing = True
         deadline = self._environment.deadline(CLOSE_S)
@@ -690,7 +694,14 @@ class GroupConsumer:
         finally:
             self._membership.withdraw()
 
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this process is a fork of the one whose connections it uses."""
+        return os.getpid() != self._pid
+
     def _raise_if_closed(self) -> None:
+        if self._is_forked:
+            raise MarshalError(FORKED.format("consumer"))
         if self._is_closed:
             raise ConsumerClosed("the consumer was closed before; make another one")
 
