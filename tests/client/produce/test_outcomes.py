@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -268,3 +270,37 @@ def test_a_close_that_is_interrupted_leaves_no_response_open(
         response = producer.send(ProducerRecord("orders", b"1"))
     assert response.done()
     assert isinstance(response.error, OutcomeUnknown)
+
+
+FORKS = """
+import os
+from kafka_marshal import Producer, ProducerClosed, ProducerRecord
+
+with Producer("127.0.0.1:1") as producer:
+    response = producer.send(ProducerRecord("orders", b"x"))
+    child = os.fork()
+    if not child:
+        for name, call in {"result": response.result, "flush": producer.flush}.items():
+            try:
+                call()
+            except ProducerClosed as error:
+                print(name, "forked from" in str(error), flush=True)
+        producer.close()
+        print("closed", response.done(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    producer.close(0.0)
+    print(response.error is not None)
+"""
+
+
+def test_a_fork_does_not_wait_for_outcomes_that_only_its_parent_hears_of() -> None:
+    """`result` and `flush` waited for ever, and `close` for 31 s."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WITHIN_S,
+    )
+    assert ran.stdout.splitlines() == ["result True", "flush True", "closed False", "True"]

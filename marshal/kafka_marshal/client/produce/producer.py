@@ -220,7 +220,7 @@ class Producer:
         marks = () if fence is None else (Fence.of(fence).header,)
         encoded = [self._encoded(record, marks) for record in records]
         writer = self._writer
-        response = SendResponse(len(encoded), self._environment.threads, writer.reports_here)
+        response = SendResponse(len(encoded), self._environment.threads, self._refuse_to_wait)
         if encoded:
             self._reserve(response, SEND_BYTES + sum(one.size for one in encoded))
         begun = 0
@@ -279,8 +279,20 @@ class Producer:
                 f"whether the brokers answer, or give buffer_bytes more"
             )
 
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this process is a fork of the one that hears of outcomes."""
+        return os.getpid() != self._pid
+
+    def _refuse_to_wait(self, call: str) -> None:
+        """Refuse a call that would wait for outcomes for ever."""
+        if self._is_forked:
+            raise ProducerClosed(FORKED.format("producer"))
+        if self._writer.reports_here():
+            raise wait_for_itself(call)
+
     def _refuse_after_the_end(self) -> None:
-        if os.getpid() != self._pid:
+        if self._is_forked:
             raise ProducerClosed(FORKED.format("producer"))
         if self._closed:
             raise ProducerClosed("the producer is closed: make another one")
@@ -320,9 +332,9 @@ class Producer:
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
+            ProducerClosed: this process is a fork of the one that sent them.
         """
-        if self._writer.reports_here():
-            raise wait_for_itself("flush()")
+        self._refuse_to_wait("flush()")
         deadline = self._environment.deadline(math.inf if timeout_s is None else timeout_s)
         with self._lock:
             for response in list(self._open):
@@ -336,13 +348,15 @@ class Producer:
         """Take no more records, and wait for pending ones; then every response is done.
 
         Records without an outcome by then are given up, with OutcomeUnknown: they may have been
-        appended, or not. Ctrl-C during the wait gives them up at once.
+        appended, or not. Ctrl-C during the wait gives them up at once. In a fork of the process
+        that made the producer it does nothing.
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
         """
-        if self._writer.reports_here():
-            raise wait_for_itself("close()")
+        if self._is_forked:
+            return
+        self._refuse_to_wait("close()")
         with self._lock:
             self._closed = True
             self._room.notify_all()

@@ -34,13 +34,18 @@ class SendResponse:
     Cancelling a task that awaits it has no effect on the records.
     """
 
-    __slots__ = ("_future", "_left", "_reports_here", "_sent", "_threads")
+    __slots__ = ("_future", "_left", "_refuse_to_wait", "_sent", "_threads")
 
-    def __init__(self, records: int, threads: Threads, reports_here: Callable[[], bool]) -> None:
-        """Without records it is done at once."""
+    def __init__(
+        self, records: int, threads: Threads, refuse_to_wait: Callable[[str], None]
+    ) -> None:
+        """Without records it is done at once.
+
+        `refuse_to_wait` raises an error for a call that would wait for ever.
+        """
         self._sent: list[SentRecord | None] = [None] * records
         self._left = records
-        self._threads, self._reports_here = threads, reports_here
+        self._threads, self._refuse_to_wait = threads, refuse_to_wait
         self._future: Future[tuple[SentRecord, ...]] = Future()
         self._future.set_running_or_notify_cancel()  # so that nobody who awaits it can cancel it
         if not records:
@@ -87,11 +92,11 @@ class SendResponse:
 
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
+            ProducerClosed: this process is a fork of the one that sent the records.
         """
         if self._future.done():
             return True
-        if self._reports_here():
-            raise wait_for_itself("result()")
+        self._refuse_to_wait("result()")
         completed = self._threads.event()
         self._future.add_done_callback(lambda _: completed.set())
         return completed.wait(timeout_s)
@@ -104,6 +109,7 @@ class SendResponse:
             OutcomeUnknown: it is unknown whether a record was appended.
             TimeoutError: an outcome is still open. The records may still be appended.
             MarshalError: it was called in a callback, which would wait for itself.
+            ProducerClosed: this process is a fork of the one that sent the records.
         """
         if not self.wait(timeout_s):
             raise TimeoutError(f"no outcome of {self._left} records within {timeout_s:g} s")
