@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -182,6 +183,21 @@ def test_what_is_polled_is_done_when_it_is_committed(stage: Stage) -> None:
         assert resumed.offset == 16
         with pytest.raises(InvalidOption, match="everything below 15 is done"):
             consumer.seek(topic, 0, 3)
+
+
+@pytest.mark.parametrize("before_ms", [1, 2, 5_000])
+def test_a_time_before_1970_is_before_all_messages(stage: Stage, before_ms: int) -> None:
+    """To Kafka -1 ms is the end, so all messages were skipped; -5000 ms was an error."""
+    topic = stage.topic(partitions=1, messages=5)
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        until(lambda: consumer.assignment())
+        consumer.seek_to_time(
+            topic, 0, datetime.fromtimestamp(0, UTC) - timedelta(milliseconds=before_ms)
+        )
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.offset == 0
 
 
 def test_what_is_gone_from_the_topic_is_passed_over(stage: Stage) -> None:

@@ -255,11 +255,13 @@ class ClusterClient:
     ) -> dict[tuple[str, int], int]:
         """The first offset of each partition whose record is not older; left out without one.
 
+        No record is older than 1970. In a request, numbers below 0 mean the end, the start or more.
+
         Raises:
             BrokerFailed: there was no answer for one of them.
         """
         with self._plainly("offsets at a time", "DESCRIBE on their topics"):
-            found = self._all_offsets(partitions, OffsetSpec.for_timestamp(at_ms))
+            found = self._all_offsets(partitions, OffsetSpec.for_timestamp(max(0, at_ms)))
         return {one: offset for one, offset in found.items() if offset >= 0}
 
     def _all_offsets(
