@@ -16,9 +16,21 @@ from typing import Any
 import attrs
 
 
+def is_positive(value: Any) -> bool:
+    """Whether it is a number greater than 0.
+
+    >>> [is_positive(value) for value in (0.1, 0, float("nan"), "1")]
+    [True, False, False, False]
+    """
+    try:
+        return bool(value > 0)
+    except TypeError:
+        return False
+
+
 def positive(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    """Greater than 0. Raises ValueError."""
-    if value <= 0:
+    """Greater than 0. Raises ValueError, also for NaN and for what is no number."""
+    if not is_positive(value):
         raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
 
 

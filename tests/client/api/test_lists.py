@@ -227,7 +227,7 @@ def test_workers_go_on_where_a_loop_was_left(stage: Stage) -> None:
 def test_no_list_of_nothing_is_asked_for(stage: Stage) -> None:
     with (
         stage.consumer("w1") as consumer,
-        pytest.raises(InvalidOption, match="num_messages must be 1"),
+        pytest.raises(InvalidOption, match="num_messages must be a whole number of 1 or more"),
     ):
         consumer.consume(0)
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.message import Message
 from kafka_marshal.errors import ConsumerClosed, InvalidOption
+from kafka_marshal.machines.consumer.claiming import Claiming
 from tests.client.doubles import LOG, WITHIN_S, Kafka, until
 
 
@@ -68,6 +74,100 @@ def test_an_option_that_makes_no_sense_is_named(
     with pytest.raises(InvalidOption, match=f"^{name} must be "), kafka.consumer(**options):
         pass
     assert kafka.threads == []
+
+
+NO_SECONDS: Sequence[Any] = (float("nan"), Decimal("nan"), timedelta(seconds=1), "1", None, 1j)
+"""No numbers. Of `batches` and `result`, None means for ever."""
+SOME_SECONDS: Sequence[Any] = (Decimal("0.01"), Fraction(1, 100), True, -1, 0)
+
+
+def calls_with_a_timeout(consumer: Consumer, kafka: Kafka) -> dict[str, Callable[[Any], object]]:
+    """A call each that takes its argument for a number of seconds, by the name of that."""
+    return {
+        "timeout_s of poll": consumer.poll,
+        "timeout_s of consume": lambda given: consumer.consume(1, given),
+        "timeout_s of commit": lambda given: consumer.commit(timeout_s=given),
+        "timeout_s of run": lambda given: consumer.run(print, timeout_s=given),
+        "timeout_s of close": lambda given: consumer.close(timeout_s=given),
+        "backoff_s": lambda given: consumer.run(print, backoff_s=given),
+        "heartbeat_interval_s": lambda given: made(kafka, heartbeat_interval_s=given),
+        "heartbeat_every_s": lambda given: made(kafka, heartbeat_every_s=given),
+        "metadata_refresh_s": lambda given: made(kafka, metadata_refresh_s=given),
+    }
+
+
+def made(kafka: Kafka, **options: Any) -> None:
+    with kafka.consumer("another", **options):
+        pass
+
+
+def test_what_is_no_number_of_seconds_is_named_and_ends_nothing(kafka: Kafka) -> None:
+    """Some ended the consumer, or a call in its midst; nan of `batches` waited for ever."""
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        calls = calls_with_a_timeout(consumer, kafka)
+        calls["timeout_s of batches"] = lambda given: next(consumer.batches(given))
+        for name, call in calls.items():
+            for given in NO_SECONDS:
+                if given is None and name in ("timeout_s of batches", "heartbeat_every_s"):
+                    continue
+                option = name.partition(" ")[0]
+                with pytest.raises(InvalidOption, match=f"^{option} must be a number of seconds"):
+                    call(given)
+        assert consumer.poll(WITHIN_S) is not None
+
+
+def test_any_number_of_seconds_is_one(kafka: Kafka) -> None:
+    """A Decimal of `metadata_refresh_s` ended the consumer, and one of `poll` was a TypeError."""
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        for given in SOME_SECONDS:
+            consumer.poll(given)
+            consumer.consume(1, given)
+            next(consumer.batches(given), None)
+        long: Sequence[Any] = (Decimal(10), Fraction(10), math.inf, 10**400)
+        for given in long:
+            assert consumer.poll(given) is not None
+            consumer.commit(timeout_s=given)
+        threading.Timer(0.1, consumer.stop).start()
+        assert consumer.run(lambda _: consumer.stop(), timeout_s=math.inf).handled
+    every: dict[str, Any] = {
+        "heartbeat_interval_s": Decimal("1.001"),
+        "heartbeat_every_s": Fraction(1, 2),
+        "metadata_refresh_s": Decimal("0.01"),
+    }
+    with kafka.consumer("c2", **every) as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S) is not None
+        consumer.close(timeout_s=Decimal(10))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [1.5, math.nan, "1", None, timedelta(1), 0])
+def test_what_is_no_count_is_named(kafka: Kafka, given: Any) -> None:
+    with kafka.consumer() as consumer:
+        calls: dict[str, Callable[[], object]] = {
+            "num_messages": lambda: consumer.consume(given, 0.0),
+            "workers": lambda: consumer.run(print, workers=given),
+        }
+        if given is not None:
+            calls["partition"] = lambda: consumer.add_topic("orders", given or -1)
+            calls["max_deliveries"] = lambda: consumer.run(
+                print, max_deliveries=given, dead_letter_topic="dead"
+            )
+        for name, call in calls.items():
+            with pytest.raises(InvalidOption, match=f"^{name} must be a whole number of "):
+                call()
+
+
+@pytest.mark.parametrize("given", [math.nan, "1", timedelta(1), 0])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(BufferLimits, "messages"), (Claiming, "claims_max"), (Claiming, "transactions_per_s")],
+)
+def test_a_limit_that_limits_nothing_is_named(kind: type, name: str, given: Any) -> None:
+    """Nothing is greater than nan, so no buffer was ever full."""
+    with pytest.raises(ValueError, match=f"^{name} must be greater than 0, not "):
+        kind(**{name: given})
 
 
 def test_options_at_their_edges_are_taken(kafka: Kafka) -> None:

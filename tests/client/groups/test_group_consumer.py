@@ -181,6 +181,36 @@ def test_a_callback_that_closes_ends_the_poll_and_leaves_no_member(kafka_broker:
             until(lambda: not b.consumer.poll(0.1) and len(b.partitions) == PARTITIONS)
 
 
+def test_a_number_that_makes_no_sense_is_named(kafka_broker: Broker) -> None:
+    """A partition of another type was taken, and then each `poll` raised an OverflowError."""
+    fleet = Fleet(kafka_broker, 1)
+    produce(fleet, range(2), 1)
+    with fleet.controller() as where, joined(fleet, where, "a") as a:
+        for partition in (1.5, "0", -1, 2**31, 10**400):
+            with pytest.raises(InvalidOption, match=r"^partition must be a whole number of 0 "):
+                a.consumer.add_topic(fleet.topic, partition)  # type: ignore[arg-type]
+            with pytest.raises(InvalidOption, match=r"^partition must be a whole number of 0 "):
+                a.consumer.rewind({(fleet.topic, partition): 0})  # type: ignore[dict-item]
+        for offset in (1.5, "0", -3, 2**63):
+            with pytest.raises(InvalidOption, match=r"^offset must be a whole number of -2 "):
+                a.consumer.rewind({(fleet.topic, 0): offset})  # type: ignore[dict-item]
+        with pytest.raises(InvalidOption, match=r"^topic is text"):
+            a.consumer.rewind({(1, 0): 0})  # type: ignore[dict-item]
+        for count in (0, -1, 1.5, 10**400):
+            with pytest.raises(InvalidOption, match=r"^max_messages must be a whole number of 1 "):
+                a.consumer.poll(max_messages=count)  # type: ignore[arg-type]
+        for seconds in (float("nan"), "1", None):
+            refused = pytest.raises(InvalidOption, match=r"^timeout_s must be a number of seconds")
+            with refused:
+                a.consumer.poll(seconds)  # type: ignore[arg-type]
+            with refused:
+                a.consumer.commit(timeout_s=seconds)  # type: ignore[arg-type]
+            with refused:
+                a.consumer.rewind({}, timeout_s=seconds)  # type: ignore[arg-type]
+        assert len(a.gets(2)) == 2
+        a.consumer.commit(timeout_s=float("inf"))
+
+
 FORKS: Final = """
 import os, sys
 from kafka_marshal import GroupConsumer, MarshalError
@@ -242,6 +272,7 @@ def test_a_fork_has_no_member(kafka_broker: Broker) -> None:
         ({"strategy": "best"}, "strategy is one of"),
         ({"rebalance": "never"}, "rebalance is incremental or eager"),
         ({"session_timeout_s": 0.5}, "session_timeout_s is from 1 s"),
+        ({"session_timeout_s": "9"}, "session_timeout_s must be a number of seconds, not '9'"),
         ({"group_id": ""}, "group_id is a name"),
         ({"controllers": "nowhere"}, "controllers must be host:port"),
         ({"auto_offset_reset": "none"}, "auto_offset_reset must be earliest or latest"),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import InvalidStateError
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -249,6 +254,8 @@ def test_a_record_that_cannot_be_sent_is_named_and_nothing_else_is_sent(story: S
     [
         ({"when_full": "wait"}, "when_full must be block or raise"),
         ({"max_block_s": 0}, "max_block_s must be greater than 0"),
+        ({"max_block_s": timedelta(1)}, "max_block_s must be a number of seconds"),
+        ({"buffer_bytes": "1"}, "buffer_bytes must be greater than 0"),
         ({"buffer_bytes": -1}, "buffer_bytes must be greater than 0"),
         ({"settings": {"transactional.id": "t"}}, "writes no transactions"),
         ({"bootstrap": None}, "no cluster given"),
@@ -257,6 +264,27 @@ def test_a_record_that_cannot_be_sent_is_named_and_nothing_else_is_sent(story: S
 def test_an_option_that_makes_no_sense_is_named(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(InvalidOption, match=sentence):
         Producer(**{"bootstrap": "127.0.0.1:1", **options})  # type: ignore[arg-type]
+
+
+def test_a_timeout_of_any_kind_of_number_is_one() -> None:
+    """Of infinity `result` raised OverflowError, and of a Decimal TypeError; nan was 0."""
+    settings = {"message.timeout.ms": "200"}
+    long: list[Any] = [math.inf, 1e300, 10**400, Decimal(60), Fraction(60)]
+    for for_ever in long:
+        with Producer("127.0.0.1:1", settings=settings) as producer:
+            response = producer.send(ProducerRecord("orders", b"x"))
+            assert response.wait(for_ever)
+            assert producer.flush(for_ever)
+            producer.close(for_ever)
+    with Producer("127.0.0.1:1", settings=settings) as producer:
+        response = producer.send(ProducerRecord("orders", b"x"))
+        calls = (response.wait, response.result, producer.flush, producer.close)
+        no_numbers: list[Any] = [math.nan, timedelta(1), "1"]
+        for call, given in product(calls, no_numbers):
+            with pytest.raises(InvalidOption, match=r"^timeout_s must be a number of seconds"):
+                call(given)
+        with pytest.raises(TimeoutError, match="within 0 s"):
+            response.result(0)
 
 
 @pytest.mark.parametrize("kind", [list, iter])

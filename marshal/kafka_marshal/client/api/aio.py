@@ -30,6 +30,7 @@ from kafka_marshal.client.api.subscription import Wanted
 from kafka_marshal.client.coordinate.configuration import StartPolicy
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Batch, Claim, Message, Messages
+from kafka_marshal.client.numbers import seconds_to_wait, whole_number
 from kafka_marshal.client.process.handling import (
     AHEAD,
     Handling,
@@ -178,6 +179,8 @@ class AsyncConsumer:
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Yield batches of one claim each; asking for the next acknowledges the last."""
         self._consumer.delivery.raise_if_closed()
+        if timeout_s is not None:
+            timeout_s = seconds_to_wait("timeout_s", timeout_s)
         while (in_flight := await self._hand(timeout_s, DeliveryMode.LIST)) is not None:
             taken = in_flight.take(in_flight.total)
             if taken:
@@ -195,8 +198,7 @@ class AsyncConsumer:
         Asking for the next list acknowledges the last one, and so do `ack` and `commit`.
         """
         self._consumer.delivery.raise_if_closed()
-        if num_messages < 1:
-            raise InvalidOption(f"num_messages must be 1 or more, not {num_messages}")
+        num_messages = whole_number("num_messages", num_messages)
         give = partial(self._consumer.consume, num_messages, 0.0)
         return await self._given(give, DeliveryMode.LIST, timeout_s, num_messages) or Messages(
             (), None
@@ -273,8 +275,10 @@ class AsyncConsumer:
         consumer = self._consumer
         consumer.delivery.raise_if_closed()
         refuse_no_handler(handler)
+        concurrency = whole_number("concurrency", concurrency)
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
-        tasks = _Tasks(handler, max(1, concurrency), handling)
+        tasks = _Tasks(handler, concurrency, handling)
         pace = HandlingRate(consumer.delivery.monotonic)
         try:
             while tasks.failure is None and not consumer.delivery.over:
@@ -325,6 +329,7 @@ class AsyncConsumer:
 
     async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Release the claims, so that others can take them at once, and disconnect."""
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         self._entered = True
         if self._made is not None:
             # Closing goes on if the task that waits for it is cancelled.
@@ -348,7 +353,7 @@ class AsyncConsumer:
 
         Messages are delivered here, since a result of the thread is lost if the task is cancelled.
         """
-        deadline = self._consumer.delivery.deadline(timeout_s)
+        deadline = self._consumer.delivery.deadline(seconds_to_wait("timeout_s", timeout_s))
         while True:
             if await self._hand(deadline.left_s, way, maximum) is None:
                 return None

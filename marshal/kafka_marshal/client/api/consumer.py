@@ -43,6 +43,7 @@ from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.coordinate.ownership import IdUsedTwice
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.message import Batch, Claim, Message, Messages
+from kafka_marshal.client.numbers import number_of_seconds, seconds_to_wait, whole_number
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.client.process.handling import (
     AHEAD,
@@ -343,9 +344,11 @@ class Consumer:
         if topic == self._config.coordination_topic:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
         self.delivery.raise_if_closed()
+        if partition is not None:
+            partition = whole_number("partition", partition, 0)
         coordinator = self._coordinator
         count = len(coordinator.described(topic).partitions)
-        if partition is not None and not 0 <= partition < count:
+        if partition is not None and partition >= count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
         try:
@@ -540,7 +543,7 @@ class Consumer:
             ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
-        deadline = self._monotonic() + timeout_s
+        deadline = self._monotonic() + seconds_to_wait("timeout_s", timeout_s)
         while not self.delivery.closed:
             in_flight = self.delivery.take(
                 max(0.0, deadline - self._monotonic()), DeliveryMode.POLL
@@ -599,6 +602,7 @@ class Consumer:
             InvalidOption: another consumer delivered the message.
             ConsumerClosed: the consumer was closed, which gave back unacknowledged messages.
         """
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         self.ack(message)
         coordinator, deadline = self._coordinator, self._environment.deadline(timeout_s)
         commit = Commit()
@@ -634,9 +638,8 @@ class Consumer:
             ConsumerClosed: the consumer is closed.
         """
         self.delivery.raise_if_closed()
-        if num_messages < 1:
-            raise InvalidOption(f"num_messages must be 1 or more, not {num_messages}")
-        deadline = self._monotonic() + timeout_s
+        num_messages = whole_number("num_messages", num_messages)
+        deadline = self._monotonic() + seconds_to_wait("timeout_s", timeout_s)
         while not self.delivery.closed:
             left_s = max(0.0, deadline - self._monotonic())
             in_flight = self.delivery.take(left_s, DeliveryMode.LIST, num_messages)
@@ -664,6 +667,8 @@ class Consumer:
             ConsumerClosed: the consumer is closed; a loop that is running ends instead.
         """
         self.delivery.raise_if_closed()
+        if timeout_s is not None:
+            timeout_s = seconds_to_wait("timeout_s", timeout_s)
         while (in_flight := self.delivery.take(timeout_s, DeliveryMode.LIST)) is not None:
             self.delivery.calling = True
             taken = in_flight.take(in_flight.total)
@@ -722,8 +727,11 @@ class Consumer:
         """
         self.delivery.raise_if_closed()
         refuse_no_handler(handler)
+        workers, timeout_s = (
+            whole_number("workers", workers),
+            seconds_to_wait("timeout_s", timeout_s),
+        )
         handling = self.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
-        workers = max(1, workers)
         ahead, pace = AHEAD * workers, HandlingRate(self._monotonic)
         pool = WorkerPool(self._environment, handler, workers, handling)
         try:
@@ -838,6 +846,7 @@ class Consumer:
             return
         if release:
             self._coordinator.refuse_observers()
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         deadline = self._environment.deadline(timeout_s)
         with self._closing:
             if self.delivery.closed:
@@ -899,6 +908,9 @@ class Consumer:
         """The messages that `run` gives to threads or tasks. Not for applications."""
         if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
+        backoff_s = number_of_seconds("backoff_s", backoff_s)
+        if max_deliveries is not None:
+            max_deliveries = whole_number("max_deliveries", max_deliveries)
         try:
             kept = Order(order)
             retrying = Retrying(retries, backoff_s, max_deliveries)

@@ -16,6 +16,7 @@ from attrs import frozen
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings, refuse_no_names
 from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.numbers import number_of_seconds, whole_number
 from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.errors import InvalidOption
@@ -93,21 +94,19 @@ def configured(
     Raises:
         InvalidOption: an option has an invalid value; the message names it.
     """
-    counts: dict[str, float] = {
-        "window": window,
-        "batch": batch,
-        "coordination_read_max": coordination_read_max,
-        "wedged_after_beats": wedged_after_beats,
-    }
-    for name, count in counts.items():
-        if not isinstance(count, int) or count < 1:
-            raise InvalidOption(f"{name} must be a whole number of 1 or more, not {count!r}")
+    window, batch = whole_number("window", window), whole_number("batch", batch)
+    coordination_read_max = whole_number("coordination_read_max", coordination_read_max)
+    wedged_after_beats = whole_number("wedged_after_beats", wedged_after_beats)
     for name, path in (("record_to", record_to), ("snapshot", snapshot)):
         if path is not None and not str(path):
             raise InvalidOption(f"{name} must be a path, and this one is empty")
     _refuse_other_types(keyring=(keyring, Keyring), claiming=(claiming, Claiming))
     _refuse_other_types(bounds=(bounds, BufferLimits))
+    heartbeat_interval_s = number_of_seconds("heartbeat_interval_s", heartbeat_interval_s)
+    if heartbeat_every_s is not None:
+        heartbeat_every_s = number_of_seconds("heartbeat_every_s", heartbeat_every_s)
     _refuse_no_interval(heartbeat_interval_s, heartbeat_every_s)
+    metadata_refresh_s = number_of_seconds("metadata_refresh_s", metadata_refresh_s)
     if not 0 < metadata_refresh_s <= TIMEOUT_MAX:
         raise InvalidOption(
             f"metadata_refresh_s must be greater than 0 and at most {TIMEOUT_MAX:.0f}, not "

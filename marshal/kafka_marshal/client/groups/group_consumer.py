@@ -39,6 +39,7 @@ from kafka_marshal.client.groups.connection import (
     addresses_of,
 )
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.numbers import number_of_seconds, seconds_to_wait, whole_number
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
 from kafka_marshal.core.state import ClaimKey
@@ -61,6 +62,10 @@ from kafka_marshal.rpc.error_codes import ErrorCode
 logger: Final = logging.getLogger("kafka_marshal")
 POLL_MAX: Final = 500
 """The most messages that `poll` returns."""
+POLL_LIMIT: Final = 1_000_000
+"""The most that a `poll` may ask for, as Kafka's client."""
+PARTITION_MAX: Final = 2**31 - 1
+OFFSET_MAX: Final = 2**63 - 1
 LOOK_S: Final = 0.05
 """How long it waits for messages before it looks at the controller, in seconds."""
 CONNECT_S: Final = 1.0
@@ -158,6 +163,7 @@ class GroupConsumer:
             raise InvalidOption(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}")
         if rebalance not in {each.value for each in Rebalance}:
             raise InvalidOption(f"rebalance is incremental or eager, not {rebalance!r}")
+        session_timeout_s = number_of_seconds("session_timeout_s", session_timeout_s)
         if not 1.0 <= session_timeout_s <= 30 * 60:
             raise InvalidOption(
                 f"session_timeout_s is from 1 s to 30 minutes, not {session_timeout_s!r}"
@@ -245,7 +251,7 @@ class GroupConsumer:
         as that lives.
 
         Raises:
-            InvalidOption: the topic's name is no text.
+            InvalidOption: the topic's name is no text, or the partition no number of one.
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
@@ -253,6 +259,7 @@ class GroupConsumer:
         if partition is None:
             self._topics.add(topic)
         else:
+            partition = whole_number("partition", partition, 0, PARTITION_MAX)
             self._static.add(TopicPartition(topic, partition))
         self._membership.wants(self._topics, self._static)
 
@@ -263,14 +270,16 @@ class GroupConsumer:
         joins the group, follows the controller, and runs the callbacks.
 
         Raises:
+            InvalidOption: `timeout_s` is no number, or `max_messages` not from 1 to a million.
             ConsumerClosed: the consumer was closed before.
             RequestRefused: the controller refuses this member for good; the message gives the
                 reason.
             BrokerFailed: the cluster refuses this client.
         """
         self._raise_if_closed()
+        deadline = self._environment.deadline(seconds_to_wait("timeout_s", timeout_s))
+        max_messages = whole_number("max_messages", max_messages, 1, POLL_LIMIT)
         self._in_hand_is_done()
-        deadline = self._environment.deadline(timeout_s)
         while True:
             self._follow()
             if self._is_taking:
@@ -316,6 +325,7 @@ class GroupConsumer:
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         self._in_hand_is_done()
         self._commit(
             lambda tp: topic in (None, tp.topic) and partition in (None, tp.partition), timeout_s
@@ -329,17 +339,21 @@ class GroupConsumer:
         The owners restart from there. Returns the offsets that were set.
 
         Raises:
+            InvalidOption: a key or an offset cannot be one.
             RequestRefused: there is no such partition or offset.
             OutcomeUnknown: no controller answered in time.
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
-        wide = [
-            {"Topic": topic, "Partition": number, "Offset": offset}
-            for (topic, number), offset in offsets.items()
-        ]
+        deadline = self._environment.deadline(seconds_to_wait("timeout_s", timeout_s))
+        wide = []
+        for (topic, partition), given in offsets.items():
+            _expect_text(topic=topic)
+            number = whole_number("partition", partition, 0, PARTITION_MAX)
+            offset = whole_number("offset", given, -2, OFFSET_MAX)
+            wide.append({"Topic": topic, "Partition": number, "Offset": offset})
         body = {"ConsumerGroup": self._group_id, "NewOffsets": [], "NewOffsetsV1": wide}
-        answer = self._ask("RewindConsumer", body, self._environment.deadline(timeout_s))
+        answer = self._ask("RewindConsumer", body, deadline)
         if answer.code is not ErrorCode.NONE:
             raise self._refused("RewindConsumer", answer.code)
         actual = cast("list[dict[str, Any]]", answer.body["ActualOffsetsV1"])
@@ -709,14 +723,14 @@ class GroupConsumer:
         return self._environment.steady_ms()
 
 
-def _expect_text(**names: str) -> None:
+def _expect_text(**names: object) -> None:
     """Refuse values that a request cannot hold.
 
     Raises:
         InvalidOption: a value is not text.
     """
     for option, name in names.items():
-        if not is_text(name):
+        if not isinstance(name, str) or not is_text(name):
             raise InvalidOption(f"{option} is text, not {name!r}")
 
 

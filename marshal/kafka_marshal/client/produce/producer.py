@@ -37,11 +37,12 @@ from kafka_marshal.client.connect.settings import (
     is_name,
 )
 from kafka_marshal.client.message import SentRecord
+from kafka_marshal.client.numbers import seconds_to_wait
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
 from kafka_marshal.client.observe.observers import Observer, Observers
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
-from kafka_marshal.core.validators import is_text
+from kafka_marshal.core.validators import is_positive, is_text
 from kafka_marshal.errors import (
     FORKED,
     BufferFull,
@@ -142,8 +143,9 @@ class Producer:
         """
         if when_full not in ("block", "raise"):
             raise InvalidOption(f"when_full must be block or raise, not {when_full!r}")
+        max_block_s = seconds_to_wait("max_block_s", max_block_s)
         for name, number in (("max_block_s", max_block_s), ("buffer_bytes", buffer_bytes)):
-            if not number > 0:
+            if not is_positive(number):
                 raise InvalidOption(f"{name} must be greater than 0, not {number!r}")
         connect = connection(bootstrap, settings, oauth_cb)
         if connect.values.get("transactional.id"):
@@ -335,7 +337,8 @@ class Producer:
             ProducerClosed: this process is a fork of the one that sent them.
         """
         self._refuse_to_wait("flush()")
-        deadline = self._environment.deadline(math.inf if timeout_s is None else timeout_s)
+        given = math.inf if timeout_s is None else timeout_s
+        deadline = self._environment.deadline(seconds_to_wait("timeout_s", given))
         with self._lock:
             for response in list(self._open):
                 while response in self._open:
@@ -357,6 +360,7 @@ class Producer:
         if self._is_forked:
             return
         self._refuse_to_wait("close()")
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         with self._lock:
             self._closed = True
             self._room.notify_all()

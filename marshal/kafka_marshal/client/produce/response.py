@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kafka_marshal.client.connect.threads import Threads
 from kafka_marshal.client.message import SentRecord
+from kafka_marshal.client.numbers import seconds_to_wait
 from kafka_marshal.errors import BrokerFailed, MarshalError
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -94,6 +95,8 @@ class SendResponse:
             MarshalError: it was called in a callback, which would wait for itself.
             ProducerClosed: this process is a fork of the one that sent the records.
         """
+        if timeout_s is not None:
+            timeout_s = seconds_to_wait("timeout_s", timeout_s)
         if self._future.done():
             return True
         self._refuse_to_wait("result()")
@@ -112,7 +115,7 @@ class SendResponse:
             ProducerClosed: this process is a fork of the one that sent the records.
         """
         if not self.wait(timeout_s):
-            raise TimeoutError(f"no outcome of {self._left} records within {timeout_s:g} s")
+            raise TimeoutError(f"no outcome of {self._left} records within {timeout_s} s")
         if self.error is not None:
             raise self.error
         return self.records
