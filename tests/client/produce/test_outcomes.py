@@ -272,6 +272,23 @@ def test_a_close_that_is_interrupted_leaves_no_response_open(
     assert isinstance(response.error, OutcomeUnknown)
 
 
+def test_a_close_that_waits_long_explains_what_for(caplog: pytest.LogCaptureFixture) -> None:
+    """After Ctrl-C in `with` it waited for 31 s in silence if no broker answered."""
+    with Producer("127.0.0.1:1") as producer:
+        response = producer.send(ProducerRecord("orders", b"1"))
+        producer.close(timeout_s=1.5)
+    assert response.done()
+    [line] = [text for text in caplog.messages if "Ctrl-C" in text]
+    assert line.startswith("127.0.0.1:1: close waits for the outcomes of 1 sends, for 0.5 s more")
+
+
+def test_a_close_that_need_not_wait_reports_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with Producer("127.0.0.1:1") as producer:
+        producer.send(ProducerRecord("orders", b"1"))
+        producer.close(timeout_s=0.1)
+    assert "Ctrl-C" not in caplog.text
+
+
 FORKS = """
 import os
 from kafka_marshal import Producer, ProducerClosed, ProducerRecord

@@ -54,6 +54,8 @@ from kafka_marshal.errors import (
 logger: Final = logging.getLogger("kafka_marshal")
 
 CLOSE_S: Final = 30.0
+SILENT_CLOSE_S: Final = 1.0
+"""How long `close` waits before it reports that, in seconds."""
 BUFFER_BYTES: Final = 32 * 2**20
 SEND_BYTES: Final = 2_048
 RECORD_BYTES: Final = 512
@@ -366,7 +368,13 @@ class Producer:
             self._room.notify_all()
         deadline = self._environment.deadline(timeout_s)
         try:
-            self.flush(deadline.left_s)
+            if not self.flush(min(SILENT_CLOSE_S, deadline.left_s)) and deadline.left_s:
+                self._noted(
+                    f"{self._writer.settings.bootstrap}: close waits for the outcomes of "
+                    f"{len(self._open)} sends, for {deadline.left_s:.1f} s more; "
+                    f"Ctrl-C gives them up"
+                )
+                self.flush(deadline.left_s)
             self._writer.close(deadline.left_s)
         except BaseException:  # Ctrl-C
             self._writer.close(0.0)
