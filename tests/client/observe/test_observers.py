@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_marshal import Producer, ProducerRecord
 from kafka_marshal.client.api.consumer import Claim, Consumer, IdUsedTwice
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.client.observe.observers import Observer
@@ -275,3 +276,41 @@ def test_around_a_message_of_a_loop_an_application_says_processing(stage: Stage)
             if message.offset == 2:
                 consumer.stop()
     assert inside == [0, 1, 2]
+
+
+class FullDisk(logging.Handler):
+    """A handler that lets its exceptions through; those of `logging` print them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError(f"no space for {record.getMessage()}")
+
+
+def test_a_handler_of_the_log_that_raises_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It ended a consumer, and a producer's thread: then `result` waited for ever."""
+    kafka, logger = Kafka(), logging.getLogger(NAME)
+    kafka.create("orders", partitions=1, messages=3)
+    monkeypatch.setattr(logger, "handlers", [FullDisk()])
+    monkeypatch.setattr(logger, "propagate", False)
+    caplog.set_level(logging.DEBUG, NAME)
+
+    def fails(_: object) -> None:
+        raise ValueError("of the application")
+
+    with kafka.consumer(on_claimed=fails) as consumer:
+        consumer.add_topic("orders")
+        assert [message and message.offset for message in map(consumer.poll, [10.0] * 3)] == [
+            0,
+            1,
+            2,
+        ]
+        consumer.commit()
+    with Producer("127.0.0.1:1", settings={"message.timeout.ms": "100"}) as producer:
+        response = producer.send(ProducerRecord("orders", b"x"))
+        response.on_completion(fails)
+        assert response.wait(30.0)
+        assert producer.flush(30.0)
+    assert "OSError: no space for orders/0 (epoch " in capsys.readouterr().err

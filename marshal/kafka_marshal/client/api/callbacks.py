@@ -16,7 +16,7 @@ from typing import Final
 from kafka_marshal.client.connect.environment import Deadline, Environment
 from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.client.observe.observers import Observer, log
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 
@@ -79,4 +79,4 @@ class Callbacks(Observer):
             try:
                 call()
             except Exception:
-                logger.exception("a callback of the consumer failed")
+                log(lambda: logger.exception("a callback of the consumer failed"))

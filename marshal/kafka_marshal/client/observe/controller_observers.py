@@ -15,6 +15,7 @@ from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
+from kafka_marshal.client.observe.observers import log
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -105,7 +106,7 @@ class ControllerObservers(ControllerObserver):
             try:
                 notify(one)
             except Exception:
-                logger.exception("an observer of the controller failed")
+                log(lambda: logger.exception("an observer of the controller failed"))
 
     def connected(self, host: str) -> None:  # noqa: D102
         self._notify(lambda one: one.connected(host))

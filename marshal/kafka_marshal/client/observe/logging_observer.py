@@ -22,7 +22,7 @@ from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.message import Claim, Message, SentRecord, token_in_words
 from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
-from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
+from kafka_marshal.client.observe.observers import Idle, Observer, Takeover, log
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import in_words
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
@@ -371,7 +371,7 @@ class LoggingObserver(Observer):
             "instance_id": who.instance_id,
             **fields,
         }
-        logger.log(level, "%s", sentence, extra=extra)
+        log(lambda: logger.log(level, "%s", sentence, extra=extra))
 
 
 class JsonFormatter(logging.Formatter):

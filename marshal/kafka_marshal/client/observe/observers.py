@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 from attrs import frozen
@@ -22,6 +24,19 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
 
 logger: Final = logging.getLogger("kafka_marshal")
+
+
+def log(write: Callable[[], None]) -> None:
+    """Write a line of the log in a thread of ours, which no handler of an application may end.
+
+    What a handler raises is printed, as `logging` itself does.
+    """
+    try:
+        write()
+    except Exception:
+        if logging.raiseExceptions and sys.stderr is not None:
+            with suppress(OSError):
+                traceback.print_exc()
 
 
 @frozen
@@ -156,7 +171,7 @@ class Observers(Observer):
             try:
                 notify(one)
             except Exception:
-                logger.exception("an observer of the consumer failed")
+                log(lambda: logger.exception("an observer of the consumer failed"))
 
     def claimed(self, claim: Claim) -> None:
         self._notify(lambda one: one.claimed(claim))
@@ -223,7 +238,7 @@ class Observers(Observer):
                     around = one.processing(message)
                     stack.enter_context(_Harmless(around))
                 except Exception:
-                    logger.exception("an observer of the consumer failed")
+                    log(lambda: logger.exception("an observer of the consumer failed"))
             yield
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
@@ -263,4 +278,4 @@ class _Harmless:
             self._around.__exit__(*raised)
         except Exception as error:
             if error is not raised[1]:
-                logger.exception("an observer of the consumer failed")
+                log(lambda: logger.exception("an observer of the consumer failed"))

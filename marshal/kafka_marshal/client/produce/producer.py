@@ -39,7 +39,7 @@ from kafka_marshal.client.connect.settings import (
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.numbers import seconds_to_wait
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
-from kafka_marshal.client.observe.observers import Observer, Observers
+from kafka_marshal.client.observe.observers import Observer, Observers, log
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
 from kafka_marshal.core.validators import is_positive, is_text
@@ -386,7 +386,8 @@ class Producer:
         self._logs.note(sentence)
 
     def _failed(self, error: BaseException) -> None:
-        logger.error("a thread of the producer ended, so it appends nothing more", exc_info=error)
+        words = "a thread of the producer ended, so it appends nothing more"
+        log(lambda: logger.error(words, exc_info=error))
 
 
 def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kafka_marshal.client.connect.threads import Threads
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.numbers import seconds_to_wait
+from kafka_marshal.client.observe.observers import log
 from kafka_marshal.errors import BrokerFailed, MarshalError
 
 logger: Final = logging.getLogger("kafka_marshal")
@@ -132,7 +133,7 @@ class SendResponse:
             call(self)
         except BaseException:
             # Also SystemExit: it would end the thread that reports the outcomes of all.
-            logger.exception("a callback of the producer failed")
+            log(lambda: logger.exception("a callback of the producer failed"))
 
     def __await__(self) -> Generator[Any, None, Sequence[SentRecord]]:
         """`result`, without a timeout."""
