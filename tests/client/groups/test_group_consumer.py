@@ -17,6 +17,7 @@ import pytest
 from attrs import define
 
 from kafka_marshal import ConsumerClosed, Fenced, GroupConsumer, InvalidOption
+from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.testing import Broker
 from tests.client.appender import Appender
@@ -209,6 +210,15 @@ def test_a_number_that_makes_no_sense_is_named(kafka_broker: Broker) -> None:
                 a.consumer.rewind({}, timeout_s=seconds)  # type: ignore[arg-type]
         assert len(a.gets(2)) == 2
         a.consumer.commit(timeout_s=float("inf"))
+
+
+def test_limits_of_buffers_beyond_those_of_kafkas_client_are_taken() -> None:
+    """A Consumer took them, and a member was refused them in words of `queued.min.messages`."""
+    bounds = BufferLimits(messages=50_000_000, bytes_in_all=8 * 2**30)
+    with GroupConsumer(
+        "127.0.0.1:1", controllers="127.0.0.1:1", group_id="g", client_id="c", bounds=bounds
+    ) as consumer:
+        assert not consumer.is_current
 
 
 FORKS: Final = """

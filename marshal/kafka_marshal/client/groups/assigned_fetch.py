@@ -29,6 +29,9 @@ from kafka_marshal.core.groups import state
 
 logger: Final = logging.getLogger("kafka_marshal")
 _WATERMARKS_S: Final = 5.0
+_QUEUED_MESSAGES_MAX: Final = 10_000_000
+_QUEUED_KBYTES_MAX: Final = 2_097_151
+"""The most that librdkafka takes; it refuses a greater limit."""
 _RESET: Final = KafkaError._AUTO_OFFSET_RESET
 
 
@@ -62,8 +65,10 @@ class AssignedFetch:
                     enable_auto_commit="false",
                     enable_auto_offset_store="false",
                     auto_offset_reset="error",
-                    queued_min_messages=str(bounds.messages),
-                    queued_max_messages_kbytes=str(max(1, bounds.bytes_in_all // 1024)),
+                    queued_min_messages=str(min(bounds.messages, _QUEUED_MESSAGES_MAX)),
+                    queued_max_messages_kbytes=str(
+                        min(max(1, bounds.bytes_in_all // 1024), _QUEUED_KBYTES_MAX)
+                    ),
                 ),
                 logger=MutedLogger(),
             )
