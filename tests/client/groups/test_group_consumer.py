@@ -222,7 +222,7 @@ def test_limits_of_buffers_beyond_those_of_kafkas_client_are_taken() -> None:
 
 
 FORKS: Final = """
-import os, sys
+import os, signal, sys
 from kafka_marshal import GroupConsumer, MarshalError
 
 bootstrap, controllers, topic = sys.argv[1:]
@@ -235,6 +235,7 @@ with GroupConsumer(
         got = consumer.poll(1.0, max_messages=1)
     child = os.fork()
     if not child:
+        signal.alarm(60)  # what hangs here is nobody's child
         calls = {
             "poll": lambda: consumer.poll(1.0),
             "keep_alive": consumer.keep_alive,

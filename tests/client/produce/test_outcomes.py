@@ -290,13 +290,14 @@ def test_a_close_that_need_not_wait_reports_nothing(caplog: pytest.LogCaptureFix
 
 
 FORKS = """
-import os
+import os, signal
 from kafka_marshal import Producer, ProducerClosed, ProducerRecord
 
 with Producer("127.0.0.1:1") as producer:
     response = producer.send(ProducerRecord("orders", b"x"))
     child = os.fork()
     if not child:
+        signal.alarm(60)  # what hangs here is nobody's child
         for name, call in {"result": response.result, "flush": producer.flush}.items():
             try:
                 call()
