@@ -368,17 +368,18 @@ WORLDS = {
 }
 """By checker: the world in which its mistake shows soon, where it is not `SHORTER`."""
 FIRST = {
-    "at_most_once": 3,
+    "at_most_once": 7,
     "authentic": 4,
     "drained": 1,
     "ended": 1,
     "explained": 3,
+    "findings": 1,
     "in_order": 3,
     "ranges_left": 3,
     "ranges_once": 7,
     "receipts": 3,
     "released": 1,
-    "stops": 7,
+    "stops": 1,
     "wedged": 3,
     "withheld": 2,
 }
