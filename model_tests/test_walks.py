@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests import golden_story
+from tools.runs.by_day import sampled
 
 from kafka_marshal import Accepted, Refused
 from kafka_marshal.core.claims.invariants import Property
@@ -214,7 +215,7 @@ def test_a_walk_that_needs_every_move_is_left_as_it_is() -> None:
 # --- mistakes that no property forbids ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mutant", walked.HARMLESS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", sampled(walked.HARMLESS, 3), ids=lambda mutant: mutant.name)
 def test_no_property_forbids_what_is_harmless(mutant: HandMade) -> None:
     with mutant.made():
         problem, _ = search(20, shrink=False)
@@ -223,12 +224,15 @@ def test_no_property_forbids_what_is_harmless(mutant: HandMade) -> None:
 
 @pytest.mark.parametrize(
     ("mutant", "forbidden"),
-    [
-        ("AskedIgnored", Forbidden.AWAITS_READ_BACK),
-        ("NeverLost", Forbidden.STOPPED),
-        ("ResignedIgnored", Forbidden.RESIGNED),
-        ("WindowIgnored", Forbidden.BEYOND_WINDOW),
-    ],
+    sampled(
+        [
+            ("AskedIgnored", Forbidden.AWAITS_READ_BACK),
+            ("NeverLost", Forbidden.STOPPED),
+            ("ResignedIgnored", Forbidden.RESIGNED),
+            ("WindowIgnored", Forbidden.BEYOND_WINDOW),
+        ],
+        2,
+    ),
 )
 def test_a_guard_that_is_left_out_is_named(mutant: str, forbidden: Forbidden) -> None:
     """R6 breaks no property, and shows here."""

@@ -45,6 +45,7 @@ def test_edges_are_exported_of_models_of_marshal_alone() -> None:
         assert not missing, f"{model.name} is no model of Marshal.tla: its cfg has no {missing}"
 
 
+@pytest.mark.night  # As `make model-full` is, which goes on.
 @pytest.mark.tlc
 def test_a_model_that_tlc_cannot_run_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import attrs
 import pytest
+from tools.runs.by_day import one_of_each, sampled
 
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.machines.consumer.intervals import Intervals
@@ -59,7 +60,11 @@ BROKEN = [
 
 
 @pytest.mark.tlc
-@pytest.mark.parametrize("model", BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model",
+    one_of_each(BROKEN, lambda model: (model.module.stem, model.violates)),
+    ids=lambda model: model.name,
+)
 def test_a_broken_rule_breaks_the_same_property_after_as_many_states(model: models.Model) -> None:
     compared = compare.compare(model)
     assert compared.equal, compared.difference
@@ -153,8 +158,11 @@ def graph_of_intervals() -> explore.Graph:
     return explore.explore_world_of_intervals(attrs.evolve(bounds, log_max=3))
 
 
+SLIPS = [hears_no_win, waits_by_its_own, forgets_who_came_first]
+
+
 @pytest.mark.tlc
-@pytest.mark.parametrize("slip", [hears_no_win, waits_by_its_own, forgets_who_came_first])
+@pytest.mark.parametrize("slip", sampled(SLIPS, 3))
 def test_an_interval_rule_with_a_slip_gives_another_graph(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

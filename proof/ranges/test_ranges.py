@@ -13,6 +13,7 @@ import attrs
 import pytest
 from model_tests.ranges.mutants import MUTANTS
 from tests.core.ranges.walking import PRESENT, RULES, claiming_range
+from tools.runs.by_day import sampled
 
 from kafka_marshal import Accepted, Claim, Heartbeat
 from kafka_marshal.core.messages import ClaimingPartition, ClaimingRange
@@ -44,7 +45,7 @@ def says(verdict: Any, *holders: str, message: type = Heartbeat, begun: bool = T
     return RangesCase(message, OWNER, begun, holders, verdict=verdict)
 
 
-@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+@pytest.mark.parametrize("solver", sampled(["z3", "cvc5"], 2))
 def test_what_lies_in_the_pool_is_proved_by_either_solver(solver: str) -> None:
     result = prove_ranges(asks(pool=1), smt(solver))
     assert not result.broken
@@ -95,7 +96,7 @@ def test_a_new_claim_has_new_ranges_of_which_the_invariant_is_true() -> None:
     assert [name for name, holds in INVARIANT.items() if holds(now) is not True] == []
 
 
-@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+@pytest.mark.parametrize("solver", sampled(["z3", "cvc5"], 2))
 @pytest.mark.parametrize("name", ["GivesAllOfIt", "ReapsBelowThePosition", "NoLimit"])
 def test_a_mistake_is_refuted_with_a_story_by_either_solver(name: str, solver: str) -> None:
     number = next(n for n, each in enumerate(MUTANTS) if each.mistake.name == name)

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pytest
+from tools.runs.by_day import seeds
 
 from kafka_marshal import FENCED, ORIGINAL, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
@@ -22,7 +23,6 @@ from kafka_marshal.kernel.fold import BeyondKernel, KernelFold
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped
-from tests.kernel.seeds import seeds
 
 CAPTURES = sorted(
     path

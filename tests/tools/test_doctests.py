@@ -11,10 +11,11 @@ from types import ModuleType
 import pytest
 from benchmarks.suite import figures, ratios
 from tools import links, prose, rooms
+from tools.runs import by_day
 
 
 @pytest.mark.parametrize(
-    "module", [links, prose, rooms, figures, ratios], ids=lambda module: module.__name__
+    "module", [by_day, links, prose, rooms, figures, ratios], ids=lambda module: module.__name__
 )
 def test_every_example_prints_what_it_shows(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tools.runs.by_day import seeds
 
-from tests.kernel.seeds import seeds
 from tests.machines.groups.running import everything_happens
 
 

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 from attrs import evolve
+from tools.runs.by_day import seeds
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core.messages import AMENDMENTS
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, PUBLISHED, Rows
-from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import alike, judging
 from tests.replay.told import records, replayed

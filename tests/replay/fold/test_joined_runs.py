@@ -7,6 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from attrs import evolve
+from tools.runs.by_day import seeds
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
@@ -15,7 +16,6 @@ from kafka_marshal.replay.fold.collapsed.joined_runs import RunOfRows
 from kafka_marshal.replay.fold.collapsed.run_length import COLLAPSED_SCHEMA
 from kafka_marshal.replay.model.chunk_items import HeartbeatRun, SingleRecord
 from tests.kernel import hostile
-from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import (
     LIE,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import attrs
 import pytest
+from tools.runs.by_day import seeds
 
 from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
@@ -38,7 +39,6 @@ from kafka_marshal.replay.model.chunk_items import RequestRun, SingleRecord
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import Row
 from tests.core.ranges.walking import RULES, walk
-from tests.kernel.seeds import seeds
 from tests.replay.fold.test_run_length import Chunked, alike, fed, in_order, judging
 
 INTERVAL_MS = RULES.heartbeat_interval_ms

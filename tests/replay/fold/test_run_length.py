@@ -6,12 +6,14 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from attrs import evolve, fields
+from tools.runs.by_day import sampled, seeds
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -40,7 +42,6 @@ from kafka_marshal.replay.model.tables import OF_CLAIMS, SENDERS
 from kafka_marshal.replay.one_process.sorting import sorted_rows
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
-from tests.kernel.seeds import seeds
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
@@ -366,8 +367,12 @@ def test_a_chunk_that_holds_records_again_is_told_the_same_from_its_runs(seed: i
     assert unsorted.kinds[HeartbeatRun] > 10
 
 
-@pytest.mark.parametrize("unix_s", [2**43 // 1000, 2**44, 10**15, 10**18 - 1, 2**63 - 1])
-@pytest.mark.parametrize("timestamp_ms", [0, 2**43, 2**62, -1, -(2**61)])
+SAID_S = [2**43 // 1000, 2**44, 10**15, 10**18 - 1, 2**63 - 1]
+STAMPED_MS = [0, 2**43, 2**62, -1, -(2**61)]
+
+
+# By day each once.
+@pytest.mark.parametrize(("unix_s", "timestamp_ms"), sampled(product(SAID_S, STAMPED_MS), 6))
 def test_times_that_nobody_lives_in_do_not_keep_a_chunk_from_its_runs(
     unix_s: int, timestamp_ms: int
 ) -> None:

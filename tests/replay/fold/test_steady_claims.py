@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from attrs import evolve
+from tools.runs.by_day import sampled, seeds
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -22,7 +23,6 @@ from kafka_marshal.replay.fold.partition_fold import Expand, PartitionFold
 from kafka_marshal.replay.fold.steady_claims import SteadyClaims
 from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
 from kafka_marshal.replay.model.tables import GROUPS
-from tests.kernel.seeds import seeds
 from tests.replay.fold.test_run_length import Chunked, alike, fed, judging, told
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
 
@@ -275,7 +275,7 @@ def two(*later: str, tail: str = "10 epoch=0") -> list[RawRecord]:
         "30.5 garbage",
     ],
 )
-@pytest.mark.parametrize(("size", "window"), [(1, 11), (16, WHOLE)])
+@pytest.mark.parametrize(("size", "window"), sampled([(1, 11), (16, WHOLE)], 2))
 def test_what_happens_to_a_claim_later_finds_it_as_it_stands(
     later: str, size: int, window: int, kept: Counter[str]
 ) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.runs.by_day import seeds
 from tools.runs.simulate import Fleet, Simulation
 
 from kafka_marshal import RuleSet, encode
@@ -39,7 +40,6 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
-from tests.kernel.seeds import seeds
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import Chunked, fed
 from tests.replay.told import BOTH, records, replayed

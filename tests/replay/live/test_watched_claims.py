@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import pytest
 from attrs import evolve
+from tools.runs.by_day import sampled, seeds
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -30,7 +31,6 @@ from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
 from kafka_marshal.testing.in_memory.partition import Stored
 from tests.kernel import hostile
-from tests.kernel.seeds import seeds
 from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
 from tests.replay.fold.test_run_length import LIE, judging, saying_intervals, sharing
@@ -330,7 +330,7 @@ ODD = (
         pytest.param(" epoch=0 seen=0", marks=pytest.mark.night),
     ],
 )
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("odd", sampled(ODD, 2))
 def test_what_comes_between_ordinary_heartbeats_is_watched_the_same(odd: str, said: str) -> None:
     """Time may go back with it, or an owner be silent before it."""
     begins = "0 CP a1/A" + said.replace(" epoch=0 seen=0", "")
@@ -388,17 +388,20 @@ def test_times_that_nobody_lives_in_are_watched_the_same(unix_s: int, timestamp_
 
 @pytest.mark.parametrize(
     ("forgotten", "of"),
-    [
-        ("heard", PartitionFold),
-        ("draw", PartitionFold),
-        ("silences_went_on", PartitionFold),
-        ("silences_measured", PartitionFold),
-        ("clock_went_on", PartitionFold),
-        ("records_went_on", PartitionFold),
-        ("went_on", PartitionFold),
-        ("went_on", PartitionState),
-        ("_close", WatchedClaims),
-    ],
+    sampled(
+        [
+            ("heard", PartitionFold),
+            ("draw", PartitionFold),
+            ("silences_went_on", PartitionFold),
+            ("silences_measured", PartitionFold),
+            ("clock_went_on", PartitionFold),
+            ("records_went_on", PartitionFold),
+            ("went_on", PartitionFold),
+            ("went_on", PartitionState),
+            ("_close", WatchedClaims),
+        ],
+        4,
+    ),
 )
 def test_a_sum_that_is_not_taken_is_noticed(
     forgotten: str, of: type, monkeypatch: pytest.MonkeyPatch
