@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.runs.by_day import sampled
 
 from kafka_marshal.admin.view import View
 from kafka_marshal.testing import Broker
@@ -79,7 +80,12 @@ def look(hands: Hands) -> View:
         return view.read()
 
 
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+# By day one of both signals: a process ends of either in the same way.
+BY_DAY_SIGINT = pytest.mark.parametrize("kind", sampled(["SIGINT", "SIGTERM"], 2))
+BY_DAY_SIGTERM = pytest.mark.parametrize("kind", sampled(["SIGTERM", "SIGINT"], 2))
+
+
+@BY_DAY_SIGTERM
 def test_a_set_position_that_is_called_off_while_it_reads_sends_nothing(
     hands: Hands, kind: str
 ) -> None:
@@ -253,7 +259,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+@BY_DAY_SIGINT
 def test_a_replay_that_is_interrupted_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -294,13 +300,13 @@ main()
 NO_BROKER = ("--bootstrap", "127.0.0.1:1")
 
 
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+@BY_DAY_SIGINT
 def test_a_controller_that_is_interrupted_while_it_connects_ends_at_once(kind: str) -> None:
     ran = run(CONTROLLING, "controller", *NO_BROKER, kind=kind)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
 
 
-@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+@BY_DAY_SIGTERM
 def test_a_second_interrupt_ends_a_controller_though_a_thread_gives_claims_back(kind: str) -> None:
     began_s = time.monotonic()
     ran = run(CONTROLLING, "controller", *NO_BROKER, signals=2, kind=kind)

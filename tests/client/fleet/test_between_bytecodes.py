@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tools.runs.by_day import one_of_each
 from tools.simulate.fine.__main__ import EXPLAINED, WORLDS, run
 from tools.simulate.fine.locks import Site, sites
 
@@ -123,19 +124,27 @@ FOUND_IN = {
     "observe/metrics": "observing",
 }
 """Where it is looked for what a lock leaves open, by a part of the line that makes it."""
-FIRST = {"api/delivery": 10, "_failing": 23, "coordinate/ownership": 16, "api/consumer": 5}
+FIRST = {"api/delivery": 16, "_failing": 28, "coordinate/ownership": 18, "api/consumer": 5}
 """By such a part: the seed that shows it, where others take long before it. It is tried first."""
 
 
+def looked_for_in(site: Site) -> str:
+    """The world in which a run shows what this lock leaves open."""
+    made = f"{site.module} {site.text}"
+    return next(name for part, name in FOUND_IN.items() if part in made)
+
+
 @pytest.mark.parametrize(
-    "site", [site for site in sites() if site.text not in EXPLAINED], ids=lambda site: str(site)
+    "site",
+    one_of_each([site for site in sites() if site.text not in EXPLAINED], looked_for_in),
+    ids=str,
 )
 def test_a_lock_that_is_left_out_is_found(site: Site) -> None:
+    """By day one in each world, where `make locks` looks for all of them."""
     made = f"{site.module} {site.text}"
-    name = next(name for part, name in FOUND_IN.items() if part in made)
     first = next((seed for part, seed in FIRST.items() if part in made), 0)
     seeds = (*range(first, RUNS), *range(first))
-    assert any(run(name, seed, site)[1] for seed in seeds)
+    assert any(run(looked_for_in(site), seed, site)[1] for seed in seeds)
 
 
 def test_what_is_explained_is_there() -> None:

@@ -223,7 +223,7 @@ OF_LIMITS = {
     "limited": GroupsLimits(PortLimits(connections_max=2), leaves=True),
 }
 """In a world with these limits."""
-EACH_TIME = {"begins_at_position", "none_skipped", "ended", "fails_over"}
+EACH_TIME = {"none_skipped", "fails_over"}
 """The others are tried in the night."""
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from attrs import evolve
-from tools.runs.by_day import seeds
+from tools.runs.by_day import sampled, seeds
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
@@ -123,7 +123,7 @@ def test_a_record_that_is_there_twice_is_in_no_run() -> None:
     alike([*raws, raws[8], raws[20]], judging(), WHOLE, window=WHOLE)
 
 
-@pytest.mark.parametrize(("interval", "forced"), [(INTERVAL_MS, False), (500, True)])
+@pytest.mark.parametrize(("interval", "forced"), sampled([(INTERVAL_MS, False), (500, True)], 2))
 @pytest.mark.parametrize("seed", seeds(1, 4))
 def test_groups_that_say_their_intervals_are_told_the_same_from_joined_runs(
     seed: int, interval: int, forced: bool

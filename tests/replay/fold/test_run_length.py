@@ -170,12 +170,13 @@ def alike(raws: list[RawRecord], how: JudgingOptions, *sizes: int, window: int =
 
 @pytest.mark.parametrize(
     ("size", "rule_sets"),
-    [
-        (5_000, BOTH),
-        *((311, rule_sets) for rule_sets in (BOTH, (RuleSet.FENCED,), (RuleSet.ORIGINAL,))),
-        pytest.param(5_000, (RuleSet.FENCED,), marks=pytest.mark.night),
-        pytest.param(5_000, (RuleSet.ORIGINAL,), marks=pytest.mark.night),
-    ],
+    sampled(
+        [
+            *((311, BOTH), (5_000, BOTH), (311, (RuleSet.FENCED,))),
+            *((5_000, (RuleSet.ORIGINAL,)), (311, (RuleSet.ORIGINAL,)), (5_000, (RuleSet.FENCED,))),
+        ],
+        3,
+    ),
     ids=str,
 )
 @pytest.mark.parametrize("seed", seeds(1, 4))
@@ -230,14 +231,13 @@ def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecor
 
 @pytest.mark.parametrize(
     ("interval", "forced"),
-    [
-        (500, True),
-        (INTERVAL_MS, False),
-        (60_000, False),
-        pytest.param(500, False, marks=pytest.mark.night),
-        pytest.param(INTERVAL_MS, True, marks=pytest.mark.night),
-        pytest.param(60_000, True, marks=pytest.mark.night),
-    ],
+    sampled(
+        [
+            *((INTERVAL_MS, False), (500, False), (60_000, False)),
+            *((500, True), (INTERVAL_MS, True), (60_000, True)),
+        ],
+        3,
+    ),
 )
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
@@ -293,7 +293,7 @@ def with_checkpoints(raws: list[RawRecord], chance: Random) -> list[RawRecord]:
     return held
 
 
-@pytest.mark.parametrize("size", [50, 400, 5_000])
+@pytest.mark.parametrize("size", sampled([50, 400, 5_000], 2))
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_a_log_with_ranges_is_told_the_same_from_its_runs(seed: int, size: int) -> None:
     chunked = alike(sharing(seed), judging(), size)

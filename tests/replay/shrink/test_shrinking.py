@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.runs.by_day import sampled
 
 from kafka_marshal.capture import (
     RawRecord,
@@ -64,7 +65,7 @@ def test_a_finding_of_one_record_is_not_looked_for_in_a_fold() -> None:
         shrunk_of("record_not_signed", story("late_heartbeat_stole"))
 
 
-@pytest.mark.parametrize("code", FOLDED)
+@pytest.mark.parametrize("code", sampled(FOLDED, 3))
 def test_every_record_that_is_left_is_needed(code: str, tmp_path: Path) -> None:
     given = story(code)
     shrunk = shrunk_of(code, given)
@@ -79,7 +80,7 @@ def test_every_record_that_is_left_is_needed(code: str, tmp_path: Path) -> None:
             assert not any(all(getattr(row, n) == v for n, v in wanted.items()) for row in told)
 
 
-@pytest.mark.parametrize("code", FOLDED)
+@pytest.mark.parametrize("code", sampled(FOLDED, 3))
 def test_the_test_to_paste_passes_with_its_capture_and_fails_without_a_record(
     code: str, tmp_path: Path
 ) -> None:

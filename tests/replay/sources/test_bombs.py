@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tools.fuzz.oracle import peak_bytes
+from tools.runs.by_day import sampled
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.kernel.entries import longest_entry
@@ -95,7 +96,7 @@ def test_an_avro_block_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> No
     assert said == f"{path}: block 2: its records unpack to more than {UNPACKED_BYTES_MAX:,} bytes"
 
 
-@pytest.mark.parametrize("codec", AVRO_CODECS[1:])
+@pytest.mark.parametrize("codec", sampled(AVRO_CODECS[1:], 2))
 def test_an_avro_block_is_held_to_the_limit_in_any_compression(tmp_path: Path, codec: str) -> None:
     bomb = avro(codec, ["x" * (UNPACKED_BYTES_MAX + 1)])
     path = write(tmp_path / "t+3+0007.avro", bomb)
@@ -247,7 +248,7 @@ HONEST: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", sampled(HONEST, 2))
 def test_a_log_that_repeats_itself_is_no_bomb(tmp_path: Path, name: str) -> None:
     """Owners' heartbeats differ in a second and a position: as small as a log can be packed."""
     count = 200_000

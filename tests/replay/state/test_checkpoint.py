@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.runs.by_day import sampled
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.core.state import RuleSet
@@ -80,7 +81,7 @@ def offsets_anew(records: Iterator[RawRecord]) -> Iterator[RawRecord]:
 NIGHTS = nights()
 
 
-@pytest.mark.parametrize("name", NIGHTS)
+@pytest.mark.parametrize("name", sampled(NIGHTS, 3))
 def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: Checkpoint) -> None:
     records = NIGHTS[name]
     whole, parted = (PartitionState.of("log", 2, JUDGING) for _ in range(2))

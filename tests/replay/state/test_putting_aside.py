@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tools.runs.by_day import sampled
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
@@ -32,7 +33,7 @@ def put_aside(given: Sequence[RawRecord], places: set[int]) -> Rows:
     return partition_fold.drain()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_an_account_put_aside_in_the_middle_of_a_capture_ends_the_same(name: str) -> None:
     given = list(read_capture(CAPTURES / f"{name}.jsonl"))
     whole = put_aside(given, set())
@@ -40,7 +41,7 @@ def test_an_account_put_aside_in_the_middle_of_a_capture_ends_the_same(name: str
     assert put_aside(given, set(range(0, len(given), 7))) == whole
 
 
-@pytest.mark.parametrize("code", STORIES)
+@pytest.mark.parametrize("code", sampled(STORIES, 3))
 def test_an_account_put_aside_after_every_record_tells_the_same_findings(code: str) -> None:
     _, *logs = STORIES[code]
     for lines in logs:
