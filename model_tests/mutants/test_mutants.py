@@ -79,6 +79,7 @@ def test_every_mutant_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.night  # By day `test_triples` asks the properties of a step about every step.
 def test_no_judge_finds_fault_with_a_step_of_the_specification(
     exports: Mapping[str, Exported], share: Callable[[Sequence[Triple]], Sequence[Triple]]
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_command_serves_until_ctrl_c_and_leaves_only_the_folder_that_it_was_gi
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.night  # By day the tutorial starts with this command.
 def test_a_command_says_at_once_what_it_does_and_makes_topics_to_try_with() -> None:
     with subprocess.Popen(
         [*MARSHAL, "broker", "--topic", "orders:4", "--messages", "1000", "--topic", "audit"],

@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -84,6 +85,7 @@ def read_all(bootstrap: str, topic: str) -> list[int]:
         consumer.close()
 
 
+@pytest.mark.night  # By day `tests/client/fleet/test_faults.py` kills a leader under load.
 def test_a_killed_leader_loses_nothing_that_was_acknowledged(kafka_cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
     admin.create_topics([NewTopic("kept", 1)])["kept"].result(30)

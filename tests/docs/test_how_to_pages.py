@@ -40,7 +40,10 @@ PAGES = [
     "upgrade-and-roll-back",
 ]
 """Those that type commands."""
-BY_NIGHT = {"move-from-a-consumer-group", "poison-messages", "upgrade-and-roll-back"}
+BY_NIGHT = {
+    *("deploy-on-kubernetes", "mirrored-or-restored-cluster", "move-from-a-consumer-group"),
+    *("poison-messages", "size-and-retention", "upgrade-and-roll-back"),
+}
 """The dearest. By day `tests/client` and `tests/upgrade` do what they show."""
 TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
 """The broker that a page tries its commands with: here it is one for all pages."""

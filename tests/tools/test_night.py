@@ -82,13 +82,15 @@ def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
     assert {target.name for target in TARGETS} == declared - short
 
 
-# The dearest. By day `prove`, `bench`, `tests/tools/chaos`, `test_group_bench`, `test_models`,
-# `test_spec_mutants`, `test_fuzz`, `test_by_seed` and `test_groups_by_seed` run their code.
+# The dearest. By day `prove`, `tests/tools/bench`, `tests/tools/chaos`, `test_group_bench`,
+# `test_models`, `test_mutants`, `test_spec_mutants`, `test_fuzz`, `test_by_seed`, `test_golden` and
+# `test_groups_by_seed` run their code.
 STARTS_BY_NIGHT = {
     *("spec", "spec-mutants", "fuzz", "reached", "simulate-groups"),
     *("prove-full", "chaos", "soak", "docs", "simulated-mutants", "model-full", "triples"),
     *("bench-groups", "bench-watch", "bench-ranges", "bench-replay", "fuzz-replay"),
-    *("bench-reducer", "bench-validate", "bench-client"),
+    *("bench", "bench-reducer", "bench-validate", "bench-client"),
+    *("simulate", "golden", "mutants", "unsafe"),
 }
 
 

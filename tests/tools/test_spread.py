@@ -151,6 +151,7 @@ def test_after(): pass
 """
 
 
+@pytest.mark.night  # It starts six processes.
 def test_a_test_that_hangs_fails_by_name_and_the_others_run(tmp_path: Path) -> None:
     """And the process that prints hears what each of these cost."""
     (tmp_path / "test_one.py").write_text(HANGS)

@@ -3,6 +3,9 @@
 Those that do not are 0.1.0, the present version, and the original as its handlers were recorded.
 Each side is killed, stopped and put to sleep, and the other takes over. Who was given what is read
 off the log. What 0.1.0 makes of each record is asked of 0.1.0.
+
+By night: by day `test_rolling` has both versions at work, and `tests/machines` those that share
+beside those that do not.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ from tests.upgrade.leases import Account, account
 from tests.upgrade.originals import GROUP, OriginalAtWork
 from tests.upgrade.versions import PRESENT, Folds, differences
 
+pytestmark = pytest.mark.night
+
 WINDOW = 200
 BATCH = 50
 BOTH = ("at_least_once", "at_most_once")
-BY_NIGHT = {each: pytest.param(each, marks=pytest.mark.night) for each in BOTH}
-"""By day a fleet is replaced under load, and an original takes over and hands back."""
 ORDINARY = {"failover_times", "lost_races", "missed_heartbeat", "unowned_too_long"}
 """Findings of takeovers, and of a busy machine."""
 
@@ -201,7 +204,6 @@ def both_versions_agree(log: list[RawRecord], old_folds: Folds, new_folds: Folds
     assert any("ClaimingRange" in str(raw.value) for raw in log)
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("semantics", BOTH)
 def test_one_of_0_1_0_takes_over_when_all_who_share_are_killed_and_they_when_it_is(
     semantics: str,
@@ -238,7 +240,6 @@ def test_one_of_0_1_0_takes_over_when_all_who_share_are_killed_and_they_when_it_
         assert lost <= set(range(receipt["start"], receipt["end"]))
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(
     ("semantics", "together"), [(BOTH[0], False), (BOTH[0], True), (BOTH[1], True)]
 )
@@ -276,7 +277,6 @@ def test_who_ends_in_order_hands_over_and_repeats_only_what_lies_above_something
     assert told.returncode == 0, told.stdout
 
 
-@pytest.mark.night
 def test_at_most_once_an_administrator_hands_over_what_was_given_back(
     kafka_broker: Broker, old_version: Path, tmp_path: Path
 ) -> None:
@@ -302,7 +302,6 @@ def test_at_most_once_an_administrator_hands_over_what_was_given_back(
     )
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("semantics", BOTH)
 def test_one_of_0_1_0_that_slept_too_long_goes_no_further_than_it_was_allowed(
     semantics: str, kafka_broker: Broker, old_version: Path, tmp_path: Path
@@ -331,7 +330,6 @@ def test_one_of_0_1_0_that_slept_too_long_goes_no_further_than_it_was_allowed(
     assert found(log).keys() <= {"late_heartbeat_refused"}
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("semantics", BOTH)
 def test_those_who_share_and_slept_too_long_take_no_more_until_the_other_has_gone(
     semantics: str, kafka_broker: Broker, old_version: Path, tmp_path: Path
@@ -360,7 +358,7 @@ def test_those_who_share_and_slept_too_long_take_no_more_until_the_other_has_gon
     judge(one, log, repeated_max=WINDOW)
 
 
-@pytest.mark.parametrize("semantics", [BOTH[0], BY_NIGHT[BOTH[1]]])
+@pytest.mark.parametrize("semantics", BOTH)
 def test_a_fleet_of_0_1_0_is_replaced_by_one_that_shares_under_load(
     semantics: str,
     kafka_broker: Broker,
@@ -389,7 +387,7 @@ def test_a_fleet_of_0_1_0_is_replaced_by_one_that_shares_under_load(
     both_versions_agree(log, old_folds, new_folds)
 
 
-@pytest.mark.parametrize("semantics", [BOTH[0], BY_NIGHT[BOTH[1]]])
+@pytest.mark.parametrize("semantics", BOTH)
 def test_an_original_takes_over_when_all_who_share_are_dead_and_they_when_it_has_gone(
     semantics: str, kafka_broker: Broker, tmp_path: Path
 ) -> None:

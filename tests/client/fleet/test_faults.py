@@ -154,13 +154,8 @@ def test_the_leader_of_the_log_may_be_killed_under_load(
         repeats_are_bounded(crew, tenures)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({}, id="at_least_once", marks=pytest.mark.night),
-        pytest.param(AT_MOST_ONCE, id="at_most_once"),
-    ],
-)
+@pytest.mark.night  # By day simulated runs and random walks have such records.
+@pytest.mark.parametrize("options", [{}, AT_MOST_ONCE], ids=["at_least_once", "at_most_once"])
 def test_where_nobody_knows_whether_a_record_was_appended_it_is_said_and_all_goes_on(
     options: dict[str, Any],
     stage: Stage,
@@ -190,6 +185,7 @@ def test_where_nobody_knows_whether_a_record_was_appended_it_is_said_and_all_goe
         repeats_are_bounded(crew, tenures)
 
 
+@pytest.mark.night  # By day one broker is killed above, and in memory all that there are.
 def test_with_too_few_brokers_consumers_wait_and_say_so_and_go_on_when_they_are_back(
     stage: Stage, kafka_cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

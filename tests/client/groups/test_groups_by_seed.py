@@ -57,6 +57,7 @@ def test_every_promise_holds_under_faults(reports: list[GroupsReport]) -> None:
     assert all(each.handed_out for each in reports)
 
 
+@pytest.mark.night  # By day the same scheduler repeats runs of consumers.
 def test_a_seed_repeats_a_run_whatever_the_process_hashes_with(reports: list[GroupsReport]) -> None:
     lines = (
         "from tests.client.groups.test_groups_by_seed import *",

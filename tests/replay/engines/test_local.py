@@ -68,11 +68,8 @@ def replay(
     )
 
 
-ONE_TASK, QUERIES, EVERY_WAY = ("one_task",), ("queries",), ("one_task", "queries", "collected")
-"""As Spark goes of a small, a large, and by night also a middling log."""
-BY_QUERIES = pytest.mark.parametrize(
-    "ways", [QUERIES, pytest.param(EVERY_WAY, marks=pytest.mark.night)], ids=["queries", "every"]
-)
+ONE_TASK, EVERY_WAY = ("one_task",), ("one_task", "queries", "collected")
+"""As Spark goes of a small, a large, and a middling log."""
 
 
 def same(
@@ -126,8 +123,8 @@ def of_a_large_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scaled, "INDEX_MAX", 9)
 
 
-# By day the next test asks the same queries for the same page, and the test of what is asked of a
-# fold compares two settings.
+# By day the test of what is asked of a fold makes the same queries. That of captures compares all
+# files of a small log, and that of groups a fold and a page by queries.
 @pytest.mark.night
 @pytest.mark.spark
 def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
@@ -141,16 +138,16 @@ def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
     assert json.loads(told["summary.json"])["what_if"]["claims_differ"]
 
 
+@pytest.mark.night
 @pytest.mark.spark
-@BY_QUERIES
 def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
-    ways: Sequence[str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each group by its own, without an option; one that contradicts them is refused by both."""
     given = saying_intervals(fleet(5, 3_000), random.Random(5))
     dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
     of_a_large_log(monkeypatch)
-    told = same(spark, tmp_path, tmp_path / "log", ways=ways, interval_s=None)
+    told = same(spark, tmp_path, tmp_path / "log", ways=EVERY_WAY, interval_s=None)
     summary = json.loads(told["summary.json"])
     assert {group["group"] for group in summary["groups"]} == {"g", "h"}
     assert {1000, 4000} <= {ms for group in summary["groups"] for ms in group["intervals_said_ms"]}

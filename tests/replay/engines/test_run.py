@@ -38,6 +38,8 @@ from tests.replay.fold.test_run_length import sharing
 from tests.replay.told import BOTH, records, replayed
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("large")]
+BY_ONE_PROCESS = pytest.mark.night
+"""By day `tests/replay/fold` and `tests/replay/sources` have the same in one process."""
 
 CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 D3 = CAPTURES / "d3_late_heartbeat_theft.jsonl"
@@ -100,6 +102,7 @@ def test_a_shuffled_log_folds_as_if_it_had_been_read_in_order(
         )
 
 
+@BY_ONE_PROCESS
 def test_captures_parquet_folders_and_globs_go_together(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_run_leaves_tables_a_summary_and_a_page_and_no_stray_file(
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
 
 
+@BY_ONE_PROCESS
 def test_what_only_a_whole_log_shows_is_a_finding(spark: SparkSession, tmp_path: Path) -> None:
     lines = ["0 CP a1/A at=3 late=-9", "1 HB a1/A 1 late=-9", "2 HB a1/A 2 late=-9"]
     given = [*records(lines), *records(["3 HB a1/A 3 at=6 stamp=create"])]
@@ -309,6 +313,7 @@ def test_a_log_that_starts_in_the_middle_is_told_from_where_it_is_certain(
     assert "head_missing" in summary.report.read_text(encoding="utf-8")
 
 
+@BY_ONE_PROCESS
 def test_claims_that_are_never_certain_are_on_the_page(spark: SparkSession, tmp_path: Path) -> None:
     given = [raw for raw in fleet(3, 1_000, headers=False) if raw.offset >= 200]
     dumps.write(tmp_path / "dump.parquet", dumps.table(given))

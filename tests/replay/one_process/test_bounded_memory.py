@@ -93,6 +93,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.night  # It is long. By day the next one counts rows in memory, too.
 def test_a_log_of_any_length_is_folded_with_few_rows_in_memory(
     tmp_path: Path, held: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

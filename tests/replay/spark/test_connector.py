@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import attrs
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_marshal.capture import RawRecord, TimestampType, capture_line, read_capture
@@ -47,6 +48,7 @@ def told(summary: Summary) -> list[object]:
     return [attrs.evolve(finding, logs=()) for finding in summary.findings]
 
 
+@pytest.mark.night  # It compares with what others wrote, and which version that is.
 def test_the_official_connectors_frame_is_replayed_as_the_file_is(
     spark: SparkSession, kafka_broker: Broker, tmp_path: Path
 ) -> None:

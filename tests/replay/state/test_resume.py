@@ -138,6 +138,7 @@ def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     assert len(list(folder.glob("run-*/states/*"))) == 2
 
 
+@pytest.mark.night  # By day the test before this one gives records again, too.
 @pytest.mark.usefixtures("large")
 def test_sources_that_overlap_are_read_record_by_record_from_where_the_last_run_ended(
     spark: SparkSession, tmp_path: Path
