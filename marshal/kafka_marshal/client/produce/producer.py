@@ -263,6 +263,7 @@ class Producer:
         began_s = self._environment.monotonic()
         deadline = self._environment.deadline(self._max_block_s if may_block else 0.0)
         full = False
+        self._refuse_in_a_fork()  # another thread may have held the lock, and holds it for ever
         with self._lock:
             self._refuse_after_the_end()
             while no_room := self._buffered + size > self._buffer_bytes:
@@ -290,14 +291,15 @@ class Producer:
 
     def _refuse_to_wait(self, call: str) -> None:
         """Refuse a call that would wait for outcomes for ever."""
-        if self._is_forked:
-            raise ProducerClosed(FORKED.format("producer"))
+        self._refuse_in_a_fork()
         if self._writer.reports_here():
             raise wait_for_itself(call)
 
-    def _refuse_after_the_end(self) -> None:
+    def _refuse_in_a_fork(self) -> None:
         if self._is_forked:
             raise ProducerClosed(FORKED.format("producer"))
+
+    def _refuse_after_the_end(self) -> None:
         if self._closed:
             raise ProducerClosed("the producer is closed: make another one")
         if self._writer.failed is not None:

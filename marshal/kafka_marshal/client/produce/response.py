@@ -98,9 +98,10 @@ class SendResponse:
         """
         if timeout_s is not None:
             timeout_s = seconds_to_wait("timeout_s", timeout_s)
+        if self._left:
+            self._refuse_to_wait("result()")
         if self._future.done():
             return True
-        self._refuse_to_wait("result()")
         completed = self._threads.event()
         self._future.add_done_callback(lambda _: completed.set())
         return completed.wait(timeout_s)
@@ -137,6 +138,8 @@ class SendResponse:
 
     def __await__(self) -> Generator[Any, None, Sequence[SentRecord]]:
         """`result`, without a timeout."""
+        if self._left:
+            self._refuse_to_wait("await")
         yield from asyncio.wrap_future(self._future).__await__()
         return self.result()
 
