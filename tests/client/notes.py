@@ -1,7 +1,8 @@
-"""An observer that notes what it hears."""
+"""An observer that notes what it hears, and a handler of the log that fails."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from kafka_marshal.client.observe.observers import Observer
@@ -23,6 +24,13 @@ class Notes(Observer):
     def of(self, name: str) -> list[tuple[Any, ...]]:
         """What was heard under this name."""
         return [heard for each, heard in list(self.heard) if each == name]
+
+
+class FullDisk(logging.Handler):
+    """A handler that lets its exceptions through; those of `logging` print them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError(f"no space for {record.getMessage()}")
 
 
 for _name in vars(Observer):

@@ -21,6 +21,7 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.coordinate import recording
 from kafka_marshal.errors import COORDINATION_TOPIC, InvalidOption, ThreadFailed
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+from tests.client.notes import FullDisk
 
 
 def full(path: Path, mode: str) -> TextIO:
@@ -107,9 +108,16 @@ def test_a_call_that_cannot_be_recorded_ends_the_consumer(tmp_path: Path) -> Non
             consumer.poll(10.0)
 
 
+@pytest.mark.parametrize("handler", [logging.NullHandler(), FullDisk()])
 def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    handler: logging.Handler,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Also if the log is on the same disk."""
+    monkeypatch.setattr(logging.getLogger("kafka_marshal"), "handlers", [handler])
     disk = Disk()
     kafka = InMemoryKafka(scheduler=Scheduler(seed=1))
     settings = kafka.settings()
@@ -119,7 +127,8 @@ def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
         consumer = Consumer(settings=settings, group_id="g", client_id="c1", record_to=tmp_path)
         disk.has_room = False
         consumer.close()
-    assert "its end cannot be written: No space left on device" in caplog.text
+    told = caplog.text + capsys.readouterr().err
+    assert "its end cannot be written: No space left on device" in told
     assert disk.closed
     assert all(reading.closed for reading in kafka.readings)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,13 +16,13 @@ import pytest
 from kafka_marshal import Producer, ProducerRecord
 from kafka_marshal.client.api.consumer import Claim, Consumer, IdUsedTwice
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
-from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.client.observe.observers import Observer, log
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.testing import Broker
 from tests.client.crew import Stage, until
 from tests.client.doubles import Kafka
-from tests.client.notes import Notes
+from tests.client.notes import FullDisk, Notes
 
 NAME = "kafka_marshal"
 
@@ -278,13 +280,6 @@ def test_around_a_message_of_a_loop_an_application_says_processing(stage: Stage)
     assert inside == [0, 1, 2]
 
 
-class FullDisk(logging.Handler):
-    """A handler that lets its exceptions through; those of `logging` print them."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        raise OSError(f"no space for {record.getMessage()}")
-
-
 def test_a_handler_of_the_log_that_raises_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -314,3 +309,13 @@ def test_a_handler_of_the_log_that_raises_ends_nothing(
         assert response.wait(30.0)
         assert producer.flush(30.0)
     assert "OSError: no space for orders/0 (epoch " in capsys.readouterr().err
+
+
+def test_a_handler_of_the_log_that_raises_ends_nothing_without_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a daemon, which closes it."""
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    log(lambda: FullDisk().emit(logging.makeLogRecord({"msg": "a line"})))

@@ -38,7 +38,7 @@ from kafka_marshal.client.observe.controller_observers import (
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.client.observe.observers import Observer, log
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.state import TopicPartition
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed, MarshalError, ThreadFailed
@@ -323,7 +323,7 @@ class ControllerService:
         try:
             self._carry_out(self._server.requested(connection, request, self._now_ms))
         except Exception:
-            logger.exception("%s failed", request.api.name)
+            log(lambda: logger.exception("%s failed", request.api.name))
             self._port.answer(connection, _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
             self._port.hang_up(connection, HungUp.FAILED, f"{request.api.name} failed")
 

@@ -35,7 +35,7 @@ def log(write: Callable[[], None]) -> None:
         write()
     except Exception:
         if logging.raiseExceptions and sys.stderr is not None:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # it is full, or closed
                 traceback.print_exc()
 
 
