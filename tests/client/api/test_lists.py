@@ -24,6 +24,9 @@ from kafka_marshal.testing import Broker
 from tests.client.crew import INTERVAL_S, Stage, until
 from tests.client.notes import Notes
 
+ONE_NAME = sys.getrefcount(object()) + 1
+"""The references that `sys.getrefcount` counts to what has one name."""
+
 
 @pytest.fixture
 def stage(kafka_broker: Broker) -> Stage:
@@ -75,8 +78,24 @@ def test_the_next_fetch_finds_no_messages_that_the_application_dropped(stage: St
         consumer.add_topic(topic)
         first, second, *_ = consumer.consume(40, 10).fetched
         assert not consumer.consume(1, 0.5)
-        nobody_else = sys.getrefcount(object())
-        assert [sys.getrefcount(first), sys.getrefcount(second)] == 2 * [nobody_else + 1]
+        assert [sys.getrefcount(first), sys.getrefcount(second)] == 2 * [ONE_NAME]
+
+
+def test_the_next_fetch_finds_no_messages_of_a_batch_that_the_application_dropped(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, found = stage.topic(partitions=1, messages=40), list[int]()
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        batches = consumer.batches()
+        first, second, *_ = next(batches).messages.fetched
+
+        def take(*_: object) -> None:
+            found.extend([sys.getrefcount(first), sys.getrefcount(second)])
+
+        monkeypatch.setattr(consumer.delivery, "take", take)
+        assert not list(batches)
+    assert found == 2 * [ONE_NAME]
 
 
 def test_asking_for_the_next_list_says_that_the_last_is_done(stage: Stage) -> None:

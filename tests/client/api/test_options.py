@@ -129,8 +129,10 @@ def test_any_number_of_seconds_is_one(kafka: Kafka) -> None:
         for given in long:
             assert consumer.poll(given) is not None
             consumer.commit(timeout_s=given)
-        threading.Timer(0.1, consumer.stop).start()
+        stopping = threading.Timer(WITHIN_S, consumer.stop)
+        stopping.start()
         assert consumer.run(lambda _: consumer.stop(), timeout_s=math.inf).handled
+        stopping.cancel()
     every: dict[str, Any] = {
         "heartbeat_interval_s": Decimal("1.001"),
         "heartbeat_every_s": Fraction(1, 2),
@@ -151,6 +153,8 @@ def test_what_is_no_count_is_named(kafka: Kafka, given: Any) -> None:
         }
         if given is not None:
             calls["partition"] = lambda: consumer.add_topic("orders", given or -1)
+            calls["retries"] = lambda: consumer.run(print, retries=given or -1)
+            calls["offset"] = lambda: consumer.seek("orders", 0, given or -1)
             calls["max_deliveries"] = lambda: consumer.run(
                 print, max_deliveries=given, dead_letter_topic="dead"
             )

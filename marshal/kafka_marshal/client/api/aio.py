@@ -190,6 +190,7 @@ class AsyncConsumer:
                     in_flight.start,
                     in_flight.end,
                 )
+            del taken  # as in `Consumer.batches`
             self._consumer.delivery.finish(in_flight)
 
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:

@@ -679,6 +679,7 @@ class Consumer:
             self.delivery.calling = False
             if taken:
                 yield batch
+            del taken, messages, batch  # as `Delivery.last` keeps none of them
             self.delivery.finish(in_flight)
 
     def run(
@@ -783,8 +784,7 @@ class Consumer:
                 beyond the partition's end.
             BrokerFailed: the offset is beyond the last known end, and no broker answered.
         """
-        if not isinstance(offset, int):
-            raise InvalidOption(f"offset must be a whole number, not {offset!r}")
+        offset = whole_number("offset", offset, 0)
         if offset > self._coordinator.ownership.known_end(topic, partition):
             end = self._coordinator.cluster.all_ends([(topic, partition)])[topic, partition]
             if offset > end:
@@ -908,6 +908,7 @@ class Consumer:
         """The messages that `run` gives to threads or tasks. Not for applications."""
         if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
+        retries = whole_number("retries", retries, 0)
         backoff_s = number_of_seconds("backoff_s", backoff_s)
         if max_deliveries is not None:
             max_deliveries = whole_number("max_deliveries", max_deliveries)
