@@ -3,7 +3,8 @@
 A target that fails does not end the night. What each one prints is in `build/night/NAME.txt`. A
 target that generates files must leave the tree as it was. Exit code 1 if one of them failed.
 
-`make test` runs the start of each target, made as small as it can be: `start_args` of its row.
+`make test` runs the start of some targets, made as small as it can be: `start_args` of its row. A
+night, which is also `make test-all`, runs the start of each.
 """
 
 from __future__ import annotations

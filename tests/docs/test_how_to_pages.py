@@ -42,9 +42,10 @@ PAGES = [
 """Those that type commands."""
 BY_NIGHT = {
     *("deploy-on-kubernetes", "mirrored-or-restored-cluster", "move-from-a-consumer-group"),
-    *("poison-messages", "size-and-retention", "upgrade-and-roll-back"),
+    *("poison-messages", "upgrade-and-roll-back"),
 }
-"""The dearest. By day `tests/client` and `tests/upgrade` do what they show."""
+"""The dearest. By day the tests of the commands, in `tests/cli` and `tests/admin`, call what they
+type."""
 TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
 """The broker that a page tries its commands with: here it is one for all pages."""
 

@@ -60,7 +60,7 @@ def test_a_sample_that_nobody_can_take_is_left_out() -> None:
     assert "held by C code, MiB                        -" in table(fitted)
 
 
-@pytest.mark.night  # As `make soak` is.
+@pytest.mark.night  # As `make soak` is: by day nothing runs `Soak.run`.
 @pytest.mark.parametrize("leak", [None, "leaks_handles"])
 def test_a_short_soak_is_flat_and_finds_a_leak(
     leak: str | None, kafka_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]

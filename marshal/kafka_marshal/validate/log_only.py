@@ -11,7 +11,8 @@ may land later than those sent after it, or twice. So a record that its sender w
 is explained if it could have sent it earlier.
 
 Records without headers are the original's, which may send any record at any time. They are folded,
-counted as strangers', and need no explanation. Nor does a ReleaseGroup, which never has headers.
+counted as strangers', and need no explanation. Nor does a ReleaseGroup, which has no
+headers of a claim.
 Nor do records of participants of a shared claim: all of them write under one name, so their log
 does not show who had read what. Facts that a log alone cannot show are not checked:
 
@@ -72,7 +73,7 @@ class LogJudgement:
     strangers: int = 0
     """The number of those without headers: the original's."""
     releases: int = 0
-    """The number of ReleaseGroups: these have no headers, and anybody may send one."""
+    """The number of ReleaseGroups: these have no headers of a claim, and anybody may send one."""
     unjudged: int = 0
     """The number of those that cannot be judged, since records before them are missing."""
     shared: int = 0

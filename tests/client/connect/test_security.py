@@ -388,7 +388,7 @@ def test_each_command_says_in_one_sentence_why_it_is_not_let_in(
 # --- once let in ----------------------------------------------------------------------------------
 
 
-@pytest.mark.night  # The broker starts thrice. By day a consumer goes on after one that was away.
+@pytest.mark.night  # The broker starts thrice. By day others come back, without security.
 def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_again(
     by_password: Broker, certificates: Papers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -119,8 +119,12 @@ def test_what_an_interrupted_call_skips_is_found(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Delivery, "_recover", forgets)
     setting = attrs.evolve(SHORTER, faults=("interrupt",), ways=("poll",), messages_per_s=60.0)
-    found = [each for seed in (2, 4) for each in simulate(seed, setting).violations]
-    assert {each.partition(":")[0] for each in found} >= {"in_order", "none_skipped"}
+    wanted, found = {"in_order", "none_skipped"}, set[str]()
+    for seed in range(20):
+        found |= {each.partition(":")[0] for each in simulate(seed, setting).violations}
+        if found >= wanted:
+            return
+    pytest.fail(f"only {found}")
 
 
 @pytest.mark.night

@@ -123,8 +123,8 @@ def of_a_large_log(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scaled, "INDEX_MAX", 9)
 
 
-# By day the test of what is asked of a fold makes the same queries. That of captures compares all
-# files of a small log, and that of groups a fold and a page by queries.
+# By day the test of what is asked of a fold makes the same queries, and that of captures compares
+# all files of a small log. A page by queries is compared by night alone.
 @pytest.mark.night
 @pytest.mark.spark
 def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(

@@ -48,7 +48,7 @@ def told(summary: Summary) -> list[object]:
     return [attrs.evolve(finding, logs=()) for finding in summary.findings]
 
 
-@pytest.mark.night  # It compares with what others wrote, and which version that is.
+@pytest.mark.night  # It compares with a connector of others, whose version changes rarely.
 def test_the_official_connectors_frame_is_replayed_as_the_file_is(
     spark: SparkSession, kafka_broker: Broker, tmp_path: Path
 ) -> None:

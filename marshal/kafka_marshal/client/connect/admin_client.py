@@ -255,7 +255,7 @@ class ClusterClient:
     ) -> dict[tuple[str, int], int]:
         """The first offset of each partition whose record is not older; left out without one.
 
-        No record is older than 1970. In a request, numbers below 0 mean the end, the start or more.
+        No record is older than 1970. Kafka reserves timestamps below 0: -1 is the end.
 
         Raises:
             BrokerFailed: there was no answer for one of them.

@@ -229,7 +229,7 @@ class _Condition:
         except BaseException:
             with suppress(ValueError):
                 self._waiting.remove(notified)
-            self.notify_all()  # this thread may have been woken, and does not do what for
+            self.notify_all()  # this thread may have been notified, and will not act on it
             raise
 
     def notify(self, n: int = 1) -> None:

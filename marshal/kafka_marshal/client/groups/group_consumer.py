@@ -40,8 +40,10 @@ from kafka_marshal.client.groups.connection import (
 )
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.client.numbers import number_of_seconds, seconds_to_wait, whole_number
+from kafka_marshal.codec import PARTITION_MAX
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
+from kafka_marshal.core.ranges.state import OFFSET_MAX
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import is_text
 from kafka_marshal.errors import FORKED, ConsumerClosed, Fenced, InvalidOption, MarshalError
@@ -60,12 +62,10 @@ from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 
 logger: Final = logging.getLogger("kafka_marshal")
-POLL_MAX: Final = 500
-"""The most messages that `poll` returns."""
-POLL_LIMIT: Final = 1_000_000
-"""The most that a `poll` may ask for, as Kafka's client."""
-PARTITION_MAX: Final = 2**31 - 1
-OFFSET_MAX: Final = 2**63 - 1
+POLL_MESSAGES: Final = 500
+"""The default of `max_messages` of a `poll`."""
+POLL_MAX: Final = 1_000_000
+"""The most messages that a `poll` may ask for, as Kafka's client."""
 LOOK_S: Final = 0.05
 """How long it waits for messages before it looks at the controller, in seconds."""
 CONNECT_S: Final = 1.0
@@ -251,7 +251,7 @@ class GroupConsumer:
         as that lives.
 
         Raises:
-            InvalidOption: the topic's name is no text, or the partition no number of one.
+            InvalidOption: the topic's name is no text, or `partition` is no partition's number.
             ConsumerClosed: the consumer was closed before.
         """
         self._raise_if_closed()
@@ -263,7 +263,7 @@ class GroupConsumer:
             self._static.add(TopicPartition(topic, partition))
         self._membership.wants(self._topics, self._static)
 
-    def poll(self, timeout_s: float = 1.0, *, max_messages: int = POLL_MAX) -> list[Message]:
+    def poll(self, timeout_s: float = 1.0, *, max_messages: int = POLL_MESSAGES) -> list[Message]:
         """The next messages, of any partitions; an empty list if none came in time.
 
         It marks the messages of the previous call as done, so the next commit includes them. It
@@ -278,7 +278,7 @@ class GroupConsumer:
         """
         self._raise_if_closed()
         deadline = self._environment.deadline(seconds_to_wait("timeout_s", timeout_s))
-        max_messages = whole_number("max_messages", max_messages, 1, POLL_LIMIT)
+        max_messages = whole_number("max_messages", max_messages, 1, POLL_MAX)
         self._in_hand_is_done()
         while True:
             self._follow()
