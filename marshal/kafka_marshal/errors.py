@@ -147,11 +147,6 @@ class ProducerFailed(BrokerFailed):
     """
 
 
-FORKED: Final = "this {0} belongs to the process that this one was forked from: make a {0} here"
-"""What a consumer or a producer says after a fork. Without its threads it would wait for ever, and
-both processes would get the same messages."""
-
-
 def init_command(bootstrap: str, topic: str) -> str:
     """The command that creates a coordination topic, ready to paste.
 

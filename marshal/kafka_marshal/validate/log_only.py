@@ -11,10 +11,9 @@ may land later than those sent after it, or twice. So a record that its sender w
 is explained if it could have sent it earlier.
 
 Records without headers are the original's, which may send any record at any time. They are folded,
-counted as strangers', and need no explanation. Nor does a ReleaseGroup, which has no
-headers of a claim.
-Nor do records of participants of a shared claim: all of them write under one name, so their log
-does not show who had read what. Facts that a log alone cannot show are not checked:
+counted as strangers', and need no explanation. Nor does a ReleaseGroup, which has no headers of a
+claim. Nor do records of participants of a shared claim: all of them write under one name, so their
+log does not show who had read what. Facts that a log alone cannot show are not checked:
 
 - whether a request was read back before the next one (the instance may have given up waiting);
 - whether an owner, or an instance that has stopped, claims (its release may have been lost);

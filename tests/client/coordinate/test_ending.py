@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -35,6 +33,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.errors import BrokerFailed, ConsumerClosed, MarshalError
 from kafka_marshal.machines.consumer.member import ClaimEffect, Member
+from tests.client import forks
 from tests.client.doubles import (
     LANDS,
     LANDS_SOMEWHERE,
@@ -515,12 +514,6 @@ producer.close()
 
 def test_a_fork_has_no_consumer_and_no_producer() -> None:
     """Both processes got the same messages, and `pause` waited for ever for a thread."""
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKS],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WITHIN_S,
-    )
+    ran = forks.ran(FORKS)
     wanted = ["poll True", "pause True", "commit True", "send True", "1"]
     assert (ran.stdout.splitlines(), ran.stderr) == (wanted, "")

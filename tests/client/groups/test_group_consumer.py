@@ -20,6 +20,7 @@ from kafka_marshal import ConsumerClosed, Fenced, GroupConsumer, InvalidOption
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.testing import Broker
+from tests.client import forks
 from tests.client.appender import Appender
 from tests.client.crew import until
 from tests.client.groups import member_process
@@ -265,13 +266,7 @@ def test_a_fork_has_no_member(kafka_broker: Broker) -> None:
     fleet = Fleet(kafka_broker, 1)
     produce(fleet, range(5), 1)
     with fleet.controller() as where:
-        ran = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", FORKS, fleet.bootstrap, where, fleet.topic],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        ran = forks.ran(FORKS, fleet.bootstrap, where, fleet.topic)
     refused = [f"{call} True" for call in ("poll", "keep_alive", "commit", "rewind", "add_topic")]
     wanted = [*refused, "is_current False", "True", "0 1 2 3 4"]
     assert (ran.stdout.splitlines(), ran.stderr) == (wanted, "")

@@ -16,7 +16,8 @@ import pytest
 from kafka_marshal import Producer, ProducerRecord
 from kafka_marshal.client.api.consumer import Claim, Consumer, IdUsedTwice
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
-from kafka_marshal.client.observe.observers import Observer, log
+from kafka_marshal.client.observe.logger import logger
+from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.testing import Broker
@@ -318,4 +319,5 @@ def test_a_handler_of_the_log_that_raises_ends_nothing_without_standard_error(
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
-    log(lambda: FullDisk().emit(logging.makeLogRecord({"msg": "a line"})))
+    monkeypatch.setattr(logging.getLogger(NAME), "handlers", [FullDisk()])
+    logger.warning("a line")

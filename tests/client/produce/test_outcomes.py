@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +27,7 @@ from kafka_marshal.client.produce.response import SendResponse
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing import QUICK, Broker
 from kafka_marshal.testing.in_memory import LANDS_SOMEWHERE
+from tests.client import forks
 from tests.client.crew import until
 from tests.client.doubles import Kafka
 from tests.client.hands import new_name
@@ -340,12 +339,6 @@ def test_a_fork_does_not_wait_for_outcomes_that_only_its_parent_hears_of() -> No
 
     `send` did if another thread had the producer's lock when the process forked.
     """
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKS],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WITHIN_S,
-    )
+    ran = forks.ran(FORKS)
     refused = [f"{call} True" for call in ("result", "await", "flush", "send")]
     assert ran.stdout.splitlines() == [*refused, "closed False", "True"], ran.stderr

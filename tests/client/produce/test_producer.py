@@ -29,6 +29,8 @@ from kafka_marshal import (
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import TopicMissing
 from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.client.message import SentRecord
+from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.client.produce.producer import RECORD_BYTES, SEND_BYTES
 from kafka_marshal.client.produce.response import SendResponse
 from kafka_marshal.testing import Broker
@@ -184,6 +186,28 @@ def test_a_callback_may_send_and_is_told_not_to_wait_for_itself(
     assert caught == ["result()", "flush()", "close()", "full"]
     assert len(again) == 3
     assert [response.error for response in again] == [None] * 3
+
+
+def test_an_observer_is_told_not_to_wait_for_the_response_that_it_hears_of() -> None:
+    """The last outcome is there, and the response is done when all observers have heard of it."""
+    caught: list[str] = []
+    sent = threading.Event()
+    responses: list[SendResponse] = []
+
+    class Asks(Observer):
+        def delivered(self, _: SentRecord) -> None:
+            assert sent.wait(WITHIN_S)
+            try:
+                responses[0].result(WITHIN_S)
+            except MarshalError as error:
+                caught.append(str(error).partition(" ")[0])
+
+    settings = {"message.timeout.ms": "100"}
+    with Producer("127.0.0.1:1", settings=settings, observers=[Asks()]) as producer:
+        responses.append(producer.send(ProducerRecord("orders", b"x")))
+        sent.set()
+        assert producer.flush(2 * WITHIN_S)
+    assert caught == ["result()"]
 
 
 def test_serializers_make_bytes_of_what_an_application_has(

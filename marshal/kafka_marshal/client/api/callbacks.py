@@ -7,20 +7,17 @@ It runs them in its own thread, one after the other, so that no heartbeat waits 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import Final
 
 from kafka_marshal.client.connect.environment import Deadline, Environment
 from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.observers import Observer, log
+from kafka_marshal.client.observe.logger import logger
+from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 
 def refuse_async(**callbacks: object) -> None:
@@ -79,4 +76,4 @@ class Callbacks(Observer):
             try:
                 call()
             except Exception:
-                log(lambda: logger.exception("a callback of the consumer failed"))
+                logger.exception("a callback of the consumer failed")

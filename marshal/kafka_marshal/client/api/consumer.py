@@ -728,10 +728,8 @@ class Consumer:
         """
         self.delivery.raise_if_closed()
         refuse_no_handler(handler)
-        workers, timeout_s = (
-            whole_number("workers", workers),
-            seconds_to_wait("timeout_s", timeout_s),
-        )
+        workers = whole_number("workers", workers)
+        timeout_s = seconds_to_wait("timeout_s", timeout_s)
         handling = self.handling(order, retries, backoff_s, dead_letter_topic, max_deliveries)
         ahead, pace = AHEAD * workers, HandlingRate(self._monotonic)
         pool = WorkerPool(self._environment, handler, workers, handling)

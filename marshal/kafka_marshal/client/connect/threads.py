@@ -11,6 +11,7 @@ and a `Future` keeps one that nobody releases. Those of this module do neither.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -20,6 +21,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from attrs import define, field, frozen
+
+from kafka_marshal.errors import MarshalError
 
 T = TypeVar("T")
 
@@ -128,6 +131,30 @@ class Threads(Protocol):
 
     def queue(self) -> Queue[Any]:
         """An empty queue without a bound."""
+
+
+@frozen
+class ForkGuard:
+    """Knows the process that made it. A fork of that has none of its threads.
+
+    So what waits for one of them would wait for ever, and both processes would get the same
+    messages.
+    """
+
+    _pid: int = field(factory=os.getpid)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of that one."""
+        return os.getpid() != self._pid
+
+    def refuse(self, what: str, error: type[MarshalError] = MarshalError) -> None:
+        """Raise an error in a fork: `what` belongs to the other process."""
+        if self.forked:
+            raise error(
+                f"this {what} belongs to the process that this one was forked from: make a {what} "
+                f"here"
+            )
 
 
 @define(eq=False)

@@ -7,7 +7,6 @@ passes on the application's calls. The loop decides what follows from them.
 
 from __future__ import annotations
 
-import os
 import queue
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.partition_watcher import PartitionWatcher
 from kafka_marshal.client.connect.reader import Watermarks
-from kafka_marshal.client.connect.threads import Answer, Queue, Thread
+from kafka_marshal.client.connect.threads import Answer, ForkGuard, Queue, Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.inputs import (
@@ -45,7 +44,6 @@ from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.errors import (
-    FORKED,
     BrokerFailed,
     ConsumerClosed,
     MarshalError,
@@ -76,7 +74,7 @@ class Coordinator:
         Raises:
             BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
         """
-        self._config, self._group, self._pid = config, config.group_id, os.getpid()
+        self._config, self._group, self._fork = config, config.group_id, ForkGuard()
         self._settings, self._topic = config.settings, config.coordination_topic
         self._environment = config.settings.environment
         threads = self._threads = self._environment.threads
@@ -227,12 +225,11 @@ class Coordinator:
     @property
     def forked(self) -> bool:
         """Whether this process is a fork of the one that connected: none of its threads is here."""
-        return os.getpid() != self._pid
+        return self._fork.forked
 
     def raise_failure(self) -> None:
         """Raise the error that ended the consumer, if there is one."""
-        if self.forked:
-            raise MarshalError(FORKED.format("consumer"))
+        self._fork.refuse("consumer")
         if self.failure is not None:
             raise self.failure
 

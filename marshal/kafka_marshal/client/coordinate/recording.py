@@ -29,8 +29,7 @@ from kafka_marshal.client.connect.log_filter import FetchedMessage
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.connect.threads import Lock
-from kafka_marshal.client.observe.logging_observer import logger
-from kafka_marshal.client.observe.observers import log
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import ClaimKey
@@ -163,10 +162,12 @@ class RecordedMember(Member):
             except OSError as error:  # it ends as that of a killed process
                 with suppress(OSError):
                     self._file.close()
-                why = error.strerror
-                extra = {"event": "recording", "group": self.group}
-                sentence = "recording %s: its end cannot be written: %s"
-                log(lambda: logger.warning(sentence, self.path, why, extra=extra))
+                logger.warning(
+                    "recording %s: its end cannot be written: %s",
+                    self.path,
+                    error.strerror,
+                    extra={"event": "recording", "group": self.group},
+                )
 
     def write(self, *events: Fields, at_once: bool = False) -> bool:
         """Record these lines; False if it has ended. Any thread may call it."""

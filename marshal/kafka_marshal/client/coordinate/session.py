@@ -26,8 +26,7 @@ from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.recorded_ranges import RecordedParticipant
 from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
-from kafka_marshal.client.observe.logging_observer import logger
-from kafka_marshal.client.observe.observers import log
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.client.ranges.shared_claims import SharedClaims
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.consumer import InstanceConfig
@@ -102,8 +101,9 @@ def _snapshot(
     group = config.group_id
     if topic.topic_id is None:
         why = "the brokers give topics no id"
-        extra = {"event": "snapshot", "group": group}
-        log(lambda: logger.warning("snapshot %s: not used, %s", path, why, extra=extra))
+        logger.warning(
+            "snapshot %s: not used, %s", path, why, extra={"event": "snapshot", "group": group}
+        )
         return None
     partitions = len(tail.partitions)
     origin = SnapshotOrigin(

@@ -28,8 +28,7 @@ from kafka_marshal.client.connect.reader import (
     OffsetsGone,
     Watermarks,
 )
-from kafka_marshal.client.observe.logging_observer import logger
-from kafka_marshal.client.observe.observers import log
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.errors import InvalidOption
@@ -191,8 +190,8 @@ class Snapshot:
 
     def _say(self, what: str, *, expected: bool = False) -> None:
         extra = {"event": "snapshot", "group": self.origin.group}
-        write = logger.info if expected else logger.warning
-        log(lambda: write("snapshot %s: %s", self.path, what, extra=extra))
+        log = logger.info if expected else logger.warning
+        log("snapshot %s: %s", self.path, what, extra=extra)
 
 
 # --- whether it still holds -----------------------------------------------------------------------

@@ -10,7 +10,6 @@ The caller repeats `begin` or `stop`, or calls `begin_anew` if it was `fetched`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -25,9 +24,9 @@ from kafka_marshal.client.coordinate.configuration import StartPolicy
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.fetch.split_fetch import offset_of, partition_of
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.core.groups import state
 
-logger: Final = logging.getLogger("kafka_marshal")
 _WATERMARKS_S: Final = 5.0
 _QUEUED_MESSAGES_MAX: Final = 10_000_000
 _QUEUED_KBYTES_MAX: Final = 2_097_151

@@ -8,7 +8,6 @@ the machine decides what is appended and answered.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -38,7 +37,8 @@ from kafka_marshal.client.observe.controller_observers import (
     HungUp,
     LoggingControllerObserver,
 )
-from kafka_marshal.client.observe.observers import Observer, log
+from kafka_marshal.client.observe.logger import logger
+from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.core.groups.events import EventRecord
 from kafka_marshal.core.groups.state import TopicPartition
 from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed, MarshalError, ThreadFailed
@@ -66,8 +66,6 @@ from kafka_marshal.rpc.codec import (
     refusal,
 )
 from kafka_marshal.rpc.error_codes import ErrorCode
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 PORT: Final = 9393
 """The default port of a controller."""
@@ -323,7 +321,7 @@ class ControllerService:
         try:
             self._carry_out(self._server.requested(connection, request, self._now_ms))
         except Exception:
-            log(lambda: logger.exception("%s failed", request.api.name))
+            logger.exception("%s failed", request.api.name)
             self._port.answer(connection, _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
             self._port.hang_up(connection, HungUp.FAILED, f"{request.api.name} failed")
 

@@ -16,8 +16,6 @@ application that processes messages for long calls `keep_alive` meanwhile.
 
 from __future__ import annotations
 
-import logging
-import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +26,7 @@ from kafka_marshal.client.api.callbacks import refuse_async
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.settings import Settings, TokenCallback, connection
+from kafka_marshal.client.connect.threads import ForkGuard
 from kafka_marshal.client.coordinate.configuration import StartPolicy, refuse_no_start_policy
 from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.groups.assigned_fetch import AssignedFetch
@@ -40,13 +39,14 @@ from kafka_marshal.client.groups.connection import (
 )
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.client.numbers import number_of_seconds, seconds_to_wait, whole_number
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.codec import PARTITION_MAX
 from kafka_marshal.core.groups.assignment import STRATEGIES
 from kafka_marshal.core.groups.state import Rebalance, TopicPartition
 from kafka_marshal.core.ranges.state import OFFSET_MAX
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import is_text
-from kafka_marshal.errors import FORKED, ConsumerClosed, Fenced, InvalidOption, MarshalError
+from kafka_marshal.errors import ConsumerClosed, Fenced, InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.groups.membership import (
     ConnectTo,
@@ -61,7 +61,6 @@ from kafka_marshal.machines.groups.membership import (
 from kafka_marshal.rpc.codec import RpcAnswer
 from kafka_marshal.rpc.error_codes import ErrorCode
 
-logger: Final = logging.getLogger("kafka_marshal")
 POLL_MESSAGES: Final = 500
 """The default of `max_messages` of a `poll`."""
 POLL_MAX: Final = 1_000_000
@@ -219,7 +218,7 @@ class GroupConsumer:
         self._answered: list[RpcAnswer] = []
         """The answer to the application's current request, once it arrived."""
         self._is_closed = self._is_closing = self._calls_back = False
-        self._pid = os.getpid()
+        self._fork = ForkGuard()
 
     def __enter__(self) -> Self:
         return self
@@ -242,7 +241,7 @@ class GroupConsumer:
     @property
     def is_current(self) -> bool:
         """Whether it is a member, and its controller has answered lately enough."""
-        return not self._is_forked and self._membership.may_hand_out(self._now_ms())
+        return not self._fork.forked and self._membership.may_hand_out(self._now_ms())
 
     def add_topic(self, topic: str, partition: int | None = None) -> None:
         """Consume a share of a topic, or this partition of it: `poll` asks for it.
@@ -366,7 +365,7 @@ class GroupConsumer:
         reaches no controller within `CLOSE_S`, it is removed after the session timeout.
         In a fork of the process that made the consumer it does nothing.
         """
-        if self._is_closing or self._is_forked:
+        if self._is_closing or self._fork.forked:
             return
         self._is_closing = True
         deadline = self._environment.deadline(CLOSE_S)
@@ -708,14 +707,8 @@ class GroupConsumer:
         finally:
             self._membership.withdraw()
 
-    @property
-    def _is_forked(self) -> bool:
-        """Whether this process is a fork of the one whose connections it uses."""
-        return os.getpid() != self._pid
-
     def _raise_if_closed(self) -> None:
-        if self._is_forked:
-            raise MarshalError(FORKED.format("consumer"))
+        self._fork.refuse("consumer")
         if self._is_closed:
             raise ConsumerClosed("the consumer was closed before; make another one")
 

@@ -6,7 +6,6 @@ metrics are in `controller_metrics`, spans in `controller_tracing`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -14,11 +13,9 @@ from typing import Final
 from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
-from kafka_marshal.client.observe.observers import log
 from kafka_marshal.rpc.error_codes import ErrorCode
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 QUIET_S: Final = 60.0
 """The minimum time between two log lines about closed connections of one host, in seconds."""
@@ -106,7 +103,7 @@ class ControllerObservers(ControllerObserver):
             try:
                 notify(one)
             except Exception:
-                log(lambda: logger.exception("an observer of the controller failed"))
+                logger.exception("an observer of the controller failed")
 
     def connected(self, host: str) -> None:  # noqa: D102
         self._notify(lambda one: one.connected(host))

@@ -22,12 +22,11 @@ from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.message import Claim, Message, SentRecord, token_in_words
 from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
-from kafka_marshal.client.observe.observers import Idle, Observer, Takeover, log
+from kafka_marshal.client.observe.logger import logger
+from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import in_words
 from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 FIELDS: Final = (
     "event",
@@ -371,7 +370,7 @@ class LoggingObserver(Observer):
             "instance_id": who.instance_id,
             **fields,
         }
-        log(lambda: logger.log(level, "%s", sentence, extra=extra))
+        logger.log(level, "%s", sentence, extra=extra)
 
 
 class JsonFormatter(logging.Formatter):

@@ -9,34 +9,17 @@ raises, the error is logged and the consumer continues.
 from __future__ import annotations
 
 import json
-import logging
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from typing import Any, Final
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 from attrs import frozen
 
 from kafka_marshal.client.message import Claim, Message, SentRecord
 from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
-
-logger: Final = logging.getLogger("kafka_marshal")
-
-
-def log(write: Callable[[], None]) -> None:
-    """Write a line of the log in a thread of ours, which no handler of an application may end.
-
-    What a handler raises is printed, as `logging` itself does.
-    """
-    try:
-        write()
-    except Exception:
-        if logging.raiseExceptions and sys.stderr is not None:
-            with suppress(OSError, ValueError):  # it is full, or closed
-                traceback.print_exc()
 
 
 @frozen
@@ -171,7 +154,7 @@ class Observers(Observer):
             try:
                 notify(one)
             except Exception:
-                log(lambda: logger.exception("an observer of the consumer failed"))
+                logger.exception("an observer of the consumer failed")
 
     def claimed(self, claim: Claim) -> None:
         self._notify(lambda one: one.claimed(claim))
@@ -238,7 +221,7 @@ class Observers(Observer):
                     around = one.processing(message)
                     stack.enter_context(_Harmless(around))
                 except Exception:
-                    log(lambda: logger.exception("an observer of the consumer failed"))
+                    logger.exception("an observer of the consumer failed")
             yield
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
@@ -278,4 +261,4 @@ class _Harmless:
             self._around.__exit__(*raised)
         except Exception as error:
             if error is not raised[1]:
-                log(lambda: logger.exception("an observer of the consumer failed"))
+                logger.exception("an observer of the consumer failed")

@@ -10,9 +10,7 @@ how they get to the brokers, and what an error means.
 
 from __future__ import annotations
 
-import logging
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -36,22 +34,21 @@ from kafka_marshal.client.connect.settings import (
     connection,
     is_name,
 )
+from kafka_marshal.client.connect.threads import ForkGuard
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.numbers import seconds_to_wait
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
-from kafka_marshal.client.observe.observers import Observer, Observers, log
+from kafka_marshal.client.observe.observers import Observer, Observers
 from kafka_marshal.client.produce.fence import Fence, FencingToken
 from kafka_marshal.client.produce.response import SendResponse, wait_for_itself
 from kafka_marshal.core.validators import is_positive, is_text
 from kafka_marshal.errors import (
-    FORKED,
     BufferFull,
     InvalidOption,
     ProducerClosed,
     ProducerFailed,
 )
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 CLOSE_S: Final = 30.0
 SILENT_CLOSE_S: Final = 1.0
@@ -169,7 +166,7 @@ class Producer:
         self._open: dict[SendResponse, int] = {}
         """Responses whose callbacks have not returned, in the order of the calls, and the bytes
         that each was counted with."""
-        self._closed, self._pid = False, os.getpid()
+        self._closed, self._fork = False, ForkGuard()
         listens = self._observers.librdkafka_statistics
         self._writer = RecordWriter(
             connect,
@@ -263,7 +260,8 @@ class Producer:
         began_s = self._environment.monotonic()
         deadline = self._environment.deadline(self._max_block_s if may_block else 0.0)
         full = False
-        self._refuse_in_a_fork()  # another thread may have held the lock, and holds it for ever
+        # Another thread may have held the lock, and in a fork it holds it for ever.
+        self._fork.refuse("producer", ProducerClosed)
         with self._lock:
             self._refuse_after_the_end()
             while no_room := self._buffered + size > self._buffer_bytes:
@@ -284,20 +282,11 @@ class Producer:
                 f"whether the brokers answer, or give buffer_bytes more"
             )
 
-    @property
-    def _is_forked(self) -> bool:
-        """Whether this process is a fork of the one that hears of outcomes."""
-        return os.getpid() != self._pid
-
     def _refuse_to_wait(self, call: str) -> None:
         """Refuse a call that would wait for outcomes for ever."""
-        self._refuse_in_a_fork()
+        self._fork.refuse("producer", ProducerClosed)
         if self._writer.reports_here():
             raise wait_for_itself(call)
-
-    def _refuse_in_a_fork(self) -> None:
-        if self._is_forked:
-            raise ProducerClosed(FORKED.format("producer"))
 
     def _refuse_after_the_end(self) -> None:
         if self._closed:
@@ -361,7 +350,7 @@ class Producer:
         Raises:
             MarshalError: it was called in a callback, which would wait for itself.
         """
-        if self._is_forked:
+        if self._fork.forked:
             return
         self._refuse_to_wait("close()")
         timeout_s = seconds_to_wait("timeout_s", timeout_s)
@@ -388,8 +377,7 @@ class Producer:
         self._logs.note(sentence)
 
     def _failed(self, error: BaseException) -> None:
-        words = "a thread of the producer ended, so it appends nothing more"
-        log(lambda: logger.error(words, exc_info=error))
+        logger.error("a thread of the producer ended, so it appends nothing more", exc_info=error)
 
 
 def _refuse_what_cannot_be_sent(topic: Any, partition: Any, headers: Any) -> None:

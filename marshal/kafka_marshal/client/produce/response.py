@@ -6,19 +6,16 @@ This module does not know how records are sent, nor how it learns their outcomes
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from kafka_marshal.client.connect.threads import Threads
 from kafka_marshal.client.message import SentRecord
 from kafka_marshal.client.numbers import seconds_to_wait
-from kafka_marshal.client.observe.observers import log
+from kafka_marshal.client.observe.logger import logger
 from kafka_marshal.errors import BrokerFailed, MarshalError
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 
 def wait_for_itself(call: str) -> MarshalError:
@@ -67,7 +64,8 @@ class SendResponse:
 
     def done(self) -> bool:
         """Whether the outcome of every record is known, or known to stay unknown."""
-        return self._future.done()
+        # First what needs no lock: in a fork another thread may hold that of the future for ever.
+        return not self._left and self._future.done()
 
     @property
     def records(self) -> Sequence[SentRecord]:
@@ -98,10 +96,9 @@ class SendResponse:
         """
         if timeout_s is not None:
             timeout_s = seconds_to_wait("timeout_s", timeout_s)
-        if self._left:
-            self._refuse_to_wait("result()")
-        if self._future.done():
+        if self.done():
             return True
+        self._refuse_to_wait("result()")
         completed = self._threads.event()
         self._future.add_done_callback(lambda _: completed.set())
         return completed.wait(timeout_s)
@@ -134,11 +131,11 @@ class SendResponse:
             call(self)
         except BaseException:
             # Also SystemExit: it would end the thread that reports the outcomes of all.
-            log(lambda: logger.exception("a callback of the producer failed"))
+            logger.exception("a callback of the producer failed")
 
     def __await__(self) -> Generator[Any, None, Sequence[SentRecord]]:
         """`result`, without a timeout."""
-        if self._left:
+        if not self.done():
             self._refuse_to_wait("await")
         yield from asyncio.wrap_future(self._future).__await__()
         return self.result()
